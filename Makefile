@@ -29,22 +29,29 @@ test: ## Unit tests of everything that users import or deploy: minutes.
 	$(TEST) -timeout 10m $(SHIPPED)
 
 .PHONY: check
-check: lint test race exact mutate e2e ## Everything that must be green: linters, race detector, allocations, mutants, the real API server.
+check: lint test race laboratory exact mutate e2e ## Everything that must be green: linters, race detector, allocations, mutants, the real API server.
 
 .PHONY: demo
 demo: ## Roll reboots across 12 nodes of a simulated API server, killing processes on the way.
 	go run $(COMPILE) ./examples/reboot/demo
 
 .PHONY: demo-real
+demo-real: export KUBERNETES := $(or $(KUBERNETES),1.37)
 demo-real: controlplane-build ## The same on a real API server.
 	go run $(COMPILE) ./examples/reboot/demo --real
 
 .PHONY: race
-race: ## Unit tests of all modules under the race detector; part of make check.
-	@# backwards, since the longest come last; the benchmarks' modules are for make exact; the tests of the root, which are
-	@# about documents, and of the scaffold start no goroutine
-	$(TEST) -race -timeout 15m $$(go list $(MODULES) | grep -v -e /proof/bench -e /examples/anyprogram -e /operator/new -e '/homeostat$$' | tac)
-	$(TEST) -timeout 5m ./examples/anyprogram/...
+race: ## Unit tests of what users import or deploy under the race detector; part of make check.
+	@# backwards, since the longest come last; the tests of the root, which are about documents, and of the scaffold start no
+	@# goroutine; those of the laboratory explore programs by a kit that is raced itself
+	$(TEST) -race -timeout 15m $$(go list $(SHIPPED) | grep -v -e /examples/anyprogram -e /operator/new -e '/homeostat$$' | tac)
+
+.PHONY: laboratory
+laboratory: ## Unit tests of the laboratory, and random worlds for longer; part of make check.
+	$(TEST) -timeout 15m $$(go list $(filter ./internal/proof/%,$(MODULES)) | grep -v -e /proof/bench -e /proof/site)
+	@# the random worlds of make test, for longer
+	$(TEST) -timeout 10m -run '^Test(ShardsKeep|RangesOfFleetsKeep)' ./leader/shard -steps 1000000
+	$(TEST) -timeout 10m -run '^Test(Model|TheWholeOperator)' ./examples/reboot/internal/model -steps 100000 -worlds 5
 
 .PHONY: exact
 exact: ## What is counted beside other libraries: sizes, own writes, claims of the documents; part of make check.

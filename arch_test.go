@@ -54,7 +54,7 @@ var table = map[string][]string{
 	"reconcile":         {"informer", "queue", "names", "reconcile/inspect", "internal"},
 	"reconcile/inspect": {"informer", "queue"},
 	"metrics":           {"informer", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
-	"status":            {"metrics", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
+	"status":            {"informer", "metrics", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	// One API server.
 	"cluster": {"informer", "internal"},
 	// A whole program.
@@ -64,7 +64,9 @@ var table = map[string][]string{
 	// What writes one. It links none of them.
 	"operator/new": {},
 	// What stays on controller-runtime; a module of its own.
-	"controllerruntime":         {"cluster", "informer", "informer/clientgo", "queue", "queue/workqueue", "internal"},
+	"controllerruntime": {
+		"cluster", "informer", "informer/clientgo", "leader", "queue", "queue/workqueue", "reconcile/inspect", "status", "internal",
+	},
 	"controllerruntime/crpatch": {},
 	// The test kit.
 	"reconcile/reconciletest":        append([]string{"internal"}, sdk...),

@@ -18,7 +18,7 @@ import (
 // page is a document in Markdown.
 type page struct {
 	path     string
-	lines    []string // of the file; those of fences are empty in prose
+	lines    []string // the lines of the file; lines inside fences are empty in prose
 	prose    []string
 	snippets []snippet
 	from     string // the file whose parts all unmarked Go snippets are
@@ -315,7 +315,8 @@ func checkWord(makefile, command, word string) error {
 	return nil
 }
 
-// pages returns the documents that people read: not those of what only proves.
+// pages returns the documents that people read. It leaves out documents that
+// only prove something.
 func pages(t *testing.T) []page {
 	t.Helper()
 	var all []page

@@ -15,8 +15,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the marked snippets of the documents")
 
-// make generate takes the snippets that name a part of a file from there again,
-// and those of a text file.
+// make generate copies each snippet that names a part of a file from that file
+// again. A snippet may also name a text file.
 func TestRewriteSnippets(t *testing.T) {
 	if !*rewrite {
 		t.Skip("make generate rewrites the documents; a test run only checks them")

@@ -183,7 +183,7 @@ var optionTypes = map[string]optionType{
 			"Controllers": []*reconcile.Controller{nil},
 			"Liveness":    map[string]func() error{"a": nil}, "Readiness": map[string]func() error{"": func() error { return nil }},
 		},
-		taken: "Gatherer Authorize Profiles Problems ReadyWithoutCaches",
+		taken: "Gatherer Authorize Profiles Problems Informers ReadyWithoutCaches",
 	},
 	"operator.Program": {
 		refuse: func(o any) error {
@@ -340,7 +340,7 @@ var reconciler = reconcile.Func[*corev1.Pod](func(context.Context, reconcile.Req
 	return reconcile.Result{}, nil
 })
 
-// target is that of a sweep that never runs.
+// target is the target of a sweep that never runs.
 type target struct{ names.Target }
 
 // silent is a test that has to fail.

@@ -8,11 +8,12 @@ import (
 )
 
 // Client returns client-go's client for the built-in kinds. Every call returns
-// the same client. It speaks protobuf, which all built-in kinds support, unless
-// the config names a content type. For your own kinds, see [Kind].
+// the same client. It speaks protobuf, because all built-in kinds support that,
+// unless the config names a content type. For your own kinds, see [Kind].
 //
-// It panics at the first call if the config's certificate files are no longer
-// readable, although [New] has read them. Dynamic and Metadata do so, too.
+// The first call panics if the config's certificate files are no longer
+// readable, although [New] has read them. The same is true for Dynamic and
+// Metadata.
 func (c *Cluster) Client() kubernetes.Interface {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -40,7 +40,7 @@ type Cluster struct {
 	kinds    []checker
 }
 
-// checker is the interface of a [Kind] of any type.
+// checker is implemented by every [Kind], for any Go types.
 type checker interface {
 	verify(ctx context.Context) error
 	wasChecked() bool
@@ -53,13 +53,13 @@ type checker interface {
 // The config's QPS is kept if it is set; otherwise clients do not limit their
 // rate. A nearby server is asked for uncompressed lists, even if the config
 // asks for compressed ones. That costs bandwidth and saves CPU time on both
-// sides. For example, the host in the environment variable
-// KUBERNETES_SERVICE_HOST, which a Pod has, is nearby. So are loopback, private
-// and link-local addresses, and the names localhost, kubernetes,
-// kubernetes.default and *.svc and *.svc.cluster.local.
+// sides. For example, the host in a Pod's environment variable
+// KUBERNETES_SERVICE_HOST is nearby. So are loopback, private and link-local
+// addresses, and the names localhost, kubernetes, kubernetes.default and *.svc
+// and *.svc.cluster.local.
 //
-// Errors: a config from which no client can be built, because it names no
-// server, contradicts itself, or has unreadable certificates.
+// New returns an error if no client can be built from the config, because it
+// names no server, contradicts itself, or has unreadable certificates.
 func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("making a cluster: the rest.Config is nil")
@@ -118,11 +118,11 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Check checks every [Kind] of the cluster that has not been checked
 // individually, each with one request. Call it once before the controllers run.
-// It reports a wrong plural or group, which would otherwise show up only as an
+// It reports a wrong plural or group. Without it, the only sign would be an
 // informer that never syncs. Kinds of the resources in except are left out;
 // list the ones that the program can do without.
 //
-// Errors: the errors of [Kind.Check], joined.
+// Check returns the errors of [Kind.Check], joined.
 func (c *Cluster) Check(ctx context.Context, except ...schema.GroupResource) error {
 	c.mu.Lock()
 	kinds := slices.Clone(c.kinds)

@@ -19,12 +19,13 @@ import (
 )
 
 // peek is how much of an answer is read to find out whether it is the API
-// server's. What answers in the place of an API server sends less.
+// server's. Proxies and gateways that answer in place of an API server send
+// less.
 const peek = 64 << 10
 
-// longestRetryAfter is for how many seconds an answer may make client-go wait
-// within a request. An API server asks for half of it at most. The page of a
-// proxy under maintenance may ask for hours.
+// longestRetryAfter is the longest time in seconds for which an answer may make
+// client-go wait within a request. An API server asks for at most half of that.
+// The maintenance page of a proxy may ask for hours.
 const longestRetryAfter = 60
 
 // objectAnswers are the subresources that every server answers with an object.
@@ -34,33 +35,42 @@ var objectAnswers = []string{"", "status", "scale", "eviction"}
 // checked returns res, or an error if res reports success but cannot be an API
 // server's answer about an object or a list. For example, it is a redirect, a
 // page, or JSON without a kind, such as the {} of a gateway. client-go would
-// take these for consent to a deletion, for an empty list, or for an object
+// take such an answer for a successful deletion, an empty list, or an object
 // without fields.
 func (o *observer) checked(req *http.Request, res *http.Response) (*http.Response, error) {
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > longestRetryAfter {
 		res.Header.Set("Retry-After", strconv.Itoa(longestRetryAfter))
 	}
 	r, ok := o.aboutObjects(req)
-	if !ok || res.StatusCode < http.StatusOK || res.StatusCode >= http.StatusBadRequest {
+	if !ok || res.StatusCode < http.StatusOK {
 		return res, nil
 	}
-	why := foreign(res, r.method == http.MethodDelete || r.subresource == "eviction")
-	if why == "" && r.method == http.MethodDelete && r.Name != "" {
-		why = r.mixedUp(res)
+	why, deletion := "", answer.Deletion{}
+	switch {
+	case res.StatusCode >= http.StatusBadRequest:
+		if why = contradiction(res); why == "" {
+			return res, nil
+		}
+	default:
+		why = foreign(res, r.method == http.MethodDelete || r.subresource == "eviction")
+		if why == "" && r.method == http.MethodDelete && r.Name != "" {
+			why, deletion = r.deletion(req, res)
+		}
 	}
 	if why == "" {
+		answer.WitnessOf(req.Context()).Saw(deletion)
 		return res, nil
 	}
 	if res.Body != nil {
 		_ = res.Body.Close()
 	}
-	return nil, fmt.Errorf("the answer %d is not the API server's: a proxy or gateway has sent it: %s",
+	return nil, fmt.Errorf("the answer with status %d is not the API server's: a proxy or gateway has sent it: %s",
 		res.StatusCode, why)
 }
 
-// aboutObjects returns req if every API server answers it with an object or a
-// list. It reports false for other requests: a watch is a stream of events, and
-// connections to Pods may have any content.
+// aboutObjects parses req, and reports whether every API server answers it with
+// an object or a list. It reports false for other requests: a watch is a stream
+// of events, and connections to Pods may have any content.
 func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
 	r.method = req.Method
 	switch req.Method {
@@ -71,25 +81,8 @@ func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
 	return r, ok
 }
 
-// mixedUp returns why res cannot be the answer to the deletion r, or "" if it
-// can be. For example, a cache has sent the answer to another deletion.
-func (r *request) mixedUp(res *http.Response) string {
-	object := read(res)
-	if object == nil {
-		return ""
-	}
-	name := object.Name
-	if object.Status != nil && object.Status.Details != nil {
-		name = object.Status.Details.Name
-	}
-	if name == "" || name == r.Name {
-		return ""
-	}
-	return fmt.Sprintf("it is about the name %q, not %q", name, r.Name)
-}
-
 // foreign returns why an answer cannot be an API server's, or "" if it can be.
-// The answer to some requests may be a Status.
+// mayBeStatus is true if an API server may answer the request with a Status.
 func foreign(res *http.Response, mayBeStatus bool) string {
 	contentType := res.Header.Get("Content-Type")
 	switch {
@@ -123,7 +116,7 @@ func foreign(res *http.Response, mayBeStatus bool) string {
 	return foreignJSON(head, mayBeStatus)
 }
 
-// foreignJSON is foreign for a complete JSON body.
+// foreignJSON does the work of foreign for a body that is complete JSON.
 func foreignJSON(body []byte, mayBeStatus bool) string {
 	var object struct {
 		metav1.TypeMeta `json:",inline"`

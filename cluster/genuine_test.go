@@ -91,25 +91,6 @@ func TestAnAnswerOfAProxyIsAnError(t *testing.T) {
 	}
 }
 
-// For example, a cache between the program and the server has mixed up two
-// answers.
-func TestTheDeletionOfAnotherObjectIsNoDeletion(t *testing.T) {
-	g := NewWithT(t)
-	for name, want := range map[string]OmegaMatcher{
-		"b": MatchError(ContainSubstring(`about the name "b"`)), "a": Succeed(), "": Succeed(),
-	} {
-		success := &metav1.Status{Status: metav1.StatusSuccess, Details: &metav1.StatusDetails{Name: name, Kind: "pods", UID: "u"}}
-		dying := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: "u", ResourceVersion: "3"}}
-		object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "u"}}
-		for _, answer := range []runtime.Object{success, dying} {
-			for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
-				pods := answering(g, http.StatusOK, contentType, encoded(g, contentType, answer)).CoreV1().Pods
-				g.Expect(patch.Delete(t.Context(), pods, object, nil)).To(want, "%s: %T", contentType, answer)
-			}
-		}
-	}
-}
-
 func encoded(g *WithT, contentType string, object runtime.Object) string {
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), contentType)
 	g.Expect(ok).To(BeTrue())

@@ -36,7 +36,7 @@ type Kind[T informer.Object, L runtime.Object] struct {
 	kind       string
 	client     *rest.RESTClient
 	parameters runtime.ParameterCodec
-	checked    atomic.Bool // Check got an answer, and the caller deals with it
+	checked    atomic.Bool // Check got an answer, so Cluster.Check leaves this kind out
 	// clusterScoped means that the kind has no namespaces.
 	clusterScoped atomic.Bool
 }
@@ -72,14 +72,15 @@ type ApplyConfiguration interface {
 	GetName() *string
 }
 
-// NewKind returns the kind that is served as resource, which is the lower-case
-// plural with its group and version. register adds T and L to a scheme, as the
+// NewKind returns the kind that is served as resource: the lower-case plural
+// with its group and version. register adds T and L to a scheme, as the
 // AddToScheme of an API package does. NewKind sends no request; see
 // [Kind.Check].
 //
-// Errors: a nil c or register; a resource without a name or version; a T or L
-// that register does not add in that group and version, or not as a kind and
-// its list; a kind that every API has, such as ListOptions or WatchEvent.
+// NewKind returns an error if c or register is nil, if the resource has no name
+// or version, if register does not add T and L in that group and version, or if
+// L is not the list of T. It also refuses a kind that every API has, such as
+// ListOptions or WatchEvent.
 func NewKind[T informer.Object, L runtime.Object](
 	c *Cluster, resource schema.GroupVersionResource, register func(*runtime.Scheme) error,
 ) (*Kind[T, L], error) {
@@ -107,7 +108,7 @@ func newKind[T informer.Object, L runtime.Object](
 	version := resource.GroupVersion()
 	scheme := runtime.NewScheme()
 	if err := adding(func() error { return register(scheme) }); err != nil {
-		return nil, fmt.Errorf("registering its types: %w", err)
+		return nil, fmt.Errorf("registering the Go types: %w", err)
 	}
 	kind, err := kindIn[T](scheme, version)
 	if err != nil {
@@ -118,7 +119,7 @@ func newKind[T informer.Object, L runtime.Object](
 		return nil, err
 	}
 	if list != kind+"List" {
-		return nil, fmt.Errorf("type %v is kind %s: must be %sList", reflect.TypeFor[L](), list, kind)
+		return nil, fmt.Errorf("type %v is registered as kind %s: must be %sList", reflect.TypeFor[L](), list, kind)
 	}
 	if err := adding(func() error {
 		metav1.AddToGroupVersion(scheme, version)
@@ -141,7 +142,7 @@ func newKind[T informer.Object, L runtime.Object](
 }
 
 // adding calls add, which adds types to a scheme. A scheme panics if it gets
-// two types of one kind; adding returns that as an error.
+// two types of one kind, and adding returns the panic as an error.
 func adding(add func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -153,21 +154,23 @@ func adding(add func() error) (err error) {
 }
 
 // keepsType keeps apiVersion and kind in the objects that it decodes.
-// client-go's decoder clears them, and then an Event could not name the kind of
-// its object, since no scheme that a recorder knows has these types.
+// client-go's decoder clears them. An Event about such an object could then not
+// name its kind, because the schemes that recorders use do not contain these
+// types.
 type keepsType struct{ runtime.NegotiatedSerializer }
 
-// DecoderToVersion returns d.
+// DecoderToVersion returns d unchanged. The decoder that client-go would return
+// clears apiVersion and kind.
 func (keepsType) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
 	return d
 }
 
-// ErrKind is the error of [Kind.Check] if the server does not have the kind
-// under its name. A retry does not help: the program or the server's CRDs must
-// change.
+// ErrKind is the error of [Kind.Check] if the server does not serve the kind as
+// the program describes it. For example, the plural or the scope is wrong. A
+// retry does not help, because the program or the server's CRDs must change.
 var ErrKind = errors.New("the server has no such kind")
 
-// kindIn returns the kind as which T is registered in a group and version.
+// kindIn returns the kind under which T is registered in a group and version.
 func kindIn[T runtime.Object](scheme *runtime.Scheme, version schema.GroupVersion) (string, error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
@@ -197,14 +200,17 @@ func (k *Kind[T, L]) In(namespace string) *KindClient[T, L] {
 		k.resource.Resource, k.client, k.parameters, namespace, empty[T], empty[L]), k}
 }
 
-// Scope returns whether the kind has namespaces, as the program has declared
-// it. Informers call it.
+// Scope returns the scope that the program has declared for the kind. It is
+// called by informers.
 func (c *KindClient[T, L]) Scope() meta.RESTScopeName {
 	if c.kind.clusterScoped.Load() {
 		return meta.RESTScopeNameRoot
 	}
 	return meta.RESTScopeNameNamespace
 }
+
+// Kind returns the kind of the objects. It is called by informers.
+func (c *KindClient[T, L]) Kind() string { return c.kind.kind }
 
 // GetScale returns the scale subresource of an object.
 func (c *KindClient[T, L]) GetScale(
@@ -228,17 +234,19 @@ func (c *KindClient[T, L]) UpdateScale(
 }
 
 // Check verifies that the server serves the resource with the expected kind and
-// scope. It sends one request, which every account may send unless an
+// scope. It sends one request. Every account may send that, unless an
 // administrator forbids it.
 //
-// [Cluster.Check] leaves out a kind for which Check got an answer, so that a
-// program that can work without the kind looks for [ErrKind] here. A controller
-// whose kind may be installed later uses reconcile.Options.Optional instead,
-// and starts when the kind is installed.
+// A program that can work without the kind calls Check first, and tests whether
+// the error is [ErrKind]. [Cluster.Check] then leaves the kind out, because its
+// Check has already got an answer. A controller whose kind may be installed
+// later uses reconcile.Options.Optional instead, and starts when the kind is
+// installed.
 //
-// Errors: [ErrKind], with what the server has instead; the error of the
-// request. A status 404 alone is not [ErrKind], because proxies answer it, too.
-// Check then sends a second request, for the list of what the server serves.
+// Check returns an [ErrKind] that says what the server has instead, or the
+// error of the request. A status 404 alone is not [ErrKind], because a proxy
+// may send it, too. After a 404 Check sends a second request, for the list of
+// the versions that the server serves.
 func (k *Kind[T, L]) Check(ctx context.Context) error {
 	err := k.verify(ctx)
 	if err == nil || errors.Is(err, ErrKind) {
@@ -251,7 +259,7 @@ func (k *Kind[T, L]) wasChecked() bool { return k.checked.Load() }
 
 func (k *Kind[T, L]) groupResource() schema.GroupResource { return k.resource.GroupResource() }
 
-// verify is Check without recording that the kind was checked.
+// verify does the work of Check, but does not record that the kind was checked.
 func (k *Kind[T, L]) verify(ctx context.Context) error {
 	if err := k.check(ctx); err != nil {
 		return fmt.Errorf("checking that the server has %s: %w", named(k.resource), err)
@@ -269,7 +277,7 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 		return err
 	}
 	if version := k.resource.GroupVersion().String(); list.GroupVersion != version {
-		return fmt.Errorf("reading %s: it is about %q, not %q: a proxy or gateway has answered",
+		return fmt.Errorf("reading %s: the answer is about %q, not %q: a proxy or gateway has sent it",
 			k.path(), list.GroupVersion, version)
 	}
 	n := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource.Resource })
@@ -277,14 +285,15 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 		return k.checkScope(list.APIResources[n].Namespaced)
 	}
 	if n >= 0 {
-		return fmt.Errorf("%w: its kind is %s in the server, and %s in Go", ErrKind, list.APIResources[n].Kind, k.kind)
+		return fmt.Errorf("%w: the resource has kind %s on the server, but %s in Go", ErrKind,
+			list.APIResources[n].Kind, k.kind)
 	}
 	for _, r := range list.APIResources {
 		if r.Kind == k.kind {
 			return fmt.Errorf("%w: kind %s is served as %q", ErrKind, k.kind, r.Name)
 		}
 	}
-	return fmt.Errorf("%w: %v has neither that resource nor kind %s", ErrKind, k.resource.GroupVersion(), k.kind)
+	return fmt.Errorf("%w: %v has neither the resource nor kind %s", ErrKind, k.resource.GroupVersion(), k.kind)
 }
 
 // checkScope returns an [ErrKind] if the kind is declared with namespaces and
@@ -293,15 +302,16 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 func (k *Kind[T, L]) checkScope(namespaced bool) error {
 	switch declared := !k.clusterScoped.Load(); {
 	case declared && !namespaced:
-		return fmt.Errorf("%w: it has no namespaces in the server: declare that by cluster.Kind.ClusterScoped", ErrKind)
+		return fmt.Errorf("%w: the kind has no namespaces on the server: call cluster.Kind.ClusterScoped", ErrKind)
 	case !declared && namespaced:
-		return fmt.Errorf("%w: it has namespaces in the server: do not declare it by cluster.Kind.ClusterScoped", ErrKind)
+		return fmt.Errorf("%w: the kind has namespaces on the server: do not call cluster.Kind.ClusterScoped", ErrKind)
 	}
 	return nil
 }
 
-// unserved returns an [ErrKind] if the server's own list of what it serves does
-// not have the version. Otherwise notFound may be the answer of a proxy.
+// unserved returns an [ErrKind] if the server does not list the version among
+// the versions that it serves. Otherwise it returns an error that contains
+// notFound, which may be the answer of a proxy.
 func (k *Kind[T, L]) unserved(ctx context.Context, notFound error) error {
 	version := k.resource.GroupVersion()
 	served, err := k.serves(ctx, version)
@@ -350,10 +360,11 @@ func (k *Kind[T, L]) discover(ctx context.Context, path, kind string, object run
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	if got := object.GetObjectKind().GroupVersionKind().Kind; got != kind {
-		return fmt.Errorf("reading %s: it is %q, not %s: a proxy or gateway has answered", path, got, kind)
+		return fmt.Errorf("reading %s: the answer is of kind %q, not %s: a proxy or gateway has sent it", path, got, kind)
 	}
 	return nil
 }
 
-// named returns the name of a resource that kubectl and RBAC use.
+// named returns the name of a resource as kubectl and RBAC use it, such as
+// "deployments.apps".
 func named(r schema.GroupVersionResource) string { return r.GroupResource().String() }

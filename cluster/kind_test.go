@@ -125,7 +125,7 @@ func TestAKindNamesWhatIsWrongWithItsTypes(t *testing.T) {
 		ofDeployments.GroupResource().WithVersion("v2"), appsv1.AddToScheme)
 	g.Expect(err).To(MatchError(ContainSubstring("none of which is in apps/v2")))
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.ReplicaSetList](c, ofDeployments, appsv1.AddToScheme)
-	g.Expect(err).To(MatchError(ContainSubstring("is kind ReplicaSetList: must be DeploymentList")))
+	g.Expect(err).To(MatchError(ContainSubstring("is registered as kind ReplicaSetList: must be DeploymentList")))
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments,
 		func(*runtime.Scheme) error { return http.ErrAbortHandler })
 	g.Expect(err).To(MatchError(http.ErrAbortHandler))
@@ -191,10 +191,11 @@ func TestCheckNamesWhatTheServerHasInstead(t *testing.T) {
 	g.Expect(other.Check(t.Context())).To(MatchError(
 		`checking that the server has deployments.apps: the server has no such kind: kind Deployment is served as "deploys"`))
 	other = newKind(g, discovers(t, metav1.APIResource{Name: "deployments", Kind: "Rollout", Namespaced: true}))
-	g.Expect(other.Check(t.Context())).To(MatchError(ContainSubstring("its kind is Rollout in the server, and Deployment in Go")))
+	g.Expect(other.Check(t.Context())).To(MatchError(ContainSubstring(
+		"the resource has kind Rollout on the server, but Deployment in Go")))
 	other = newKind(g, discovers(t))
 	g.Expect(other.Check(t.Context())).To(And(MatchError(cluster.ErrKind), MatchError(
-		ContainSubstring("apps/v1 has neither that resource nor kind Deployment"))))
+		ContainSubstring("apps/v1 has neither the resource nor kind Deployment"))))
 	_, err = cluster.NewKind[*batchv1.Job, *batchv1.JobList](c, batchv1.SchemeGroupVersion.WithResource("jobs"), batchv1.AddToScheme)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.Check(t.Context())).To(MatchError(ContainSubstring(
@@ -207,11 +208,11 @@ func TestCheckNamesAWrongScope(t *testing.T) {
 	g := NewWithT(t)
 	wide := discovers(t, metav1.APIResource{Name: "deployments", Kind: "Deployment"})
 	err := newKind(g, wide).Check(t.Context())
-	g.Expect(err).To(And(MatchError(cluster.ErrKind), MatchError(ContainSubstring("declare that by cluster.Kind.ClusterScoped"))))
+	g.Expect(err).To(And(MatchError(cluster.ErrKind), MatchError(ContainSubstring("call cluster.Kind.ClusterScoped"))))
 	g.Expect(newKind(g, wide).ClusterScoped().Check(t.Context())).To(Succeed())
 	narrow := discovers(t, metav1.APIResource{Name: "deployments", Kind: "Deployment", Namespaced: true})
 	err = newKind(g, narrow).ClusterScoped().Check(t.Context())
-	g.Expect(err).To(And(MatchError(cluster.ErrKind), MatchError(ContainSubstring("do not declare it"))))
+	g.Expect(err).To(And(MatchError(cluster.ErrKind), MatchError(ContainSubstring("do not call cluster.Kind.ClusterScoped"))))
 }
 
 func TestInformersKnowTheScopeOfAKind(t *testing.T) {

@@ -14,14 +14,15 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// observer reports writes to the reconciles with whose contexts they are sent.
-// It also returns an error for an answer that is not an API server's.
+// observer reports each write to the reconcile whose context the write was sent
+// with. It also returns an error for an answer that is not an API server's.
 type observer struct {
 	next   http.RoundTripper
 	prefix string // path of the server's URL, before /api and /apis
 }
 
-// WrappedRoundTripper returns the transport below, for client-go.
+// WrappedRoundTripper returns the inner transport, as client-go requires of
+// wrappers.
 func (o *observer) WrappedRoundTripper() http.RoundTripper { return o.next }
 
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -57,8 +58,9 @@ func (o *observer) send(req *http.Request) (*http.Response, error) {
 	return o.checked(req, res)
 }
 
-// neverSent reports whether a failed request cannot have reached the server:
-// there was no connection, or a fence below refused it.
+// neverSent reports whether a failed request cannot have reached the server,
+// because there was no connection or because a fence in a transport below
+// refused the request.
 func neverSent(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
@@ -67,7 +69,9 @@ func neverSent(err error) bool {
 	return ok && refusal.NeverSent()
 }
 
-// judge returns the outcome of the write, and leaves the answer unchanged.
+// judge returns the outcome of a write whose request is req and whose answer is
+// res, and the object as far as it is known. The object is nil if the server
+// has refused the write. judge leaves the answer unchanged.
 func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcome, *answer.Object) {
 	switch {
 	case res.StatusCode >= http.StatusInternalServerError, res.StatusCode == http.StatusRequestTimeout:
@@ -88,7 +92,7 @@ func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcom
 	return outcome, written
 }
 
-// outcome returns the outcome of a write whose answer reports success and
+// outcome does the work of judge for a write whose answer reports success and
 // contains got.
 func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outcome, *answer.Object) {
 	if got.Status != nil {
@@ -112,7 +116,7 @@ func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outc
 	return ownwrites.Written, got
 }
 
-// deleted returns the outcome of a write whose answer is the Status s.
+// deleted does the work of judge for a write whose answer is the Status s.
 func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcome, *answer.Object) {
 	object := r.named(req)
 	if !r.Delete || s.Status != metav1.StatusSuccess {
@@ -127,7 +131,8 @@ func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcom
 	return ownwrites.Removed, object
 }
 
-// wholes are the subresources that are answered with the whole object.
+// wholes are the subresources for which the server answers a write with the
+// whole object.
 var wholes = []string{"status", "ephemeralcontainers", "resize", "approval", "finalize"}
 
 // isRemoved reports whether an update has removed a deleted object: it has
@@ -137,7 +142,8 @@ func isRemoved(o *metav1.ObjectMeta) bool {
 		(o.DeletionGracePeriodSeconds == nil || *o.DeletionGracePeriodSeconds == 0)
 }
 
-// named returns an object with as much of its name as the request contains.
+// named returns an object that has only the namespace and the name in the
+// request. Each of them is empty if the request does not contain it.
 func (r *request) named(req *http.Request) *answer.Object {
 	object := &answer.Object{Unlabelled: true}
 	object.Namespace, object.Name = r.Namespace, r.Name
@@ -150,7 +156,8 @@ func (r *request) named(req *http.Request) *answer.Object {
 }
 
 // read returns the object in an answer, or nil if the answer cannot be decoded.
-// It puts the body back as it was, with its error if it broke off.
+// It puts a body back into res that reads the same. If reading the old body
+// failed, reading the new one fails with the same error.
 func read(res *http.Response) *answer.Object {
 	if res.Body == nil || res.Body == http.NoBody || !answer.Readable(res.Header.Get("Content-Type")) {
 		return nil
@@ -177,7 +184,8 @@ type putBack struct {
 	io.Closer
 }
 
-// broken stands for the rest of a body that broke off.
+// broken takes the place of the rest of a body that could not be read. Reading
+// it returns err.
 type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }

@@ -47,7 +47,11 @@ func TestAPageIsNoMissingKind(t *testing.T) {
 // A portal that answers all requests with status 200 is not an API server
 // without the kind.
 func TestAPageWithStatus200IsNoMissingKind(t *testing.T) {
-	for _, body := range []string{`{"message":"log in"}`, `<html>log in</html>`, `{"kind":"APIVersions","versions":["v1"]}`} {
+	const failure = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound"`
+	for _, body := range []string{
+		`{"message":"log in"}`, `<html>log in</html>`, `{"kind":"APIVersions","versions":["v1"]}`,
+		failure + `,"code":404}`, failure + `,"details":{"group":"apps","kind":"deployments","name":"v1"},"code":404}`,
+	} {
 		g := NewWithT(t)
 		page := absenttest.Page{ContentType: "application/json", Body: body, Status: http.StatusOK}
 		c, apps, core := kinds(g, page.Config())

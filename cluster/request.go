@@ -76,8 +76,8 @@ func (r *request) parsePath(path string) bool {
 	return true
 }
 
-// isDryRun reports whether the request is a dry run, which the server does not
-// store.
+// isDryRun reports whether the request is a dry run. The server does not store
+// a dry run.
 func (r *request) isDryRun(req *http.Request) bool {
 	if req.URL.Query().Get("dryRun") != "" {
 		return true

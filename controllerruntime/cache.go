@@ -20,17 +20,18 @@ import (
 	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
-// NewCache returns a function for manager.Options.NewCache. The caches that it
-// makes are controller-runtime's, around the informers of package
-// informer/clientgo, except that objects of the kinds in Options.OnDemand are
-// cached when they are read. An Options.NewInformer of the manager's cache is
-// kept. A nil o means the defaults.
+// NewCache returns a function for manager.Options.NewCache. The function makes
+// controller-runtime's own cache, but with the informers of package
+// informer/clientgo. Objects of the kinds in Options.OnDemand are cached only
+// when they are read. If the cache.Options of the manager set NewInformer, that
+// function makes the informers instead. A nil o means the defaults.
 //
-// The transport of the cache's HTTP client, which is the one of the manager's
-// client, is wrapped, so that a Get sees what this client wrote.
+// The cache wraps the transport of its HTTP client, which the manager's client
+// shares, so that a Get sees the writes of the manager's client.
 //
-// Errors of the function that it returns: wrong options, a kind in OnDemand that
-// the scheme does not know, and the errors of controller-runtime's cache.New.
+// The function returns an error if an option is wrong, or if the scheme does
+// not know a kind in OnDemand. It also returns the errors of
+// controller-runtime's cache.New.
 func NewCache(o *Options) cache.NewCacheFunc {
 	return func(config *rest.Config, options cache.Options) (cache.Cache, error) {
 		own := o.withDefaults()
@@ -55,41 +56,44 @@ func NewCache(o *Options) cache.NewCacheFunc {
 // Status returns the state of each informer of a cache that was made by
 // NewCache, and of each kind on demand. Pass it to metrics.Informers, or to a
 // page. It returns nil for other caches.
-func Status(of cache.Cache) []informer.Status {
-	c, ok := of.(*onDemand)
+func Status(cached cache.Cache) []informer.Status {
+	c, ok := cached.(*onDemand)
 	if !ok {
 		return nil
 	}
-	all := c.informers.Status()
+	statuses := c.informers.Status()
 	for _, k := range c.all() {
-		all = append(all, k.refs.Status())
+		statuses = append(statuses, k.refs.Status())
 	}
-	return all
+	return statuses
 }
 
-// form is a kind in one representation.
+// form identifies the objects of one kind in one representation, such as Pods
+// with only their metadata.
 type form struct {
 	gvk schema.GroupVersionKind
 	as  representation
 }
 
-// onDemand is a cache of controller-runtime for all kinds but those in named.
+// onDemand is a cache of controller-runtime that caches the kinds in named on
+// demand, and all other kinds as a whole.
 type onDemand struct {
 	cache.Cache
 	Options
 
 	informers clientgo.Informers
-	options   cache.Options // with a Scheme and a Mapper, if there is a kind on demand
+	options   cache.Options // the manager's options, with a Scheme and a Mapper if there is a kind on demand
 	live      client.WithWatch
 	named     map[schema.GroupVersionKind]bool
 
 	mu      sync.Mutex // guards the fields below
 	kinds   map[form]*kind
-	ctx     context.Context //nolint:containedctx // of Start, for kinds that come later; nil before
+	ctx     context.Context //nolint:containedctx // of Start, for kinds that are used later; nil before Start
 	running sync.WaitGroup
 }
 
-// prepare makes what kinds on demand need, if there are any.
+// prepare completes the options and makes the client that kinds on demand need.
+// It does nothing if there are no such kinds.
 func (c *onDemand) prepare(config *rest.Config, o *cache.Options) error {
 	if len(c.OnDemand) == 0 {
 		return nil
@@ -127,8 +131,8 @@ func (c *onDemand) prepare(config *rest.Config, o *cache.Options) error {
 	return err
 }
 
-// kindOf returns the kind on demand of an object or a list, nil if it is
-// another one.
+// kindOf returns the kind of an object or a list, or nil if that kind is not
+// cached on demand.
 func (c *onDemand) kindOf(object runtime.Object) (*kind, error) {
 	if len(c.named) == 0 {
 		return nil, nil
@@ -143,7 +147,9 @@ func (c *onDemand) kindOf(object runtime.Object) (*kind, error) {
 	return c.kindIn(form{gvk, representationOf(object)})
 }
 
-// kindIn returns a kind on demand, which begins to run with the cache.
+// kindIn returns the kind of a form, or nil if the kind is not cached on
+// demand. It makes the kind at the first call, and starts it if the cache is
+// running.
 func (c *onDemand) kindIn(f form) (*kind, error) {
 	if !c.named[f.gvk] {
 		return nil, nil
@@ -162,7 +168,7 @@ func (c *onDemand) kindIn(f form) (*kind, error) {
 	return k, nil
 }
 
-// startLocked runs a kind, if the cache runs. mu is held.
+// startLocked starts a kind if the cache is running. mu must be held.
 func (c *onDemand) startLocked(k *kind) {
 	switch ctx := c.ctx; {
 	case ctx == nil:
@@ -202,7 +208,7 @@ func (c *onDemand) Start(ctx context.Context) error {
 	c.mu.Unlock()
 	err := c.Cache.Start(ctx)
 	if ctx.Err() != nil {
-		c.mu.Lock()   // nothing begins any more
+		c.mu.Lock()   // after this, no kind starts, because ctx has ended
 		c.mu.Unlock() //nolint:staticcheck // see above
 		c.running.Wait()
 	}
@@ -220,7 +226,8 @@ func (c *onDemand) Get(ctx context.Context, key client.ObjectKey, out client.Obj
 	return c.Cache.Get(ctx, key, out, opts...)
 }
 
-// List returns what is cached or, for a kind on demand, what the server has.
+// List returns the cached objects or, for a kind on demand, the objects that
+// the server has.
 func (c *onDemand) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
 	switch k, err := c.kindOf(out); {
 	case err != nil:

@@ -21,8 +21,8 @@
 //   - An object that was read is answered from memory, without a request.
 //   - The verbs list and watch on the names that are read are enough.
 //   - An object that the server does not have is watched, too.
-//   - An object that must not be read is an error of its own Get alone, until it
-//     is allowed.
+//   - If reading an object is forbidden, only Gets of that object fail, until
+//     reading it is allowed.
 //   - An object that nobody has read for Options.Keep is dropped.
 //   - While a controller watches the kind, an object that was read stays cached as
 //     long as it exists.
@@ -42,10 +42,11 @@
 //   - Typed, unstructured and metadata-only objects of the kind are separate, as
 //     in controller-runtime's own cache.
 //
-// Beside the cache, each usable by itself: [SeeOwnWrites] holds a key until the
-// cache has seen what its last reconcile wrote, [Queues] puts package queue behind
-// a controller, and package crpatch writes through package patch. What they
-// promise:
+// Five other parts can be used without this cache: [SeeOwnWrites] holds a key
+// until the cache has seen the writes of its last reconcile, [Queues] puts
+// package queue behind a controller, [NewManager] gives a manager the election
+// and the fence of package leader, [Page] shows a manager's caches and failing
+// keys, and package crpatch writes through package patch. They promise:
 //
 //   - The next reconcile of a key sees in the cache what the last one wrote.
 //   - A creation that is undone in the same reconcile does not hold the key.
@@ -54,13 +55,22 @@
 //   - A key is held for ten seconds at most.
 //   - A manager whose config reports no writes is refused.
 //   - A controller runs on the queue as on its own, with the delays of its limiter.
+//   - A manager that has lost its leadership writes nothing, and ends with an error.
+//   - A manager that stops keeps its Lease until its controllers have drained.
+//   - A standby writes nothing and, with NewCache, has full caches.
+//   - With NewCache, the controllers of a new leader start on caches that have
+//     what the previous leader wrote.
+//   - Runnables that need no election run in every replica.
+//   - A page names caches that have not synced, and keys whose last reconcile has
+//     failed.
+//   - A page names at most ten keys of a controller, and how many more there are.
 //
 // The options of the manager's cache for other kinds work as they do without
 // NewCache. ReaderFailOnMissingInformer concerns other kinds only: naming a kind
 // in OnDemand is what makes it cached.
 //
-// Costs: each object is a watch of its own until one namespace has a hundred of
-// them, see [informer.Referenced]. What a List returns is decoded anew each time. A
-// worker waits while the key that it has reconciled is held. The deletion of a whole
-// collection is not waited for.
+// Costs: each object has a watch of its own, until one namespace has a hundred
+// of them; see [informer.Referenced]. The objects of each List are decoded
+// again. With SeeOwnWrites, a worker waits while the key that it has reconciled
+// is held. It does not wait for the deletion of a whole collection.
 package controllerruntime

@@ -2,6 +2,7 @@ package controllerruntime_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/homeostat/homeostat/controllerruntime"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/metrics"
 )
 
@@ -111,12 +113,68 @@ func ExampleSeeOwnWrites() {
 	// <nil>
 }
 
+// A manager with a fenced election.
+func ExampleNewManager() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	config, options := exampleServer(ctx)
+	options.LeaderElectionNamespace = "shop" // only outside of a cluster
+	// region lead
+	options.LeaderElection, options.LeaderElectionID = true, "shop-operator" // as before
+	options.NewCache = controllerruntime.NewCache(nil)
+	mgr, err := controllerruntime.NewManager(config, options)
+	// endregion
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "made"}}
+	fmt.Println(errors.Is(mgr.GetClient().Create(ctx, s), leader.ErrFenced))
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	<-mgr.Elected()
+	fmt.Println(mgr.GetClient().Create(ctx, s))
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// true
+	// <nil>
+	// <nil>
+}
+
 // The config of a manager whose reconcilers see their own writes.
 func ExampleObserveWrites() {
 	config := &rest.Config{Host: "https://10.0.0.1"}
 	observed := controllerruntime.ObserveWrites(config)
 	fmt.Println(observed.Host, observed.WrapTransport != nil, config.WrapTransport != nil)
 	// Output: https://10.0.0.1 true false
+}
+
+// A manager with a status page.
+func ExampleShow() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	config, options := exampleServer(ctx)
+	options.NewCache = controllerruntime.NewCache(nil)
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reconciler := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, errors.New("the Secret has no text")
+	})
+	// region page
+	var page controllerruntime.Page
+	if err := page.AddTo(mgr); err != nil {
+		fmt.Println(err)
+		return
+	}
+	shown := controllerruntime.Show(&page, "secrets", reconciler) // for Complete(shown)
+	// endregion
+	_, err = shown.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "password"}})
+	fmt.Println(err)
+	// Output: the Secret has no text
 }
 
 // The queues of a manager's controllers, for NewQueue.

@@ -16,10 +16,11 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// A kind on demand is an informer of the objects that were read. It does not
-// pass events on as they come: what a handler gets is the difference between
-// what it was told and what the cache knows. So an object that the cache drops,
-// or of which it knows nothing for a while, is never told to be deleted.
+// A kind on demand is the informer of the objects that were read. It does not
+// pass on the events of the watch. Instead it compares the cached object with
+// the one that the handlers were last told about, and tells them the
+// difference. So the handlers get no deletion of an object that the cache only
+// drops, or whose state is unknown for a while.
 
 var _ crcache.Informer = (*kind)(nil)
 
@@ -27,11 +28,12 @@ var _ crcache.Informer = (*kind)(nil)
 // controller-runtime.
 const defaultSyncPeriod = 10 * time.Hour
 
-// handled is what the handlers of a kind were told. kind.mu guards it.
+// handled contains the handlers of a kind, and the objects that they have been
+// told about. kind.mu guards it.
 type handled struct {
 	known     map[types.NamespacedName]informer.Object
 	listeners map[*listener]bool
-	listening bool          // the kind runs
+	listening bool          // whether the kind runs, so that handlers are called
 	runs      chan struct{} // closed when the kind runs
 	calling   *sync.WaitGroup
 }
@@ -43,8 +45,8 @@ func newHandled() handled {
 	}
 }
 
-// isWatched reports whether somebody but the manager's own client has a
-// handler. mu is held.
+// isWatched reports whether there is a handler besides the one of the manager's
+// own client. mu must be held.
 func (k *kind) isWatched() bool {
 	for l := range k.listeners {
 		if !l.consistency {
@@ -54,8 +56,8 @@ func (k *kind) isWatched() bool {
 	return false
 }
 
-// deliver tells the handlers what has changed of the object of key. It changes
-// nothing if the state of the object is not known.
+// deliver tells the handlers how the object of key has changed since they were
+// last told about it. It does nothing if the state of the object is not known.
 func (k *kind) deliver(key types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,19 +67,19 @@ func (k *kind) deliver(key types.NamespacedName) {
 	if known, err := k.refs.Parts().State(key); err != nil || !known {
 		return
 	}
-	before, was := k.known[key]
-	after, is := k.refs.Get(key)
+	before, existed := k.known[key]
+	after, exists := k.refs.Get(key)
 	switch {
-	case is:
+	case exists:
 		k.known[key] = after
-	case was:
+	case existed:
 		delete(k.known, key)
 	}
 	switch {
-	case !was && !is || was && is && before == after:
-	case !was:
+	case !existed && !exists || existed && exists && before == after:
+	case !existed:
 		k.tell(notice{new: after})
-	case !is:
+	case !exists:
 		k.tell(notice{old: before})
 	case before.GetUID() != after.GetUID():
 		k.tell(notice{old: before})
@@ -87,14 +89,14 @@ func (k *kind) deliver(key types.NamespacedName) {
 	}
 }
 
-// tell queues a notice for each handler. mu is held.
+// tell queues a notice for each handler. mu must be held.
 func (k *kind) tell(n notice) {
 	for l := range k.listeners {
 		l.add(n)
 	}
 }
 
-// listen begins to call handlers.
+// listen starts to call the handlers.
 func (k *kind) listen() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,7 +107,7 @@ func (k *kind) listen() {
 	}
 }
 
-// begin begins to call a handler. mu is held.
+// begin starts to call a handler. mu must be held.
 func (k *kind) begin(l *listener) {
 	k.calling.Go(l.run)
 	if l.resync > 0 {
@@ -113,13 +115,14 @@ func (k *kind) begin(l *listener) {
 	}
 }
 
-// resync queues all objects for a handler again and again.
+// resync queues all objects for a handler once in each period, until the
+// handler is removed.
 func (k *kind) resync(l *listener) {
-	every := time.NewTicker(l.resync)
-	defer every.Stop()
+	ticker := time.NewTicker(l.resync)
+	defer ticker.Stop()
 	for {
 		select {
-		case <-every.C:
+		case <-ticker.C:
 		case <-l.ended:
 			return
 		}
@@ -131,7 +134,8 @@ func (k *kind) resync(l *listener) {
 	}
 }
 
-// endListeners returns when no handler is called any more.
+// endListeners stops calling the handlers, and waits for the calls that are
+// running.
 func (k *kind) endListeners() {
 	k.mu.Lock()
 	for l := range k.listeners {
@@ -167,8 +171,11 @@ func (k *kind) AddEventHandlerWithOptions(
 		l.resync = *o.ResyncPeriod
 	}
 	if l.consistency {
-		// The client waits until a handler has had its writes. Get waits for them
-		// itself, and this handler never hears of an object that nobody reads.
+		// controller-runtime's client waits until this handler has received the
+		// client's writes. Here Get itself waits for them, and the handler
+		// would never receive the writes of an object that nobody reads. So it
+		// gets the highest resourceVersion at once, and the client does not
+		// wait.
 		l.resync = 0
 		l.add(notice{new: &metav1.PartialObjectMetadata{
 			ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(math.MaxInt)},
@@ -205,7 +212,8 @@ func (k *kind) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration)
 	return nil
 }
 
-// errNoIndexers refuses indexers of client-go: nothing lists what is cached.
+// errNoIndexers is the error of AddIndexers. An indexer of client-go would have
+// no effect, because List asks the server and not the cache.
 var errNoIndexers = errors.New("objects of this kind are cached on demand, and cannot be indexed: use IndexField")
 
 // AddIndexers implements [cache.SharedIndexInformer].
@@ -216,7 +224,8 @@ func (k *kind) AddIndexers(indexers cache.Indexers) error {
 	return errNoIndexers
 }
 
-// HasSynced reports whether the kind runs. There is no first list.
+// HasSynced reports whether the kind has been started. There is no first list
+// to wait for, because objects are cached only when they are read.
 func (k *kind) HasSynced() bool {
 	select {
 	case <-k.runs:
@@ -226,14 +235,14 @@ func (k *kind) HasSynced() bool {
 	}
 }
 
-// HasSyncedChecker is HasSynced.
+// HasSyncedChecker returns a checker that is done when HasSynced is true.
 func (k *kind) HasSyncedChecker() cache.DoneChecker { return done{k.gvk.Kind + " on demand", k.runs} }
 
 // IsStopped implements [cache.SharedInformer].
 func (k *kind) IsStopped() bool { return k.ctx.Err() != nil }
 
-// toldDeleted tells the manager's own client that an object is deleted, if that
-// waits for it.
+// toldDeleted tells the handler of the manager's own client that an object was
+// deleted, because the client may wait for that.
 func (k *kind) toldDeleted(key types.NamespacedName, uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,11 +18,12 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// kind is a kind on demand, in one representation. It is also the informer of
-// that kind, see informer.go.
+// kind caches on demand the objects of one kind, in one representation: typed,
+// unstructured or metadata-only. It is also the informer of that kind, see
+// informer.go.
 type kind struct {
 	form
-	by      *onDemand
+	cache   *onDemand
 	mapping *meta.RESTMapping
 	scope   scope
 	refs    *informer.References[informer.Object]
@@ -32,36 +33,36 @@ type kind struct {
 	mu      sync.Mutex // guards the fields below
 	reads   map[types.NamespacedName]*reading
 	fields  map[string]client.IndexerFunc
-	handled // what handlers know
+	handled // see informer.go
 }
 
-// reading is an object that was read, and is held since.
+// reading describes an object that was read, and that the cache has held since.
 type reading struct {
-	last    time.Time     // of its reads
-	waiting int           // Gets that wait for it
-	changed chan struct{} // closed when its state may have changed; nil if nobody waits
+	last    time.Time     // when a Get of the object last began or ended
+	waiting int           // number of Gets in progress
+	changed chan struct{} // closed when the object's state may have changed; nil if no Get waits
 	// rv is the resourceVersion of the last write of the manager's client. asks
-	// says that the answer to a write had none, so the server must be asked.
-	// written counts the writes.
+	// is set if a write has no resourceVersion to wait for, such as a deletion,
+	// so that the server must be asked. written counts the writes.
 	rv      string
 	asks    bool
 	written int
 }
 
 // newKind returns a kind that does not run yet.
-func newKind(by *onDemand, f form) (*kind, error) {
-	mapping, err := by.options.Mapper.RESTMapping(f.gvk.GroupKind(), f.gvk.Version)
+func newKind(cache *onDemand, f form) (*kind, error) {
+	mapping, err := cache.options.Mapper.RESTMapping(f.gvk.GroupKind(), f.gvk.Version)
 	if err != nil {
 		return nil, err
 	}
 	k := &kind{
-		form: f, by: by, mapping: mapping, reads: map[types.NamespacedName]*reading{},
+		form: f, cache: cache, mapping: mapping, reads: map[types.NamespacedName]*reading{},
 		fields: map[string]client.IndexerFunc{}, handled: newHandled(),
 	}
-	if k.scope, err = scopeOf(&by.options, f.gvk, k.isNamespaced()); err != nil {
+	if k.scope, err = scopeOf(&cache.options, f.gvk, k.isNamespaced()); err != nil {
 		return nil, err
 	}
-	if _, err := newList(by.options.Scheme, f.gvk, f.as); err != nil {
+	if _, err := newList(cache.options.Scheme, f.gvk, f.as); err != nil {
 		return nil, err
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
@@ -84,11 +85,10 @@ func newKind(by *onDemand, f form) (*kind, error) {
 
 func (k *kind) isNamespaced() bool { return k.mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 
-// reader returns what reads a namespace. It is called only for namespaces in
-// scope.
+// reader returns the client that reads a namespace, which must be in scope.
 func (k *kind) reader(namespace string) *reader {
-	config, _ := k.scope.in(namespace)
-	return &reader{of: k, namespace: namespace, config: config, resource: k.mapping.Resource}
+	config, _ := k.scope.configFor(namespace)
+	return &reader{kind: k, namespace: namespace, config: config, resource: k.mapping.Resource}
 }
 
 // newObject returns an empty object of the kind.
@@ -103,15 +103,15 @@ func (k *kind) newObject() client.Object {
 		object.SetGroupVersionKind(k.gvk)
 		return object
 	default:
-		object, err := k.by.options.Scheme.New(k.gvk)
-		if err != nil { // it was made before
+		object, err := k.cache.options.Scheme.New(k.gvk)
+		if err != nil { // cannot happen: newKind has checked the scheme
 			return &metav1.PartialObjectMetadata{}
 		}
 		return object.(client.Object) //nolint:forcetypeassert // the scheme knows the kind by an example
 	}
 }
 
-// run watches what is read until ctx ends or the kind stops.
+// run watches the objects that were read, until ctx ends or the kind stops.
 func (k *kind) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,13 +119,13 @@ func (k *kind) run(ctx context.Context) {
 	k.listen()
 	var running sync.WaitGroup
 	running.Go(func() { k.expire(ctx) })
-	_ = k.refs.Parts().Run(ctx, func() {}) // it has logged which objects were modified in place
+	_ = k.refs.Parts().Run(ctx, func() {}) // Run has logged which objects were modified in place
 	k.stop()
 	running.Wait()
 	k.endListeners()
 }
 
-// stop drops everything.
+// stop ends the kind, and drops all of its objects.
 func (k *kind) stop() {
 	k.cancel()
 	k.mu.Lock()
@@ -139,7 +139,7 @@ func (k *kind) stop() {
 	}
 }
 
-// wake wakes those who wait for a change.
+// wake wakes the Gets that wait for a change.
 func (r *reading) wake() {
 	if r.changed != nil {
 		close(r.changed)
@@ -149,13 +149,13 @@ func (r *reading) wake() {
 
 // get reads the object of key into out.
 func (k *kind) get(ctx context.Context, key types.NamespacedName, out client.Object, o *client.GetOptions) error {
-	if !k.by.isStarted() {
+	if !k.cache.isStarted() {
 		return &cache.ErrCacheNotStarted{}
 	}
 	if !k.isNamespaced() {
 		key.Namespace = ""
 	}
-	config, err := k.scope.in(key.Namespace)
+	config, err := k.scope.configFor(key.Namespace)
 	if err != nil {
 		return err
 	}
@@ -173,11 +173,11 @@ func (k *kind) get(ctx context.Context, key types.NamespacedName, out client.Obj
 	if !shared {
 		object = object.DeepCopyObject().(informer.Object) //nolint:forcetypeassert // it is of the same type
 	}
-	to, from := reflect.ValueOf(out), reflect.ValueOf(object)
-	if !from.Type().AssignableTo(to.Type()) {
-		return fmt.Errorf("reading %s %q: the cache has a %T, and %T was asked for", k.gvk.Kind, key, object, out)
+	target, source := reflect.ValueOf(out), reflect.ValueOf(object)
+	if !source.Type().AssignableTo(target.Type()) {
+		return fmt.Errorf("reading %s %q: the cache has a %T, not a %T", k.gvk.Kind, key, object, out)
 	}
-	to.Elem().Set(from.Elem())
+	target.Elem().Set(source.Elem())
 	if !shared {
 		out.GetObjectKind().SetGroupVersionKind(k.gvk)
 	}
@@ -190,14 +190,14 @@ func (k *kind) notFound(key types.NamespacedName) error {
 	return apierrors.NewNotFound(k.mapping.Resource.GroupResource(), key.Name)
 }
 
-// await holds the object of key, and returns when the cache has it as the
-// server had it after the last write of the manager's client, or knows that
-// there is none.
+// await holds the object of key, and waits until the cache shows the last write
+// of the manager's client to that object, or knows that the object does not
+// exist.
 func (k *kind) await(ctx context.Context, key types.NamespacedName) error {
 	r, isNew := k.hold(key)
 	defer k.rest(r)
 	if isNew {
-		k.deliver(key) // it may be there still
+		k.deliver(key) // the cache may still have the object
 	}
 	for {
 		changed := k.change(r)
@@ -218,7 +218,8 @@ func (k *kind) await(ctx context.Context, key types.NamespacedName) error {
 	}
 }
 
-// hold notes a read of key, which lasts until rest.
+// hold records the start of a Get of key. The end of the Get must be recorded
+// with rest. At the first Get, hold makes the cache hold the object.
 func (k *kind) hold(key types.NamespacedName) (r *reading, isNew bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -233,7 +234,7 @@ func (k *kind) hold(key types.NamespacedName) (r *reading, isNew bool) {
 	return r, isNew
 }
 
-// rest notes the end of a read.
+// rest records the end of a Get.
 func (k *kind) rest(r *reading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -252,7 +253,8 @@ func (k *kind) change(r *reading) <-chan struct{} {
 	return r.changed
 }
 
-// changed delivers what has changed, and wakes who waits for it.
+// changed tells the handlers about a change of the object of key, and wakes the
+// Gets that wait for it.
 func (k *kind) changed(key types.NamespacedName) {
 	k.deliver(key)
 	k.mu.Lock()
@@ -262,7 +264,8 @@ func (k *kind) changed(key types.NamespacedName) {
 	}
 }
 
-// awaitWrites returns when the cache has seen the writes to key.
+// awaitWrites waits until the cache has seen the client's writes to the object
+// of key.
 func (k *kind) awaitWrites(ctx context.Context, key types.NamespacedName, r *reading) error {
 	k.mu.Lock()
 	rv, asks, written := r.rv, r.asks, r.written
@@ -293,13 +296,14 @@ func (k *kind) awaitWrites(ctx context.Context, key types.NamespacedName, r *rea
 	return nil
 }
 
-// expire drops what has not been read for long, until ctx ends.
+// expire drops the objects that have not been read for long enough, until ctx
+// ends.
 func (k *kind) expire(ctx context.Context) {
-	every := time.NewTicker(max(k.by.Keep/8, time.Millisecond))
-	defer every.Stop()
+	ticker := time.NewTicker(max(k.cache.Keep/8, time.Millisecond))
+	defer ticker.Stop()
 	for {
 		select {
-		case <-every.C:
+		case <-ticker.C:
 			for _, key := range k.forgetUnread() {
 				k.refs.Parts().Release(key)
 			}
@@ -309,14 +313,15 @@ func (k *kind) expire(ctx context.Context) {
 	}
 }
 
-// forgetUnread forgets what has not been read for long, and returns its keys.
+// forgetUnread removes the objects that have not been read for Keep or
+// KeepAbsent, and returns their keys.
 func (k *kind) forgetUnread() (unread []types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, r := range k.reads {
-		keep := k.by.Keep
+		keep := k.cache.Keep
 		if k.isWatched() {
-			keep = k.by.KeepAbsent
+			keep = k.cache.KeepAbsent
 		}
 		if _, exists := k.known[key]; exists && k.isWatched() || r.waiting > 0 || time.Since(r.last) < keep {
 			continue

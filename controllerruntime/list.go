@@ -17,26 +17,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errListsRefused is for lists with Options.RefuseLists.
+// errListsRefused is the error of List if Options.RefuseLists is set.
 var errListsRefused = errors.New("objects of this kind are cached on demand, and Options.RefuseLists is set")
 
-// addField adds a field by which list selects. The server does not know it.
+// addField adds a field that selectors of List may contain. The server does not
+// know the field, so list itself evaluates it.
 func (k *kind) addField(field string, values client.IndexerFunc) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.fields[field] != nil {
-		return fmt.Errorf("indexing %s by field %q: there is such an index already", k.gvk.Kind, field)
+		return fmt.Errorf("indexing %s by field %q: the index exists already", k.gvk.Kind, field)
 	}
 	k.fields[field] = values
 	return nil
 }
 
-// list asks the server for what the cache would have, if it had all objects.
+// list reads from the server the objects that the cache would have if it cached
+// the whole kind.
 func (k *kind) list(ctx context.Context, out client.ObjectList, o *client.ListOptions) error {
 	switch {
-	case k.by.RefuseLists:
+	case k.cache.RefuseLists:
 		return fmt.Errorf("listing %s: %w", k.gvk.Kind, errListsRefused)
-	case !k.by.isStarted():
+	case !k.cache.isStarted():
 		return &cache.ErrCacheNotStarted{}
 	}
 	namespaces, err := k.listed(o.Namespace)
@@ -51,7 +53,8 @@ func (k *kind) list(ctx context.Context, out client.ObjectList, o *client.ListOp
 			return fmt.Errorf("listing %s: %w", k.gvk.Kind, err)
 		}
 		for _, item := range found {
-			labelled := o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(item.GetLabels())) // or labels.Nothing
+			// The server cannot be asked with labels.Nothing.
+			labelled := o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(item.GetLabels()))
 			if labelled && k.isOf(item, namespace) && matches(item) {
 				items = append(items, item)
 			}
@@ -63,7 +66,8 @@ func (k *kind) list(ctx context.Context, out client.ObjectList, o *client.ListOp
 	return meta.SetList(out, items)
 }
 
-// listed returns the namespaces to list, each with settings of its own.
+// listed returns the namespaces that need a list of their own, because their
+// settings differ. The empty string stands for all namespaces.
 func (k *kind) listed(namespace string) ([]string, error) {
 	if !k.isNamespaced() || namespace == "" && len(k.scope.namespaces) == 0 {
 		return []string{""}, nil
@@ -71,18 +75,18 @@ func (k *kind) listed(namespace string) ([]string, error) {
 	if namespace == "" {
 		return slices.Sorted(maps.Keys(k.scope.namespaces)), nil
 	}
-	_, err := k.scope.in(namespace)
+	_, err := k.scope.configFor(namespace)
 	return []string{namespace}, err
 }
 
-// isOf reports whether the settings with which an object was listed are those
-// of its namespace.
+// isOf reports whether an object was listed with the settings of its own
+// namespace. listed is the namespace in which it was listed.
 func (k *kind) isOf(item client.Object, listed string) bool {
 	_, own := k.scope.namespaces[item.GetNamespace()]
 	return listed == item.GetNamespace() || !own
 }
 
-// listIn lists one namespace into out, and returns what it has found.
+// listIn lists one namespace into out, and returns the objects.
 func (k *kind) listIn(
 	ctx context.Context, out client.ObjectList, namespace string, o client.ListOptions,
 ) (found []client.Object, err error) {
@@ -90,8 +94,8 @@ func (k *kind) listIn(
 	opts := r.selecting(metav1.ListOptions{
 		Limit: o.Limit, Continue: o.Continue, FieldSelector: selectorText(o.FieldSelector),
 	})
-	opts.LabelSelector = both(o.LabelSelector, opts.LabelSelector)
-	if err := k.by.live.List(ctx, out, opts); err != nil {
+	opts.LabelSelector = intersect(o.LabelSelector, opts.LabelSelector)
+	if err := k.cache.live.List(ctx, out, opts); err != nil {
 		return nil, err
 	}
 	err = meta.EachListItem(out, func(item runtime.Object) error {
@@ -112,8 +116,9 @@ func selectorText(s fields.Selector) string {
 	return s.String()
 }
 
-// both returns the selector of what two others select; nil if both are.
-func both(a, b labels.Selector) labels.Selector {
+// intersect returns a selector for the objects that both a and b select. A nil
+// selector selects all objects.
+func intersect(a, b labels.Selector) labels.Selector {
 	if a == nil || b == nil {
 		if a == nil {
 			return b
@@ -127,8 +132,9 @@ func both(a, b labels.Selector) labels.Selector {
 	return b.Add(requirements...)
 }
 
-// divide returns what the server is asked for, and what an index of IndexField
-// decides.
+// divide divides the selectors of a list between the server and the indexes.
+// asked contains the options for the server. matches evaluates the fields of
+// IndexField, which the server does not know.
 func (k *kind) divide(o *client.ListOptions) (asked client.ListOptions, matches func(client.Object) bool) {
 	asked = *o
 	if o.FieldSelector == nil {
@@ -155,8 +161,8 @@ func (k *kind) divide(o *client.ListOptions) (asked client.ListOptions, matches 
 	}
 	return asked, func(object client.Object) bool {
 		return !slices.ContainsFunc(own, func(r fields.Requirement) bool {
-			has := slices.Contains(indexes[r.Field](object), r.Value)
-			return has == (r.Operator == selection.NotEquals)
+			matched := slices.Contains(indexes[r.Field](object), r.Value)
+			return matched == (r.Operator == selection.NotEquals)
 		})
 	}
 }

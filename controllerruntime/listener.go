@@ -12,14 +12,14 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// listener calls one handler, one call at a time. It is the handle of the
-// handler.
+// listener calls one handler, one call at a time. It is also the registration
+// that AddEventHandler returns.
 type listener struct {
 	handler cache.ResourceEventHandler
-	// consistency says that the handler is the one by which controller-runtime's
-	// client waits for its own writes.
+	// consistency reports whether controller-runtime's client uses the handler
+	// to wait for its own writes.
 	consistency bool
-	resync      time.Duration // 0 for never
+	resync      time.Duration // the period of resyncs; 0 if the handler gets none
 	synced      chan struct{} // closed when the first objects have been delivered
 	ended       chan struct{}
 	end         func()
@@ -29,11 +29,11 @@ type listener struct {
 	pending []notice
 }
 
-// notice is a change, as a handler gets it.
+// notice is a change of an object that a handler is told about.
 type notice struct {
 	old, new informer.Object
 	initial  bool
-	synced   bool // the first objects come before
+	synced   bool // whether the notice marks the end of the first objects
 }
 
 func newListener(h cache.ResourceEventHandler) *listener {
@@ -57,7 +57,7 @@ func (l *listener) add(n notice) {
 	}
 }
 
-// take returns what is queued.
+// take removes and returns the queued notices.
 func (l *listener) take() []notice {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *listener) run() {
 	}
 }
 
-// call calls the handler. Its panic is treated as client-go treats it.
+// call calls the handler. It handles a panic as client-go does.
 func (l *listener) call(n notice) {
 	defer utilruntime.HandleCrash()
 	switch {

@@ -9,14 +9,14 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// ObserveWrites returns a copy of config for a manager with reconcilers of
-// [SeeOwnWrites]: its clients report each write to the reconcile with whose
-// context it is sent.
+// ObserveWrites returns a copy of config for a manager whose reconcilers are
+// made by [SeeOwnWrites]. The clients of the copy report each write to the
+// reconcile in whose context it is sent.
 func ObserveWrites(config *rest.Config) *rest.Config {
 	out := rest.CopyConfig(config)
 	out.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		through, err := reporting(config, next)
-		if err != nil { // a client of this config will not be made either
+		if err != nil { // making a client of this config fails, too
 			return next
 		}
 		return &observing{through, next}
@@ -24,10 +24,12 @@ func ObserveWrites(config *rest.Config) *rest.Config {
 	return out
 }
 
-// observing reports writes. It also answers the probe of isObserved.
+// observing is a transport that reports writes. It also answers the probe of
+// isObserved.
 type observing struct{ through, next http.RoundTripper }
 
-// WrappedRoundTripper returns the transport below, for client-go.
+// WrappedRoundTripper returns the inner transport, as client-go requires of
+// wrappers.
 func (o *observing) WrappedRoundTripper() http.RoundTripper { return o.next }
 
 // RoundTrip implements [http.RoundTripper].
@@ -43,21 +45,22 @@ func (o *observing) RoundTrip(req *http.Request) (*http.Response, error) {
 // transport.
 type probe struct{}
 
-// isObserved reports whether a client is one of a config of ObserveWrites. It
-// sends nothing: the context of its request has ended.
-func isObserved(of *http.Client, config *rest.Config) bool {
+// isObserved reports whether a client was made from a config of ObserveWrites.
+// To find out, it passes a request through the client's transport. The request
+// never reaches the server, because its context has already ended.
+func isObserved(client *http.Client, config *rest.Config) bool {
 	found := false
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), probe{}, &found))
 	cancel()
 	server, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil || of.Transport == nil {
+	if err != nil || client.Transport == nil {
 		return false
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.String(), http.NoBody)
 	if err != nil {
 		return false
 	}
-	if res, err := of.Transport.RoundTrip(req); err == nil {
+	if res, err := client.Transport.RoundTrip(req); err == nil {
 		_ = res.Body.Close()
 	}
 	return found

@@ -281,7 +281,7 @@ func TestSettingsOfTheCacheApply(t *testing.T) {
 		f.Expect(h.take()).To(Equal([]string{"initial", "added a=1!", "updated a=1! to a=2!", "deleted a=2!"}))
 		f.Expect(f.text("a")).To(Equal("not found"))
 		err := f.client.Get(f.ctx, client.ObjectKey{Namespace: "home", Name: "a"}, &corev1.Secret{})
-		f.Expect(err).To(MatchError(ContainSubstring("not one of the cache's")))
+		f.Expect(err).To(MatchError(ContainSubstring("the cache does not read this namespace")))
 	})
 }
 

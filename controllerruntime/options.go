@@ -18,25 +18,26 @@ const (
 	defaultKeepAbsent = 24 * time.Hour
 )
 
-// Options of [NewCache]. Nil and zero fields mean the defaults.
+// Options configures [NewCache]. Nil and zero fields mean the defaults.
 type Options struct {
-	// OnDemand has an example of each kind whose objects are cached when they
-	// are read. For example, &corev1.Secret{}. It stands for the kind, however
-	// its objects are read: typed, unstructured or metadata only. Defaults to
-	// none: every kind that is read or watched is cached as a whole.
+	// OnDemand has an example of each kind whose objects are cached only when
+	// they are read, such as &corev1.Secret{}. The example stands for the kind
+	// in every representation: typed, unstructured and metadata only. Defaults
+	// to no kinds: every kind that is read or watched is cached as a whole.
 	OnDemand []client.Object
 	// Keep is how long an object stays cached after its last Get. It does not
-	// apply to existing objects of a kind that a controller watches: their
-	// events would be lost. Defaults to 10 minutes.
+	// apply to existing objects of a kind that a controller watches, because
+	// their events would be lost. Defaults to 10 minutes.
 	Keep time.Duration
-	// KeepAbsent is how long, for a kind that a controller watches, a name stays
-	// watched of which the server has no object, after the last Get. Creating
-	// the object later than that triggers nothing. It should be longer than the
-	// cache's SyncPeriod, since a resync reads the name again. Defaults to 24
-	// hours, or Keep if that is longer.
+	// KeepAbsent is how long the name of an object that does not exist is
+	// watched after the last Get. It applies to kinds that a controller
+	// watches. If the object is created later than that, no reconcile is
+	// triggered. KeepAbsent should be longer than the cache's SyncPeriod,
+	// because a resync reads the name again. Defaults to 24 hours, or Keep if
+	// that is longer.
 	KeepAbsent time.Duration
-	// RefuseLists makes List of these kinds an error. Defaults to asking the
-	// server.
+	// RefuseLists makes List return an error for the kinds in OnDemand. Defaults
+	// to false: List asks the server.
 	RefuseLists bool
 }
 
@@ -47,7 +48,7 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// validate returns all faults of the options, joined.
+// validate returns all mistakes in the options, joined.
 func (o *Options) validate() error {
 	check := option.Of("controllerruntime.Options")
 	for n, example := range o.OnDemand {

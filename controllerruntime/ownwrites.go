@@ -25,7 +25,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// longestHold is how long a reconcile waits for its own writes at most.
+// longestHold is the longest time that a reconcile waits for its own writes.
 const longestHold = 10 * time.Second
 
 // SeeOwnWrites returns a reconciler that calls r and then holds the key until
@@ -39,20 +39,23 @@ const longestHold = 10 * time.Second
 //	err = ctrl.NewControllerManagedBy(mgr).For(…).Owns(…).Complete(r)
 //
 // The key is held by its worker, usually for a few milliseconds and for ten
-// seconds at most; then the log names what was not seen. r must pass on its
-// context to the client. What r returns is returned.
+// seconds at most; then the log names what was not seen. So leave out a kind
+// whose selectors in the manager's cache exclude objects that r writes: each
+// write of such an object costs the ten seconds. r must pass on its context to
+// the client. The result and the error of r are returned unchanged.
 //
-// Errors: a cluster whose config is not one of [ObserveWrites], and kinds that
-// the scheme does not know or the server does not serve.
+// SeeOwnWrites returns an error if the cluster's config was not made by
+// [ObserveWrites], or if a kind is not known to the scheme or not served by the
+// server.
 func SeeOwnWrites[R comparable](
-	ctx context.Context, of cluster.Cluster, r reconcile.TypedReconciler[R], kinds ...client.Object,
+	ctx context.Context, c cluster.Cluster, r reconcile.TypedReconciler[R], kinds ...client.Object,
 ) (reconcile.TypedReconciler[R], error) {
-	if !isObserved(of.GetHTTPClient(), of.GetConfig()) {
+	if !isObserved(c.GetHTTPClient(), c.GetConfig()) {
 		return nil, errNotObserved
 	}
 	s := &seeing[R]{inner: r, kinds: map[schema.GroupResource]*seenKind{}}
 	for _, example := range kinds {
-		k, err := newSeenKind(ctx, of, example)
+		k, err := newSeenKind(ctx, c, example)
 		if err != nil {
 			return nil, fmt.Errorf("watching own writes of %T: %w", example, err)
 		}
@@ -62,7 +65,7 @@ func SeeOwnWrites[R comparable](
 }
 
 var errNotObserved = errors.New(
-	"watching own writes: the config of the manager is not one of controllerruntime.ObserveWrites")
+	"watching own writes: the config of the manager was not made by controllerruntime.ObserveWrites")
 
 // seeing is a reconciler that waits for its own writes.
 type seeing[R comparable] struct {
@@ -78,18 +81,18 @@ func (s *seeing[R]) Reconcile(ctx context.Context, r R) (reconcile.Result, error
 	defer cancel()
 	var missing []string
 	for _, w := range made.end() {
-		if !w.of.await(waiting, w) {
-			missing = append(missing, w.of.resource.String()+" "+w.key.String())
+		if !w.kind.await(waiting, w) {
+			missing = append(missing, w.kind.resource.String()+" "+w.key.String())
 		}
-		w.of.remove(w)
+		w.kind.remove(w)
 	}
 	if len(missing) > 0 && ctx.Err() == nil {
-		log.FromContext(ctx).Info("the cache has not seen own writes in time, going on", "writes", missing)
+		log.FromContext(ctx).Info("the cache has not seen the reconcile's own writes in time, continuing", "writes", missing)
 	}
 	return result, err
 }
 
-// made is the writes of one reconcile.
+// made records the writes of one reconcile.
 type made struct {
 	kinds map[schema.GroupResource]*seenKind
 
@@ -102,27 +105,28 @@ var _ ownwrites.Observer = (*made)(nil)
 
 // ownWrite is a write, and what the cache has shown of its object since.
 type ownWrite struct {
-	of      *seenKind
+	kind    *seenKind
 	key     types.NamespacedName
 	deletes bool
 	outcome ownwrites.Outcome
 	uid     types.UID
 	rv      string
 	// seenKind.mu guards the fields below.
+
 	gone    string // the resourceVersion at which the cache has last removed the object
 	changed chan struct{}
 }
 
 // Sending implements [ownwrites.Observer].
-func (m *made) Sending(of ownwrites.Write) func(ownwrites.Outcome, *answer.Object) {
-	k := m.kinds[of.Resource]
+func (m *made) Sending(write ownwrites.Write) func(ownwrites.Outcome, *answer.Object) {
+	k := m.kinds[write.Resource]
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if k == nil || m.ended {
 		return func(ownwrites.Outcome, *answer.Object) {}
 	}
 	w := &ownWrite{
-		of: k, key: types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, deletes: of.Delete,
+		kind: k, key: types.NamespacedName{Namespace: write.Namespace, Name: write.Name}, deletes: write.Delete,
 		outcome: ownwrites.Uncertain, changed: make(chan struct{}, 1),
 	}
 	m.writes = append(m.writes, w)
@@ -133,7 +137,7 @@ func (m *made) Sending(of ownwrites.Write) func(ownwrites.Outcome, *answer.Objec
 func (m *made) answered(w *ownWrite, outcome ownwrites.Outcome, object *answer.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ended { // it is waited for as a write of which nothing is known
+	if m.ended { // Reconcile treats the write as one without an answer
 		return
 	}
 	w.outcome = outcome
@@ -145,9 +149,9 @@ func (m *made) answered(w *ownWrite, outcome ownwrites.Outcome, object *answer.O
 		w.outcome = ownwrites.Accepted // the answer may have the resourceVersion from before
 	}
 	if w.key.Name == "" && object.Name != "" {
-		w.of.remove(w)
+		w.kind.remove(w)
 		w.key = types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
-		w.of.add(w)
+		w.kind.add(w)
 	}
 }
 
@@ -157,24 +161,25 @@ func (m *made) end() []*ownWrite {
 	defer m.mu.Unlock()
 	m.ended = true
 	return slices.DeleteFunc(m.writes, func(w *ownWrite) bool {
-		without := w.outcome == ownwrites.Refused || w.key.Name == ""
-		if without {
-			w.of.remove(w)
+		harmless := w.outcome == ownwrites.Refused || w.key.Name == ""
+		if harmless {
+			w.kind.remove(w)
 		}
-		return without
+		return harmless
 	})
 }
 
-// Wrote is for clients without an observing transport.
+// Wrote has no effect. It is for clients without an observing transport.
 func (*made) Wrote(metav1.Object, ownwrites.Content) {}
 
-// Deleted is for clients without an observing transport.
+// Deleted has no effect. It is for clients without an observing transport.
 func (*made) Deleted(metav1.Object) {}
 
 // FieldManager leaves the field manager to the client.
 func (*made) FieldManager() string { return "" }
 
-// seenKind is a kind whose own writes are waited for.
+// seenKind watches a kind, so that a reconcile can wait for its own writes to
+// objects of that kind.
 type seenKind struct {
 	example  client.Object
 	gvk      schema.GroupVersionKind
@@ -186,20 +191,20 @@ type seenKind struct {
 	writes map[types.NamespacedName][]*ownWrite
 }
 
-func newSeenKind(ctx context.Context, of cluster.Cluster, example client.Object) (*seenKind, error) {
-	gvk, err := apiutil.GVKForObject(example, of.GetScheme())
+func newSeenKind(ctx context.Context, c cluster.Cluster, example client.Object) (*seenKind, error) {
+	gvk, err := apiutil.GVKForObject(example, c.GetScheme())
 	if err != nil {
 		return nil, err
 	}
-	mapping, err := of.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := c.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, err
 	}
 	k := &seenKind{
-		example: example, gvk: gvk, resource: mapping.Resource.GroupResource(), cached: of.GetCache(),
-		live: of.GetAPIReader(), writes: map[types.NamespacedName][]*ownWrite{},
+		example: example, gvk: gvk, resource: mapping.Resource.GroupResource(), cached: c.GetCache(),
+		live: c.GetAPIReader(), writes: map[types.NamespacedName][]*ownWrite{},
 	}
-	informer, err := of.GetCache().GetInformer(ctx, example, cache.BlockUntilSynced(false))
+	informer, err := c.GetCache().GetInformer(ctx, example, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, err
 	}
@@ -226,12 +231,12 @@ func (k *seenKind) remove(w *ownWrite) {
 	}
 }
 
-// observe notes an event of the cache.
-func (k *seenKind) observe(of any, deleted bool) {
-	if last, ok := of.(toolscache.DeletedFinalStateUnknown); ok {
-		of = last.Obj
+// observe wakes the reconciles that wait for an event of the object.
+func (k *seenKind) observe(obj any, deleted bool) {
+	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
 	}
-	object, ok := of.(client.Object)
+	object, ok := obj.(client.Object)
 	if !ok {
 		return
 	}
@@ -248,7 +253,8 @@ func (k *seenKind) observe(of any, deleted bool) {
 	}
 }
 
-// await reports whether the cache has seen a write when it returns.
+// await waits until the cache has seen a write. It returns false if ctx ends
+// first, or if the outcome of the write is unknown.
 func (k *seenKind) await(ctx context.Context, w *ownWrite) bool {
 	if w.outcome == ownwrites.Uncertain && !k.ask(ctx, w) {
 		return false
@@ -267,7 +273,8 @@ func (k *seenKind) await(ctx context.Context, w *ownWrite) bool {
 	}
 }
 
-// ask asks the server for the outcome of a write.
+// ask asks the server for the outcome of a write, and reports whether the
+// outcome is now known.
 func (k *seenKind) ask(ctx context.Context, w *ownWrite) bool {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(k.gvk)
@@ -282,8 +289,7 @@ func (k *seenKind) ask(ctx context.Context, w *ownWrite) bool {
 	return true
 }
 
-// shows reports whether a cached object is the one that a write left, or a
-// later one.
+// shows reports whether a cached object is at least as new as a write left it.
 func (k *seenKind) shows(w *ownWrite, object client.Object) bool {
 	if w.outcome == ownwrites.Written {
 		return !isOlder(object.GetResourceVersion(), w.rv)
@@ -292,7 +298,8 @@ func (k *seenKind) shows(w *ownWrite, object client.Object) bool {
 	return another || w.outcome == ownwrites.Accepted && object.GetDeletionTimestamp() != nil
 }
 
-// lacks reports whether a cache without the object has seen the write.
+// lacks reports whether a cache that does not have the object has seen the
+// write.
 func (k *seenKind) lacks(w *ownWrite) bool {
 	if w.outcome != ownwrites.Written {
 		return true
@@ -302,9 +309,9 @@ func (k *seenKind) lacks(w *ownWrite) bool {
 	return w.gone != "" && !isOlder(w.gone, w.rv)
 }
 
-// isOlder reports whether a resourceVersion is older than another one, as far as
-// they can be compared.
-func isOlder(rv, than string) bool {
-	order, err := resourceversion.CompareResourceVersion(rv, than)
+// isOlder reports whether the resourceVersion rv is older than other, as far as
+// the two can be compared.
+func isOlder(rv, other string) bool {
+	order, err := resourceversion.CompareResourceVersion(rv, other)
 	return err == nil && order < 0
 }

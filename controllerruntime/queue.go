@@ -12,12 +12,12 @@ import (
 // Queues makes the queues of a manager's controllers, and shows their state.
 // Its zero value is ready to use. It is safe for concurrent use.
 type Queues[R comparable] struct {
-	// Options are the options of each queue but for its name. Nil fields mean
-	// the defaults of package queue.
+	// Options are the options of each queue, except for its name. Nil fields
+	// mean the defaults of package queue.
 	Options queue.Options[R]
 
-	mu  sync.Mutex // guards all
-	all []*queue.Queue[R]
+	mu     sync.Mutex // guards the fields below
+	queues []*queue.Queue[R]
 }
 
 // New returns a queue of package queue. It is a function for
@@ -28,8 +28,9 @@ type Queues[R comparable] struct {
 //
 // limiter gives the delays after failures, as in controller-runtime.
 // controller-runtime's priorities are not used: all keys are dispatched in the
-// order in which they came. The queue has none of controller-runtime's metrics:
-// see [Queues.Stats]. Wrong Options panic, since the signature has no error.
+// order in which they were added. The queue does not report
+// controller-runtime's metrics; see [Queues.Stats]. Wrong Options panic, since
+// the signature has no error.
 func (q *Queues[R]) New(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
 	options := q.Options
 	options.Name = name
@@ -39,7 +40,7 @@ func (q *Queues[R]) New(name string, limiter clientgo.TypedRateLimiter[R]) clien
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.all = append(q.all, made)
+	q.queues = append(q.queues, made)
 	return workqueue.New(made, &workqueue.Options[R]{RateLimiter: limiter})
 }
 
@@ -47,21 +48,21 @@ func (q *Queues[R]) New(name string, limiter clientgo.TypedRateLimiter[R]) clien
 func (q *Queues[R]) Stats() map[string]queue.Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	stats := make(map[string]queue.Stats, len(q.all))
-	for _, one := range q.all {
+	stats := make(map[string]queue.Stats, len(q.queues))
+	for _, one := range q.queues {
 		stats[one.Name()] = one.Stats()
 	}
 	return stats
 }
 
 // Entries returns at most limit keys of each queue, by the name of its
-// controller: which wait, since when, and which are held; see
-// [queue.Queue.Entries].
+// controller. An entry shows since when the key has been waiting, and whether
+// it is held; see [queue.Queue.Entries].
 func (q *Queues[R]) Entries(limit int) map[string][]queue.EntryStatus[R] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	entries := make(map[string][]queue.EntryStatus[R], len(q.all))
-	for _, one := range q.all {
+	entries := make(map[string][]queue.EntryStatus[R], len(q.queues))
+	for _, one := range q.queues {
 		entries[one.Name()] = one.Entries(limit)
 	}
 	return entries

@@ -28,7 +28,7 @@ const (
 	metadataOnly
 )
 
-// representationOf returns the form of an object or a list.
+// representationOf returns the representation of an object or a list.
 func representationOf(object runtime.Object) representation {
 	switch object.(type) {
 	case runtime.Unstructured:
@@ -61,11 +61,11 @@ func newList(scheme *runtime.Scheme, kind schema.GroupVersionKind, as representa
 	}
 }
 
-// reader reads the objects of one kind in one namespace for
-// [informer.Referenced], which finds the name of the resource in the field of
-// that name.
+// reader is the client for one kind in one namespace that [informer.Referenced]
+// uses. Package informer finds the resource of the kind in the field named
+// resource.
 type reader struct {
-	of        *kind
+	kind      *kind
 	namespace string
 	config    cache.Config
 	resource  schema.GroupVersionResource
@@ -74,25 +74,25 @@ type reader struct {
 var _ informer.Client[informer.Object, runtime.Object] = (*reader)(nil)
 
 // Scope returns the scope of the kind.
-func (r *reader) Scope() meta.RESTScopeName { return r.of.mapping.Scope.Name() }
+func (r *reader) Scope() meta.RESTScopeName { return r.kind.mapping.Scope.Name() }
 
 // Get reads one object.
 func (r *reader) Get(ctx context.Context, name string, o metav1.GetOptions) (informer.Object, error) {
-	object := r.of.newObject()
+	object := r.kind.newObject()
 	key := client.ObjectKey{Namespace: r.namespace, Name: name}
-	if err := r.of.by.live.Get(ctx, key, object, &client.GetOptions{Raw: &o}); err != nil {
+	if err := r.kind.cache.live.Get(ctx, key, object, &client.GetOptions{Raw: &o}); err != nil {
 		return nil, err
 	}
 	return r.prepare(object)
 }
 
-// List reads those objects that the config lets in.
+// List lists the objects that the selectors of the config select.
 func (r *reader) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	list, err := newList(r.of.by.options.Scheme, r.of.gvk, r.of.as)
+	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.as)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.of.by.live.List(ctx, list, r.selecting(o)); err != nil {
+	if err := r.kind.cache.live.List(ctx, list, r.selecting(o)); err != nil {
 		return nil, err
 	}
 	var items []runtime.Object
@@ -107,28 +107,28 @@ func (r *reader) List(ctx context.Context, o metav1.ListOptions) (runtime.Object
 	return list, meta.SetList(list, items)
 }
 
-// Watch watches those objects that the config lets in.
+// Watch watches the objects that the selectors of the config select.
 func (r *reader) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	list, err := newList(r.of.by.options.Scheme, r.of.gvk, r.of.as)
+	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.as)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := r.of.by.live.Watch(ctx, list, r.selecting(o))
+	opened, err := r.kind.cache.live.Watch(ctx, list, r.selecting(o))
 	if err != nil {
 		return nil, err
 	}
-	if r.of.as != metadataOnly && r.config.Transform == nil {
+	if r.kind.as != metadataOnly && r.config.Transform == nil {
 		return opened, nil
 	}
-	prepared := &preparedWatch{from: opened, events: make(chan watch.Event), stopped: make(chan struct{})}
+	prepared := &preparedWatch{source: opened, events: make(chan watch.Event), stopped: make(chan struct{})}
 	prepared.stop = sync.OnceFunc(func() { close(prepared.stopped) })
 	go prepared.run(r.prepare)
 	return prepared, nil
 }
 
-// preparedWatch is a watch whose objects are prepared.
+// preparedWatch is a watch that changes its objects as reader.prepare does.
 type preparedWatch struct {
-	from    watch.Interface
+	source  watch.Interface
 	events  chan watch.Event
 	stopped chan struct{}
 	stop    func()
@@ -140,13 +140,13 @@ func (w *preparedWatch) ResultChan() <-chan watch.Event { return w.events }
 // Stop implements [watch.Interface].
 func (w *preparedWatch) Stop() {
 	w.stop()
-	w.from.Stop()
+	w.source.Stop()
 }
 
 // run passes on events until the watch ends or is stopped.
 func (w *preparedWatch) run(prepare func(runtime.Object) (informer.Object, error)) {
 	defer close(w.events)
-	for e := range w.from.ResultChan() {
+	for e := range w.source.ResultChan() {
 		if e.Type != watch.Error && e.Type != watch.Bookmark {
 			if object, err := prepare(e.Object); err != nil {
 				e = watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(err).ErrStatus}
@@ -176,10 +176,11 @@ func (r *reader) selecting(o metav1.ListOptions) *client.ListOptions {
 	return out
 }
 
-// prepare returns an object as it is cached.
+// prepare returns an object in the form in which it is cached, after the
+// Transform of the config.
 func (r *reader) prepare(object runtime.Object) (informer.Object, error) {
-	if r.of.as == metadataOnly {
-		object.GetObjectKind().SetGroupVersionKind(r.of.gvk)
+	if r.kind.as == metadataOnly {
+		object.GetObjectKind().SetGroupVersionKind(r.kind.gvk)
 	}
 	var prepared any = object
 	if r.config.Transform != nil {
@@ -188,5 +189,5 @@ func (r *reader) prepare(object runtime.Object) (informer.Object, error) {
 			return nil, err
 		}
 	}
-	return prepared.(informer.Object), nil //nolint:forcetypeassert // what is no object has no place in a cache
+	return prepared.(informer.Object), nil //nolint:forcetypeassert // a Transform must return an object
 }

@@ -9,11 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// scope is the part of a kind that the options of a cache let in.
+// scope describes which objects of a kind the options of a cache select.
 type scope struct {
 	kind schema.GroupVersionKind
-	// namespaces has the settings of each namespace, cache.AllNamespaces among
-	// them; empty if config is for all objects.
+	// namespaces has the settings of each namespace, or of cache.AllNamespaces.
+	// If it is empty, config applies to all objects.
 	namespaces map[string]cache.Config
 	config     cache.Config
 }
@@ -24,19 +24,19 @@ func scopeOf(o *cache.Options, kind schema.GroupVersionKind, namespaced bool) (s
 		LabelSelector: o.DefaultLabelSelector, FieldSelector: o.DefaultFieldSelector, Transform: o.DefaultTransform,
 		UnsafeDisableDeepCopy: o.DefaultUnsafeDisableDeepCopy, SyncPeriod: o.SyncPeriod,
 	}
-	by, err := byObject(o, kind)
+	settings, err := byObject(o, kind)
 	if err != nil {
 		return scope{}, err
 	}
 	own := cache.Config{
-		LabelSelector: by.Label, FieldSelector: by.Field, Transform: by.Transform,
-		UnsafeDisableDeepCopy: by.UnsafeDisableDeepCopy, SyncPeriod: by.SyncPeriod,
+		LabelSelector: settings.Label, FieldSelector: settings.Field, Transform: settings.Transform,
+		UnsafeDisableDeepCopy: settings.UnsafeDisableDeepCopy, SyncPeriod: settings.SyncPeriod,
 	}
 	s.config = completed(own, defaults)
 	if !namespaced {
 		return s, nil
 	}
-	namespaces := by.Namespaces
+	namespaces := settings.Namespaces
 	if namespaces == nil {
 		namespaces = o.DefaultNamespaces
 	}
@@ -47,35 +47,35 @@ func scopeOf(o *cache.Options, kind schema.GroupVersionKind, namespaced bool) (s
 	return s, nil
 }
 
-// byObject returns the settings of a kind alone.
+// byObject returns the settings in cache.Options.ByObject for a kind.
 func byObject(o *cache.Options, kind schema.GroupVersionKind) (cache.ByObject, error) {
-	for example, by := range o.ByObject {
-		of, err := apiutil.GVKForObject(example, o.Scheme)
+	for example, settings := range o.ByObject {
+		gvk, err := apiutil.GVKForObject(example, o.Scheme)
 		if err != nil {
 			return cache.ByObject{}, err
 		}
-		if of == kind {
-			return by, nil
+		if gvk == kind {
+			return settings, nil
 		}
 	}
 	return cache.ByObject{}, nil
 }
 
-// completed returns c with what it does not set from another config.
-func completed(c, from cache.Config) cache.Config {
-	c.LabelSelector = cmp.Or(c.LabelSelector, from.LabelSelector)
-	c.FieldSelector = cmp.Or(c.FieldSelector, from.FieldSelector)
-	c.UnsafeDisableDeepCopy = cmp.Or(c.UnsafeDisableDeepCopy, from.UnsafeDisableDeepCopy)
-	c.SyncPeriod = cmp.Or(c.SyncPeriod, from.SyncPeriod)
+// completed returns c. Fields that c does not set have the values of defaults.
+func completed(c, defaults cache.Config) cache.Config {
+	c.LabelSelector = cmp.Or(c.LabelSelector, defaults.LabelSelector)
+	c.FieldSelector = cmp.Or(c.FieldSelector, defaults.FieldSelector)
+	c.UnsafeDisableDeepCopy = cmp.Or(c.UnsafeDisableDeepCopy, defaults.UnsafeDisableDeepCopy)
+	c.SyncPeriod = cmp.Or(c.SyncPeriod, defaults.SyncPeriod)
 	if c.Transform == nil {
-		c.Transform = from.Transform
+		c.Transform = defaults.Transform
 	}
 	return c
 }
 
-// in returns the settings of a namespace, "" for all namespaces or for a kind
-// without them.
-func (s *scope) in(namespace string) (cache.Config, error) {
+// configFor returns the settings of a namespace. namespace is empty for all
+// namespaces, and for a kind that has no namespaces.
+func (s *scope) configFor(namespace string) (cache.Config, error) {
 	if len(s.namespaces) == 0 {
 		return s.config, nil
 	}
@@ -85,6 +85,6 @@ func (s *scope) in(namespace string) (cache.Config, error) {
 	if c, ok := s.namespaces[cache.AllNamespaces]; ok {
 		return c, nil
 	}
-	return cache.Config{}, fmt.Errorf("reading %s in namespace %q: the namespace is not one of the cache's",
+	return cache.Config{}, fmt.Errorf("reading %s in namespace %q: the cache does not read this namespace",
 		s.kind.Kind, namespace)
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// observeWrites makes the transport of a client tell which writes it has sent.
-func (c *onDemand) observeWrites(config *rest.Config, of *http.Client) error {
-	next := of.Transport
+// observeWrites wraps the transport of a client, so that c is told about each
+// write that the client sends.
+func (c *onDemand) observeWrites(config *rest.Config, client *http.Client) error {
+	next := client.Transport
 	if next == nil {
 		next = http.DefaultTransport
 	}
@@ -24,35 +25,36 @@ func (c *onDemand) observeWrites(config *rest.Config, of *http.Client) error {
 	if err != nil {
 		return err
 	}
-	of.Transport = &observer{by: c, next: next, writes: through}
+	client.Transport = &observer{cache: c, next: next, writes: through}
 	return nil
 }
 
-// observer sends requests. It notes writes to kinds on demand.
+// observer sends requests, and records the writes to kinds on demand.
 type observer struct {
-	by     *onDemand
+	cache  *onDemand
 	next   http.RoundTripper
-	writes http.RoundTripper // next, and it reports each write to the observer in its context
+	writes http.RoundTripper // like next, but reports each write to the observer in its context
 }
 
-// WrappedRoundTripper returns the transport below, for client-go.
+// WrappedRoundTripper returns the inner transport, as client-go requires of
+// wrappers.
 func (o *observer) WrappedRoundTripper() http.RoundTripper { return o.next }
 
 // RoundTrip sends a request.
 func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		noting := writeNoter{by: o.by, outer: ownwrites.ObserverOf(req.Context())}
+		noting := writeNoter{cache: o.cache, outer: ownwrites.ObserverOf(req.Context())}
 		return o.writes.RoundTrip(req.WithContext(ownwrites.NewContext(req.Context(), noting)))
 	default:
 		return o.next.RoundTrip(req)
 	}
 }
 
-// writeNoter notes the writes of one request, beside another observer, if there
-// is one.
+// writeNoter records the writes of one request. It also reports them to outer,
+// the observer in the caller's context, unless outer is nil.
 type writeNoter struct {
-	by    *onDemand
+	cache *onDemand
 	outer ownwrites.Observer
 }
 
@@ -66,22 +68,22 @@ func (n writeNoter) Sending(w ownwrites.Write) func(ownwrites.Outcome, *answer.O
 	}
 	return func(outcome ownwrites.Outcome, object *answer.Object) {
 		if outcome != ownwrites.Refused {
-			n.by.wrote(w.Resource, outcome, object, w.Delete)
+			n.cache.wrote(w.Resource, outcome, object, w.Delete)
 		}
 		outer(outcome, object)
 	}
 }
 
-// Wrote is called by no transport.
+// Wrote is never called: transports call only Sending.
 func (writeNoter) Wrote(metav1.Object, ownwrites.Content) {}
 
-// Deleted is called by no transport.
+// Deleted is never called: transports call only Sending.
 func (writeNoter) Deleted(metav1.Object) {}
 
-// FieldManager is called by no transport.
+// FieldManager is never called: transports call only Sending.
 func (writeNoter) FieldManager() string { return "" }
 
-// wrote notes a write to each representation of its kind.
+// wrote records a write for each representation of its kind.
 func (c *onDemand) wrote(
 	resource schema.GroupResource, outcome ownwrites.Outcome, object *answer.Object, deletes bool,
 ) {
@@ -92,8 +94,8 @@ func (c *onDemand) wrote(
 	}
 }
 
-// wrote notes which state of an object, or of all objects of a collection, a
-// Get waits for.
+// wrote records the state for which the next Get of the object must wait. If
+// object has no name, the write has changed a whole collection.
 func (k *kind) wrote(outcome ownwrites.Outcome, object *answer.Object, deletes bool) {
 	k.mu.Lock()
 	for key, r := range k.reads {

@@ -22,7 +22,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// It has synced for those of shards before, and one of them leaves meanwhile.
+// The informer has synced for users of shards before, and one of them leaves in
+// the meantime.
 func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -193,8 +194,8 @@ type behind struct {
 	late time.Duration
 }
 
-// behind returns a client of a server whose lists are those of the first one,
-// and whose watches open after late.
+// behind returns a client of a server that returns the lists of the first
+// server, and opens watches after late.
 func (d *divided) behind(late time.Duration) *kubernetes.Clientset {
 	config := d.sim.Config("behind")
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return &behind{RoundTripper: rt, late: late} })

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/watchlist"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/follow"
 	"github.com/homeostat/homeostat/informer/internal/itemwise"
@@ -23,10 +22,11 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
-// Object is an API object: for example, *corev1.Pod,
-// *unstructured.Unstructured, or the Go type of a custom resource.
+// Object is an API object, such as a *corev1.Pod, an
+// *unstructured.Unstructured, or an object of the Go type of a custom resource.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -65,7 +65,7 @@ func Untyped[T Object, L runtime.Object](c untypedClient[T, L]) Client[T, L] {
 
 type untyped[T Object, L runtime.Object] struct{ untypedClient[T, L] }
 
-// Get reads an object without subresources.
+// Get reads the object with this name. It never reads a subresource.
 func (u untyped[T, L]) Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) {
 	return u.untypedClient.Get(ctx, name, opts)
 }
@@ -75,7 +75,7 @@ var _ clients.Wrapper = untyped[Object, runtime.Object]{}
 // Wrapped implements [clients.Wrapper].
 func (u untyped[T, L]) Wrapped() clients.Inner { return clients.Inner{Client: u.untypedClient} }
 
-// The errors of wrong arguments.
+// The errors of invalid arguments.
 var (
 	errNoClient  = errors.New("informer.For: the client is nil: pass one such as clientset.CoreV1().Pods(\"\")")
 	errNoClients = errors.New("informer.ForNamespaces: the function that returns clients is nil: " +
@@ -85,8 +85,9 @@ var (
 // source lists and watches the objects of one namespace or of all. It is a
 // Client without its type parameters.
 type source struct {
-	// namespace is the namespace that is listed and watched. It is empty for all
-	// namespaces, and if the client does not show its namespace with certainty.
+	// namespace is the namespace that is listed and watched. It is empty if all
+	// namespaces are watched, or if the client does not show its namespace with
+	// certainty.
 	namespace string
 	// reach describes which namespaces the client reads.
 	reach clients.Reach
@@ -105,7 +106,7 @@ type source struct {
 	// nil for other clients.
 	rest   rest.Interface
 	client string // the Go type of the client
-	// fake reports whether the client is a fake, which cannot stream lists.
+	// fake reports whether the client is a fake. Fakes cannot stream lists.
 	fake bool
 	// itemwise sends the requests of list and watch. It is nil for sources that
 	// are not made from a Client.
@@ -123,12 +124,12 @@ type source struct {
 	sends      *atomic.Bool
 	unstreamed bool
 	// err is why the client cannot be used. If it is set, the other fields are
-	// not.
+	// not set.
 	err error
 }
 
 // sourceOf returns the source of a client. It sends no request. The source of a
-// nil client has an error, which Validate returns.
+// nil client contains an error, and Validate returns that error.
 func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 	if bound.IsNil(clients.Unwrapped(c)) {
 		return source{err: errNoClient}
@@ -161,26 +162,27 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		returnsShared: clients.ReturnsShared(c) && !read.IsOn(),
 	}
 	made.list = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-		all, err := read.List(ctx, opts)
-		return made.genuine(all, err)
+		list, err := read.List(ctx, opts)
+		return made.genuine(list, err)
 	}
 	return made
 }
 
-// client is the [itemwise.Requests] of a Client.
-type client[T Object, L runtime.Object] struct{ of Client[T, L] }
+// client implements [itemwise.Requests] with a Client.
+type client[T Object, L runtime.Object] struct{ inner Client[T, L] }
 
 // List implements [itemwise.Requests].
 func (c client[T, L]) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	return c.of.List(ctx, opts)
+	return c.inner.List(ctx, opts)
 }
 
 // Watch implements [itemwise.Requests].
 func (c client[T, L]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return c.of.Watch(ctx, opts)
+	return c.inner.Watch(ctx, opts)
 }
 
-// genuine returns a list, or an error if the list cannot be the API server's.
+// genuine returns list and err. If err is nil but list cannot have come from an
+// API server, it returns an error that says why.
 func (s source) genuine(list runtime.Object, err error) (runtime.Object, error) {
 	if err == nil && !s.isSimulated() {
 		err = absent.List(list)
@@ -219,7 +221,7 @@ func (s source) isSimulated() bool { return s.fake || s.sends != nil && !s.sends
 // returns. They are copied before they are modified.
 func (s source) mayShare() bool { return s.returnsShared || s.sends != nil && !s.sends.Load() }
 
-// unpacked returns a list with the objects of another list. The objects are
+// unpacked returns a new list with the objects of list. The objects are
 // transformed, have their own memory, and share equal parts with other objects.
 func (r *reflectorStore[T]) unpacked(list runtime.Object) (runtime.Object, error) {
 	items, err := meta.ExtractListWithAlloc(list)
@@ -394,13 +396,13 @@ func (f follower[T]) Put(object T) {
 	f.progress.markActive()
 	it := itemOf(object)
 	f.noteNamespace(it)
-	f.into.Put(it)
+	f.target.Put(it)
 	f.UpdateResourceVersion(object.GetResourceVersion())
 }
 
 // Delete implements [follow.Store].
 func (f follower[T]) Delete(object T, rv string) {
 	f.progress.markActive()
-	f.into.Remove(object)
+	f.target.Remove(object)
 	f.UpdateResourceVersion(rv)
 }

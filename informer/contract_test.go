@@ -50,8 +50,8 @@ func TestContract(t *testing.T) {
 			TestAnAnswerThatIsNoListIsNotTheLastPage, TestAnAnswerThatIsNoListProvesNoDeletion),
 		"A cache that is late, incomplete or no longer running proves no deletion (Informer.IsDeleted).": all(
 			TestALateCacheProvesNothing, TestWhatCannotBeProvenIsFalse, TestAnInformerThatHasEndedProvesNothing),
-		"If a client does not show which namespaces it reads, no deletion is concluded in a namespace from which it has " +
-			"brought no object.": TestWhatAHandwrittenClientReadsIsNotKnownBeforeItHasObjects,
+		"If it is not known which namespaces a client reads, an object is not taken for deleted in a namespace from " +
+			"which the client has returned no object.": TestWhatAHandwrittenClientReadsIsNotKnownBeforeItHasObjects,
 		"Many deletions are confirmed by one request.": TestManyDeletionsAreConfirmedByOneRequest,
 		"An object that Go cannot decode, or for which Options.Transform or an index panics, affects no other object.": all(
 			TestAnUnreadableObjectIsLeftOutAndNamed, TestATransformThatPanicsLeavesOneObjectOut,

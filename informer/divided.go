@@ -23,28 +23,30 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// divided is the cache of a session that keeps only the objects of some shards:
-// the shards of holds. Its only watch runs while there are any. Only the code
-// of shards refers to this type, so that it is not linked into a program that
-// never calls RunShards.
+// divided is the cache of a session that keeps only the objects of the shards
+// in holds. Its only watch runs while there are holds. Only the code for shards
+// refers to this type, so that it is not linked into a program that never calls
+// RunShards.
 type divided[T Object] struct {
 	feed  *feed[T]
 	store *store[T]
 	// source is the only source of the feed.
 	source source
 	cover  partial.Cover // store.writing guards its changes
-	// side is the side that leaves out objects of other shards; nil while unknown.
+	// side is sideServer or sideClient, depending on which of them leaves out
+	// the objects of other shards. It is nil while this is unknown.
 	side atomic.Pointer[string]
-	// listing is the shards of the watch's list that is under way. Only the
-	// goroutine of the watch uses it.
+	// listing contains the shards of the list that the watch is requesting.
+	// Only the goroutine of the watch uses it.
 	listing keyspace.Set
 
 	// feed.mu guards the fields below.
-	holds []*hold
-	last  *reflectorStore[T] // the last watch, which has ended with its shards
+
+	holds []*hold            // the shards that callers of AddShards need
+	last  *reflectorStore[T] // the last watch; it ended when the last shard was removed
 }
 
-// hold is the shards that one caller of AddShards needs.
+// hold contains the shards that one caller of AddShards needs.
 type hold struct{ set keyspace.Set }
 
 func newDivided[T Object](f *feed[T]) *divided[T] {
@@ -56,9 +58,9 @@ func (f *feed[T]) divisible() bool {
 	if f.options.Whole || f.connect != nil {
 		return false
 	}
-	from := f.sources[0]
-	return from.follows == nil && !from.fake && from.reach.Namespace == "" &&
-		scopeOf[T](f.options, from.scope, false) != meta.RESTScopeNameRoot
+	source := f.sources[0]
+	return source.follows == nil && !source.fake && source.reach.Namespace == "" &&
+		scopeOf[T](f.options, source.scope, false) != meta.RESTScopeNameRoot
 }
 
 // Put implements [partial.Cache].
@@ -89,16 +91,16 @@ func (d *divided[T]) Remove(last T) {
 	s.removeLocked(key, last)
 }
 
-// isPast reports whether a change would restore a state from before a list
-// beside the watch: an earlier state of an object, or an object that is
-// deleted. store.writing must be held.
+// isPast reports whether a change would bring back a state that is older than
+// an additional list. Such a change has an earlier state of an object, or an
+// object that has been deleted since. store.writing must be held.
 func (d *divided[T]) isPast(c tree.Change[T]) bool {
 	return d.isOutdated(c) || d.store.unreadable.isNewer(c.New.Key, c.New.Object.GetResourceVersion())
 }
 
-// isOutdated is isPast for an item of a list: store.readable replaces one whose
-// newer state is unreadable by what is cached, which must not be taken for
-// deleted.
+// isOutdated is isPast for an item of a list. Unlike isPast, it returns false
+// for an item whose newer state is unreadable, so that the object is not taken
+// for deleted. store.readable replaces such an item by the cached one.
 func (d *divided[T]) isOutdated(c tree.Change[T]) bool {
 	return isBack(c) || c.Old == nil && d.cover.IsOutdated(c.New.Key, c.New.Object.GetResourceVersion())
 }
@@ -115,25 +117,27 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], how versions.Occa
 	}
 	d.cover.CaughtUp(rv)
 	asked, wanted := d.cover.Asked(), d.cover.Wanted()
-	within := func(of string) bool { return keyspace.Has(asked, of) && keyspace.Has(wanted, of) }
-	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool { return !within(it.Key.Namespace) })
+	isListed := func(namespace string) bool { return keyspace.Has(asked, namespace) && keyspace.Has(wanted, namespace) }
+	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool { return !isListed(it.Key.Namespace) })
 	upTo := ""
 	if d.cover.IsLate() {
 		upTo = rv
-		items = slices.DeleteFunc(d.newest(items, within, rv), func(it *tree.Item[T]) bool {
+		items = slices.DeleteFunc(d.newest(items, isListed, rv), func(it *tree.Item[T]) bool {
 			return d.isOutdated(s.changeTo(it))
 		})
 	}
 	tree.Sort(items)
-	s.publishList(within, items, how, upTo, nil)
+	s.publishList(isListed, items, how, upTo, nil)
 	d.cover.Listed(rv)
 	s.writing.Unlock()
 	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete
 }
 
-// newest returns items, which were listed at rv, with cached ones in place of
-// those that are older. store.writing must be held.
-func (d *divided[T]) newest(items []*tree.Item[T], within func(string) bool, rv string) []*tree.Item[T] {
+// newest returns items, which were listed at rv, together with newer states
+// from the cache. Items that are older than the cached ones are replaced, and
+// cached objects that were created after rv are added. store.writing must be
+// held.
+func (d *divided[T]) newest(items []*tree.Item[T], isListed func(string) bool, rv string) []*tree.Item[T] {
 	listed := make(map[types.NamespacedName]bool, len(items))
 	for n, it := range items {
 		listed[it.Key] = true
@@ -142,7 +146,7 @@ func (d *divided[T]) newest(items []*tree.Item[T], within func(string) bool, rv 
 		}
 	}
 	for _, it := range d.store.latest.Load().root.AppendItems(nil) {
-		if within(it.Key.Namespace) && !listed[it.Key] && versions.Older(rv, it.Object.GetResourceVersion()) {
+		if isListed(it.Key.Namespace) && !listed[it.Key] && versions.Older(rv, it.Object.GetResourceVersion()) {
 			items = append(items, it)
 		}
 	}
@@ -179,11 +183,12 @@ func (d *divided[T]) Side() string {
 	return ""
 }
 
-// note records on which side a list of shards was filtered.
+// note records whether the server or the client leaves out the objects of other
+// shards, as list shows. A server that does so returns a list with ShardInfo.
 func (d *divided[T]) note(list any) {
 	side := sideClient
-	if of, ok := list.(metav1.ListMetaAccessor); ok { // its methods would be linked for each of hundreds of lists
-		if m, ok := of.GetListMeta().(*metav1.ListMeta); ok && m.ShardInfo != nil {
+	if accessor, ok := list.(metav1.ListMetaAccessor); ok { // its methods would be linked for each of hundreds of lists
+		if m, ok := accessor.GetListMeta().(*metav1.ListMeta); ok && m.ShardInfo != nil {
 			side = sideServer
 		}
 	}
@@ -216,12 +221,13 @@ func (d *divided[T]) SelectWatch(opts *metav1.ListOptions, streaming bool) keysp
 }
 
 // Select implements [partial.Cache].
-func (d *divided[T]) Select(opts *metav1.ListOptions, of keyspace.Set) {
-	if scopeOf[T](d.feed.options, "", false) == "" { // its objects may have no namespace: then every replica has them
-		none := keyspace.Of("")
-		of = keyspace.Union(of, keyspace.Set{{First: none, Last: none}})
+func (d *divided[T]) Select(opts *metav1.ListOptions, set keyspace.Set) {
+	if scopeOf[T](d.feed.options, "", false) == "" {
+		// The objects may be cluster-scoped. Every replica then has all of them.
+		empty := keyspace.Of("")
+		set = keyspace.Union(set, keyspace.Set{{First: empty, Last: empty}})
 	}
-	opts.ShardSelector = of.Selector()
+	opts.ShardSelector = set.Selector()
 }
 
 // selects applies the selectors of the options to a request, and restricts it
@@ -256,8 +262,8 @@ func (d *divided[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.
 	return d.source.watch(ctx, opts)
 }
 
-// through returns a client like the source's that leaves out the objects of
-// other shards.
+// through returns a client that is like the client of the source, but leaves
+// out the objects of other shards.
 func (d *divided[T]) through() (through rest.Interface, ok bool) {
 	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.IsOn() {
 		return nil, false
@@ -320,9 +326,7 @@ func (d *divided[T]) held() keyspace.Set {
 // addShards keeps the objects of set until remove is called with them. It is a
 // function because the methods of feed are linked into every program, with each
 // type that one of them refers to.
-func addShards[T Object](
-	ctx context.Context, f *feed[T], set keyspace.Set,
-) (remove func(keyspace.Set), err error) {
+func addShards[T Object](ctx context.Context, f *feed[T], set keyspace.Set) (remove func(keyspace.Set), err error) {
 	select {
 	case f.adding <- struct{}{}: // one after the other
 		defer func() { <-f.adding }()
@@ -361,14 +365,10 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 	}
 	f := d.feed
 	f.mu.Lock()
-	var r *reflectorStore[T]
-	if len(s.watches) > 0 {
-		r = s.watches[0]
-	}
-	last := d.last
+	watches, last := s.watches, d.last
 	f.mu.Unlock()
-	if r != nil {
-		return d.extend(ctx, r, set)
+	if len(watches) > 0 {
+		return d.extend(ctx, watches[0], set)
 	}
 	if last != nil { // it was cancelled
 		<-last.ended
@@ -381,7 +381,7 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 		return requests.ErrNotRunning
 	}
 	f.watch(s, d.source)
-	r = s.watches[len(s.watches)-1]
+	r := s.watches[len(s.watches)-1]
 	f.mu.Unlock()
 	f.updateSynced()
 	if err := f.waitForSync(ctx); err != nil || r.consistent.Load() {
@@ -392,26 +392,27 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 
 // remove removes shards from a hold. The watch stays open and drops events of
 // objects that are not wanted. If the server selects by shard, the watch is
-// soon opened again with fewer shards; otherwise that would have no effect.
+// soon opened again with fewer shards. If it does not, a new watch would bring
+// the same events.
 func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
 	f := d.feed
 	f.mu.Lock()
 	h.set = h.set.Minus(removed)
-	d.holds = slices.DeleteFunc(d.holds, func(of *hold) bool { return len(of.set) == 0 })
+	d.holds = slices.DeleteFunc(d.holds, func(held *hold) bool { return len(held.set) == 0 })
 	var ending []*reflectorStore[T]
 	if f.session == s && len(d.held()) == 0 {
 		if ending, s.watches = s.watches, nil; len(ending) > 0 {
 			d.last = ending[0]
 		}
 	}
-	over, staying := f.session != s || s.stopping, s.watches
+	ended, staying := f.session != s || s.stopping, s.watches
 	f.mu.Unlock()
 	for _, r := range ending {
 		r.cancel()
 		<-r.ended
 		d.side.Store(nil)
 	}
-	if over {
+	if ended {
 		return
 	}
 	d.keepHeld()
@@ -436,8 +437,8 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 		if err != nil {
 			return nil, err
 		}
-		if of, err := meta.ListAccessor(list); err == nil { // else it is the pager's error
-			rv = of.GetResourceVersion()
+		if accessor, err := meta.ListAccessor(list); err == nil { // otherwise the pager returns this error
+			rv = accessor.GetResourceVersion()
 		}
 		if d.source.returnsShared {
 			list = list.DeepCopyObject()
@@ -445,8 +446,8 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 		return list, nil
 	})
 	pages.PageBufferSize = 0
-	// each in memory of its own: one that stays would keep the whole page,
-	// replaced objects and all
+	// Each object gets its own memory. Otherwise an object that stays in the
+	// cache would keep its whole page in memory.
 	if err := pages.EachListItemWithAlloc(ctx, options, func(obj runtime.Object) error {
 		object, ok := obj.(T)
 		if !ok || !keyspace.Has(set, object.GetNamespace()) {
@@ -471,10 +472,9 @@ func (d *divided[T]) filling() *partial.Filling {
 	return d.cover.Filling()
 }
 
-// fill stores what a list beside the watch has brought at rv for f, unless the
-// cache has something newer. The caller delivers it.
-//
-// Errors: those of [partial.Cover.Left].
+// fill stores items, which an additional list at rv has brought for f, except
+// where the cache has newer states. The caller delivers the changes. fill
+// returns the errors of [partial.Cover.Left].
 func (d *divided[T]) fill(f *partial.Filling, set keyspace.Set, items []*tree.Item[T], rv string) error {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
@@ -482,13 +482,14 @@ func (d *divided[T]) fill(f *partial.Filling, set keyspace.Set, items []*tree.It
 	if err != nil {
 		return err
 	}
-	within := func(of string) bool { return of != "" && keyspace.Has(left, of) } // each list has those without one
+	// Each list has the objects that have no namespace.
+	isListed := func(namespace string) bool { return namespace != "" && keyspace.Has(left, namespace) }
 	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool {
-		return !within(it.Key.Namespace) || f.HasDeleted(it.Key, it.Object.GetResourceVersion())
+		return !isListed(it.Key.Namespace) || f.HasDeleted(it.Key, it.Object.GetResourceVersion())
 	})
-	items = d.newest(items, within, rv)
+	items = d.newest(items, isListed, rv)
 	tree.Sort(items)
-	d.store.publishList(within, items, versions.Relist, rv, nil)
+	d.store.publishList(isListed, items, versions.Relist, rv, nil)
 	d.cover.Filled(left, rv)
 	return nil
 }

@@ -221,7 +221,9 @@ func TestAfterTheDivisionNothingIsTooOld(t *testing.T) {
 	next := newReflectorStore(&d.feed.sink, source{}, klog.Background())
 	g.Expect(next.Update(configMapAt("x", 5))).To(Succeed())
 	g.Expect(content(d)).To(Equal([]string{"x@5"}))
-	g.Expect(next.Delete(configMapAt("x", 3))).To(Succeed())
+	g.Expect(next.Update(configMapAt("x", 3))).To(Succeed())
+	g.Expect(content(d)).To(Equal([]string{"x@3"}))
+	g.Expect(next.Delete(configMapAt("x", 4))).To(Succeed())
 	g.Expect(content(d)).To(BeEmpty())
 }
 

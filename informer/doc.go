@@ -42,8 +42,8 @@
 //     ([Informer.IsDeleted]). Many deletions are confirmed by one request.
 //   - An answer that is not the API server's, such as the {} of a gateway, is not
 //     accepted as a list, even if it reports success.
-//   - If a client does not show which namespaces it reads, no deletion is
-//     concluded in a namespace from which it has brought no object.
+//   - If it is not known which namespaces a client reads, an object is not taken
+//     for deleted in a namespace from which the client has returned no object.
 //   - An object that Go cannot decode, or for which Options.Transform or an index
 //     panics, affects no other object. It proves no deletion, is named in
 //     Status.Problems with the field, and heals when it is changed or deleted

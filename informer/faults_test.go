@@ -134,11 +134,23 @@ func TestAResourceMayDisappearAndAppearAgain(t *testing.T) {
 		gone, gone, stream(hold, added(versioned("a", "2", "30")), listEnd("30")))
 }
 
-// The watch may have missed that the object was recreated.
-func TestTheDeletionOfARecreatedObjectIsThatOfTheCachedOne(t *testing.T) {
-	with(t, func(x *fixture) {
-		x.sees("20", []string{"known a/1", "deleted a/1"})
-	}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), deleted(versioned("a", "2", "20"))))
+// The watch has missed that the object was recreated, or the event is another
+// server's. Only a list tells.
+func TestADeletionOfAnotherUIDIsFollowedByAList(t *testing.T) {
+	for name, row := range map[string]struct {
+		listed []any
+		hears  []string
+	}{
+		"recreated": {[]any{listEnd("20")}, []string{"known a/1", "deleted a/1"}},
+		"foreign":   {[]any{added(versioned("a", "1", "5")), listEnd("20")}, []string{"known a/1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with(t, func(x *fixture) {
+				x.sees("20", row.hears, "stream", "stream")
+			}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), deleted(versioned("a", "2", "20"))),
+				stream(hold, row.listed...))
+		})
+	}
 }
 
 // A server that lets watches expire at once is not asked for everything again

@@ -12,10 +12,10 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
@@ -29,11 +29,11 @@ type feed[T Object] struct {
 	// connect makes the source of a namespace; nil if the namespaces are fixed.
 	connect func(namespace string) source
 
-	// partial is set while the session keeps the objects of some shards only.
+	// partial is set while the session keeps only the objects of some shards.
 	partial atomic.Pointer[partial.Cache[T]]
 	adding  chan struct{} // holds one element while shards are added
 
-	changing sync.Mutex // held while the namespaces change
+	changing sync.Mutex // held while the namespaces change; locked before mu
 
 	mu      sync.Mutex // guards the fields below
 	sources []source
@@ -51,7 +51,8 @@ type session[T Object] struct {
 	ended chan struct{}
 
 	// feed.mu guards the fields below.
-	users    int
+
+	users    int // number of active calls of Run
 	stopping bool
 	// whole is the number of users that want all objects.
 	whole   int
@@ -62,9 +63,9 @@ type session[T Object] struct {
 // of a session gets the mutations that were found.
 //
 // A user of shards passes the cache for a new session as shards. A user of all
-// objects passes nil. joined, which may be nil, is called when the session
-// takes this user into account: from then on it is synced only if it is synced
-// for this user.
+// objects passes nil. joined may be nil. It is called when the session takes
+// this user into account: from then on the session is synced only if it is
+// synced for this user.
 func (f *feed[T]) run(ctx context.Context, shards partial.Cache[T], joined func()) error {
 	if joined == nil {
 		joined = func() {}
@@ -114,12 +115,12 @@ func (f *feed[T]) start(ctx context.Context, shards partial.Cache[T]) *session[T
 }
 
 // watch adds a watch to s. mu must be held.
-func (f *feed[T]) watch(s *session[T], from source) {
+func (f *feed[T]) watch(s *session[T], src source) {
 	ctx, cancel := context.WithCancel(s.ctx)
-	r := newReflectorStore(&f.sink, from, klog.FromContext(ctx))
+	r := newReflectorStore(&f.sink, src, klog.FromContext(ctx))
 	r.ctx, r.cancel = ctx, cancel
 	if part := f.part(); part != nil {
-		r.part, r.into, r.specs.part = part, part, part
+		r.part, r.target, r.specs.part = part, part, part
 	}
 	s.watches = append(slices.Clip(s.watches), r)
 	s.running.Go(func() {
@@ -215,8 +216,8 @@ func (f *feed[T]) keeps(namespace string) bool {
 	return part == nil || keyspace.Has(part.Wanted(), namespace)
 }
 
-// lacks reports whether a user of all objects waits for more shards. mu must be
-// held.
+// lacks reports whether a user needs all objects while some shards are not
+// complete yet. mu must be held.
 func (f *feed[T]) lacks() bool {
 	part := f.part()
 	return part != nil && f.session.whole > 0 && !part.Complete().Includes(keyspace.Whole())
@@ -224,7 +225,7 @@ func (f *feed[T]) lacks() bool {
 
 // reads reports whether a source lists the objects of namespace, and whether
 // this is known. For a source that does not show its namespaces, this is known
-// only of namespaces from which it has brought an object.
+// only for namespaces from which it has brought an object.
 func (f *feed[T]) reads(namespace string) (reads, known bool) {
 	known = true
 	for _, s := range f.currentSources() {
@@ -290,6 +291,19 @@ func (f *feed[T]) useLog(ctx context.Context) logr.Logger {
 	return log
 }
 
+// connected makes and returns a source for each of the namespaces in wanted
+// that have no source in sources. mu must not be held, because the function of
+// the program that is called may panic.
+func (f *feed[T]) connected(wanted []string, sources []source) (added []source, err error) {
+	for _, namespace := range wanted {
+		if !slices.ContainsFunc(sources, func(s source) bool { return s.namespace == namespace }) {
+			s := f.connect(namespace)
+			added, err = append(added, s), errors.Join(err, s.err)
+		}
+	}
+	return added, err
+}
+
 // setNamespaces makes wanted the namespaces of the feed. It ends the watches of
 // other namespaces, removes their objects, and starts watches of new
 // namespaces.
@@ -303,18 +317,12 @@ func (f *feed[T]) setNamespaces(wanted []string) error {
 
 	f.mu.Lock()
 	sources := slices.DeleteFunc(slices.Clone(f.sources), func(s source) bool { return !stays(s.namespace) })
-	var added []source
-	var err error
-	for _, namespace := range wanted {
-		if !slices.ContainsFunc(sources, func(s source) bool { return s.namespace == namespace }) {
-			s := f.connect(namespace)
-			added, err = append(added, s), errors.Join(err, s.err)
-		}
-	}
+	f.mu.Unlock()
+	added, err := f.connected(wanted, sources)
 	if err != nil {
-		f.mu.Unlock()
 		return err
 	}
+	f.mu.Lock()
 	f.sources = slices.Concat(sources, added)
 	var ending []*reflectorStore[T]
 	session := f.session
@@ -351,7 +359,7 @@ func (f *feed[T]) setNamespaces(wanted []string) error {
 }
 
 // namespacesOf returns namespaces in sorted order and without duplicates. An
-// empty list becomes "", which means all namespaces.
+// empty list becomes "" (all namespaces).
 func namespacesOf(namespaces []string) []string {
 	if len(namespaces) == 0 {
 		return []string{""}
@@ -403,7 +411,8 @@ func (f *feed[T]) waitForSyncIn(ctx context.Context, namespace string) error {
 	return f.waitUntil(ctx, func() bool { return f.syncedIn(namespace) })
 }
 
-// waitUntil returns when ready, which depends on the first lists, returns true.
+// waitUntil returns when ready returns true. ready must not depend on anything
+// except the first lists.
 func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
 	if versions.WaitFor(ctx, func(done func()) func() { return f.marks.On(&versions.Waiter{Call: done, Ready: ready}) }) {
 		return nil
@@ -411,20 +420,11 @@ func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
 }
 
-// hasStarted reports whether at least one watch has synced, and all others have
-// synced or failed.
+// hasStarted reports whether at least one watch has synced. It does not wait
+// for the others, because one of them may never get an answer.
 func (f *feed[T]) hasStarted() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.session == nil || f.session.stopping {
-		return false
-	}
-	some := false
-	for _, r := range f.session.watches {
-		synced := r.progress.synced.Load()
-		if some = some || synced; !synced && r.progress.failing() == nil {
-			return false
-		}
-	}
-	return some
+	return f.session != nil && !f.session.stopping &&
+		slices.ContainsFunc(f.session.watches, func(r *reflectorStore[T]) bool { return r.progress.synced.Load() })
 }

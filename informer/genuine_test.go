@@ -3,6 +3,7 @@ package informer_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,9 +14,11 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
@@ -87,7 +90,11 @@ func noLists() []absenttest.Page {
 		page("a list of another kind", `{"kind":"SecretList","apiVersion":"v1","metadata":{},"items":[]}`),
 		page("a list without a resourceVersion", `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[]}`),
 		page("a list whose items are none",
-			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":{}}`))
+			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":{}}`),
+		page("a part of a list without the token for the others",
+			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900","remainingItemCount":19},"items":[]}`),
+		page("a list with an object without a name",
+			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[{"metadata":{"namespace":"d"}}]}`))
 }
 
 func eachNoList(t *testing.T, f func(t *testing.T, page *absenttest.Page)) {
@@ -121,6 +128,183 @@ func TestAnAnswerThatIsNoListDeletesNothing(t *testing.T) {
 	})
 }
 
+// A proxy answers the requests for one namespace with the list and the events
+// of a different namespace.
+func TestTheObjectsOfAnotherNamespaceDeleteNothing(t *testing.T) {
+	for name, o := range map[string]*apisim.Options{"pages": {NoStreamingLists: true}, "streams": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newGateway(t, o)
+				x.Expect(x.sim.Load(configMap("e", "1"))).To(Succeed())
+				config, wrong := rest.CopyConfig(x.sim.Config("c")), atomic.Bool{}
+				config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						if wrong.Load() && strings.Contains(r.URL.Path, "/d/") {
+							r = r.Clone(r.Context())
+							r.URL.Path = strings.Replace(r.URL.Path, "/d/", "/e/", 1)
+						}
+						return next.RoundTrip(r)
+					})
+				})
+				in := informer.ForNamespaces(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps,
+					&informer.Options{Namespaces: []string{"d", "e"}})
+				deleted := &atomic.Int64{}
+				count(in, deleted)
+				defer running(context.WithoutCancel(t.Context()), in)()
+				<-time.After(time.Second)
+				changed := configMap("e", "1")
+				changed.Data = map[string]string{"is": "changed"}
+				_, err := kubernetes.NewForConfigOrDie(x.sim.Admin()).CoreV1().ConfigMaps("e").
+					Update(t.Context(), changed, metav1.UpdateOptions{})
+				x.Expect(err).NotTo(HaveOccurred())
+				wrong.Store(true)
+				x.sim.Compact("")
+				x.sim.DropWatches("", "")
+				<-time.After(2 * time.Minute)
+				x.Expect(in.Snapshot().Len()).To(Equal(21))
+				x.Expect(in.Status().Problems).NotTo(BeEmpty())
+				wrong.Store(false)
+				<-time.After(2 * time.Minute)
+				x.Expect(deleted.Load()).To(BeZero())
+				x.Expect(in.Status().Problems).To(BeEmpty())
+			})
+		})
+	}
+}
+
+// A proxy connects a watch with another namespace or kind. Its events show that
+// the changes of the right objects are missing.
+func TestAWatchThatBringsTheObjectsOfAnotherEndsAndIsListedAgain(t *testing.T) {
+	for name, to := range map[string]string{
+		"another namespace": "/namespaces/e/configmaps", "another kind": "/namespaces/d/secrets",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x, wrong := newGateway(t, nil), atomic.Bool{}
+				config := rest.CopyConfig(x.sim.Config("c"))
+				config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						if wrong.Load() && r.URL.Query().Has("watch") {
+							r = r.Clone(r.Context())
+							r.URL.Path = strings.Replace(r.URL.Path, "/namespaces/d/configmaps", to, 1)
+						}
+						return next.RoundTrip(r)
+					})
+				})
+				typed := informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("d"), nil)
+				untyped := informer.For(informer.Untyped(dynamic.NewForConfigOrDie(config).Resource(
+					corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace("d")), nil)
+				defer running(context.WithoutCancel(t.Context()), typed)()
+				defer running(context.WithoutCancel(t.Context()), untyped)()
+				<-time.After(time.Second)
+				wrong.Store(true)
+				x.sim.DropWatches("", "")
+				<-time.After(time.Minute)
+				admin := kubernetes.NewForConfigOrDie(x.sim.Admin()).CoreV1()
+				late := configMap("d", "late")
+				_, err := admin.ConfigMaps("d").Create(t.Context(), late, metav1.CreateOptions{})
+				x.Expect(err).NotTo(HaveOccurred())
+				wrong.Store(false)
+				x.Expect(x.sim.Load(configMap("e", "foreign"))).To(Succeed())
+				x.Expect(x.sim.Load(&corev1.Secret{ObjectMeta: late.ObjectMeta})).To(Succeed())
+				<-time.After(time.Minute)
+				for name, c := range map[string]cache{"typed": typed, "untyped": untyped} {
+					x.Expect(c.Status().Objects).To(Equal(21), name)
+					x.Expect(c.Status().Problems).To(BeEmpty(), name)
+				}
+			})
+		})
+	}
+}
+
+// Another object cannot be deleted while this one has the name.
+func TestADeletionOfAnotherUIDDeletesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, wrong := newGateway(t, nil), atomic.Bool{}
+		config := rest.CopyConfig(x.sim.Config("c"))
+		config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+		page := absenttest.Page{
+			Status: http.StatusOK, ContentType: runtime.ContentTypeJSON,
+			Body: `{"type":"DELETED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":` +
+				`{"namespace":"d","name":"1","uid":"other","resourceVersion":"900"}}}` + "\n",
+		}
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				asked := r.URL.Query()
+				if !asked.Has("watch") || asked.Has("sendInitialEvents") || !wrong.CompareAndSwap(true, false) {
+					return next.RoundTrip(r)
+				}
+				answer := page.Response(r)
+				answer.ContentLength, answer.Body = -1, openBody{answer.Body, r.Context()}
+				return answer, nil
+			})
+		})
+		in := informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps(""), nil)
+		deleted := &atomic.Int64{}
+		count(in, deleted)
+		defer running(context.WithoutCancel(t.Context()), in)()
+		<-time.After(time.Second)
+		wrong.Store(true)
+		x.sim.DropWatches("", "")
+		<-time.After(time.Minute)
+		x.Expect(wrong.Load()).To(BeFalse())
+		x.Expect(deleted.Load()).To(BeZero())
+		x.Expect(in.Snapshot().Len()).To(Equal(20))
+		x.Expect(in.Status().Problems).To(BeEmpty())
+	})
+}
+
+// openBody is a body that stays open until its request ends.
+type openBody struct {
+	io.ReadCloser
+
+	ctx context.Context //nolint:containedctx // the body ends with it
+}
+
+func (b openBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n == 0 && err == io.EOF {
+		<-b.ctx.Done()
+	}
+	return n, err
+}
+
+// No server understands the resourceVersion of the list.
+func TestAResourceVersionThatTheServerDoesNotUnderstandIsForgotten(t *testing.T) {
+	for name, o := range map[string]*apisim.Options{"pages": {NoStreamingLists: true}, "streams": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x, wrong := newGateway(t, o), atomic.Bool{}
+				x.between(func(r *http.Request) *absenttest.Page {
+					switch asked := r.URL.Query(); {
+					case wrong.Load() && asked.Has("sendInitialEvents"):
+						return &absenttest.Page{Status: http.StatusBadRequest, ContentType: runtime.ContentTypeJSON, Body: `{}`}
+					case wrong.Load() && !asked.Has("watch"):
+						return &absenttest.Page{
+							Status: http.StatusOK, ContentType: runtime.ContentTypeJSON,
+							Body: `{"kind":"ConfigMapList","apiVersion":"v1","items":[],` +
+								`"metadata":{"resourceVersion":"79228162514264337593543950336"}}`, // 2^96
+						}
+					}
+					return nil
+				})
+				caches, _ := x.runBehind(t, nil)
+				<-time.After(time.Second)
+				wrong.Store(true)
+				x.sim.Compact("")
+				x.sim.DropWatches("", "")
+				<-time.After(20 * time.Second)
+				wrong.Store(false)
+				<-time.After(2 * time.Minute)
+				for name, c := range caches {
+					x.Expect(c.Status().Objects).To(Equal(20), name)
+					x.Expect(c.Status().Problems).To(BeEmpty(), name)
+				}
+			})
+		})
+	}
+}
+
 func TestAnAnswerThatIsNoListIsNoFirstList(t *testing.T) {
 	eachNoList(t, func(t *testing.T, page *absenttest.Page) {
 		x := newGateway(t, nil)
@@ -138,21 +322,68 @@ func TestAnAnswerThatIsNoListIsNoFirstList(t *testing.T) {
 	})
 }
 
-// The reflector then asks for the whole list at once.
+// The simulated server answers a list from its cache without pages, as the real
+// one does. So the request loses its resourceVersion on the way.
 func TestAnAnswerThatIsNoListIsNotTheLastPage(t *testing.T) {
 	eachNoList(t, func(t *testing.T, page *absenttest.Page) {
 		x := newGateway(t, &apisim.Options{NoStreamingLists: true})
+		var continued atomic.Int64
 		x.between(func(req *http.Request) *absenttest.Page {
-			if req.URL.Query().Has("continue") {
+			query := req.URL.Query()
+			if query.Has("continue") {
+				continued.Add(1)
 				return page
+			}
+			if !query.Has("watch") {
+				query.Del("resourceVersion")
+				query.Del("resourceVersionMatch")
+				req.URL.RawQuery = query.Encode()
 			}
 			return nil
 		})
-		caches, _ := x.runBehind(t, &informer.Options{PageSize: 7})
+		caches, deleted := x.runBehind(t, &informer.Options{PageSize: 7})
+		<-time.After(time.Minute)
+		x.Expect(continued.Load()).To(BeNumerically(">=", len(caches)))
+		for name, c := range caches {
+			x.Expect(c.Status().Objects).To(BeZero(), name)
+			x.Expect(c.Status().Synced).To(BeFalse(), name)
+		}
+		x.answer.Store(nil)
 		<-time.After(time.Minute)
 		for name, c := range caches {
 			x.Expect(c.Status().Objects).To(Equal(20), name)
 		}
+		x.Expect(deleted.Load()).To(BeZero())
+	})
+}
+
+// A cache in between ignores the query, and answers with the first page again.
+func TestAPageThatComesAgainIsNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newGateway(t, &apisim.Options{NoStreamingLists: true})
+		var lists atomic.Int64
+		x.between(func(req *http.Request) *absenttest.Page {
+			if query := req.URL.Query(); !query.Has("watch") {
+				if lists.Add(1) > 1000 {
+					return &absenttest.Page{Status: http.StatusInternalServerError}
+				}
+				req.URL.RawQuery = "limit=7"
+			}
+			return nil
+		})
+		caches, deleted := x.runBehind(t, &informer.Options{PageSize: 7})
+		<-time.After(time.Minute)
+		x.Expect(lists.Load()).To(BeNumerically("<", 100))
+		for name, c := range caches {
+			x.Expect(c.Status().Synced).To(BeFalse(), name)
+			x.Expect(c.Status().Reason).To(ContainSubstring("is this page again"), name)
+		}
+		x.answer.Store(nil)
+		<-time.After(time.Minute)
+		for name, c := range caches {
+			x.Expect(c.Status().Objects).To(Equal(20), name)
+		}
+		x.Expect(deleted.Load()).To(BeZero())
 	})
 }
 

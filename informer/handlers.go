@@ -1,9 +1,9 @@
 package informer
 
 import (
-	"fmt"
 	"maps"
-	"runtime/debug"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +16,8 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/calls"
+	"github.com/homeostat/homeostat/internal/guard"
 )
 
 // EventType is the kind of change that an [Event] reports.
@@ -41,8 +43,8 @@ func (t EventType) String() string {
 }
 
 // Event tells a handler that an object has changed. Both objects are shared
-// with every reader of the cache; do not modify them. They may be retained,
-// which keeps them in memory.
+// with every reader of the cache; do not modify them. They may be retained, and
+// then stay in memory.
 //
 // Old and New of one event always have the same UID. A recreated object is
 // first Deleted and then Added, even if both happened while the watch was down.
@@ -55,8 +57,9 @@ type Event[T Object] struct {
 	Initial bool
 }
 
-// eventsOf appends the events of a change that matters. There are two for a
-// recreated object.
+// eventsOf appends to events the events that report c, a change of an object,
+// and returns the result. matters(c) must be true. There are two events for a
+// recreated object, and one for any other.
 func eventsOf[T Object](c tree.Change[T], events []Event[T]) []Event[T] {
 	switch {
 	case c.Old == nil:
@@ -73,18 +76,20 @@ func eventsOf[T Object](c tree.Change[T], events []Event[T]) []Event[T] {
 // handler is a function that is called for every change.
 type handler[T Object] struct {
 	call    func(Event[T])
+	name    string // such as "the handler main.main.func1"
 	removed atomic.Bool
 
 	// delivery.mu guards the fields below.
+
 	// joining is true while the cached objects are replayed.
 	joining bool
 	pending []Event[T] // events received during the replay
 }
 
-// batch is one delivery of the store: events for the handlers of that moment,
-// followed by a call of done.
+// batch is one delivery of the store: events for the handlers that were
+// registered when the batch was queued, followed by a call of done.
 type batch[T Object] struct {
-	// came is when the change was published; zero without events.
+	// came is when the change was published. It is zero if there are no events.
 	came     time.Time
 	events   []Event[T]
 	handlers []*handler[T]
@@ -95,14 +100,16 @@ type batch[T Object] struct {
 type delivery[T Object] struct {
 	counted *counters
 	log     func() logr.Logger
+	calls   *calls.Calls
 
-	// mu guards the fields below, and store.latest against an Add of a handler.
+	// mu guards the fields below. store.latest is also changed under it, so
+	// that no change is published while a handler is being added.
 	mu         sync.Mutex
 	handlers   []*handler[T]
 	batches    []batch[T]
 	delivering bool
-	// missed are events of objects that a handler has missed, until it has
-	// received a later one.
+	// missed contains the events that handlers have missed. An entry is removed
+	// when its handler receives a later event of the same object.
 	missed map[miss[T]]Problem
 	// misses is len(missed), to be read without mu.
 	misses atomic.Int64
@@ -111,7 +118,7 @@ type delivery[T Object] struct {
 // causeHandler is the cause of the problem of a missed event.
 const causeHandler = "handler panics"
 
-// miss is an object of which a handler has missed an event.
+// miss identifies a handler and an object whose event the handler has missed.
 type miss[T Object] struct {
 	handler *handler[T]
 	key     types.NamespacedName
@@ -145,10 +152,11 @@ func (d *delivery[T]) problems() []Problem {
 // mostMissed bounds the number of missed events that are recorded.
 const mostMissed = 1000
 
-// add replays known's objects to a new handler, and then delivers every change
-// since known was called.
+// add replays the objects of the snapshot that known returns to a new handler,
+// and then delivers every change since that snapshot.
 func (d *delivery[T]) add(call func(Event[T]), known func() Snapshot[T]) *handler[T] {
-	h := &handler[T]{call: call, joining: true}
+	name := "the handler " + runtime.FuncForPC(reflect.ValueOf(call).Pointer()).Name()
+	h := &handler[T]{call: call, name: name, joining: true}
 	d.mu.Lock()
 	d.handlers = append(slices.Clip(d.handlers), h)
 	replayed := known()
@@ -186,9 +194,9 @@ func (d *delivery[T]) remove(h *handler[T]) {
 	d.misses.Store(int64(len(d.missed)))
 }
 
-// count returns the number of handlers, and when the oldest change was
-// published that has not been delivered to all of them; zero if all changes
-// have been delivered.
+// count returns the number of handlers, and the time at which the oldest
+// undelivered change was published. The time is zero if all changes have been
+// delivered to all handlers.
 func (d *delivery[T]) count() (handlers int, since time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -216,10 +224,10 @@ func (d *delivery[T]) after(done func()) {
 	d.run()
 }
 
-// run delivers what is queued, unless another goroutine does, which only
-// happens with several watches. The rest of a batch stays in the queue: if a
-// handler ends this goroutine (runtime.Goexit), the rest is delivered before
-// that.
+// run delivers the queued batches, unless another goroutine is doing so
+// already, which is possible only with several watches. If a handler ends this
+// goroutine (runtime.Goexit), the rest of the batch is still in the queue, and
+// is delivered before the goroutine ends.
 func (d *delivery[T]) run() {
 	finished := false
 	defer func() {
@@ -292,10 +300,12 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 	if e.Type == Deleted {
 		object = e.Old
 	}
+	call := d.calls.Begin(h.name, bound.KeyOf(object))
 	defer func() {
+		d.calls.End(call)
 		err := requests.ErrGoexit
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			err = guard.Panicked(r)
 		} else if returned {
 			if d.misses.Load() > 0 {
 				d.note(h, object, nil)
@@ -313,7 +323,7 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 	returned = true
 }
 
-// counters are the counted part of a Status.
+// counters contains the fields of a Status that only count, such as Lists.
 type counters struct {
 	requests.Counters
 

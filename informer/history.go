@@ -15,13 +15,13 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// history is what a cache shows of the writes of its server.
+// history describes the writes of a server, as far as a cache shows them.
 type history[T Object] struct {
 	reflector *reflectorStore[T]
 	cached    Snapshot[T]
 	// before is the resourceVersion up to which the cache has every write.
 	before string
-	// contents is of how many more objects the contents are compared.
+	// contents is the number of objects whose contents may still be compared.
 	contents int
 }
 
@@ -29,10 +29,11 @@ func (r *reflectorStore[T]) historyOf(cached Snapshot[T], before string) *histor
 	return &history[T]{reflector: r, cached: cached, before: before}
 }
 
-// lacks reports whether the history cannot have item, an object of the server.
-// It is older than the end of the history, and the cache has another state of
-// it, or none. The server then has another history: it was restored, or is
-// another one.
+// lacks reports whether item, which the server has, cannot be part of the
+// history. This is so if item is older than the end of the history, and the
+// cache has a different state of the object or does not have the object. The
+// server then has another history, because it was restored or replaced by
+// another server.
 func (h *history[T]) lacks(item T) bool {
 	listed, key := item.GetResourceVersion(), bound.KeyOf(item)
 	if h.before == "" || listed == "" || versions.Older(h.before, listed) || !h.reflector.comparable() {
@@ -51,8 +52,8 @@ func (h *history[T]) lacks(item T) bool {
 }
 
 // hasOtherContent reports whether two states of an object have the same
-// resourceVersion and different contents: the server was restored in between.
-// It does not compare the types, which some answers leave out.
+// resourceVersion but different contents, because the server was restored in
+// between. It does not compare the types, because some answers leave them out.
 func hasOtherContent[T Object](cached, listed T) bool {
 	if cached.GetUID() != listed.GetUID() || cached.GetResourceVersion() != listed.GetResourceVersion() ||
 		itemwise.Why(listed) != nil || intern.Alike(cached, listed) {
@@ -68,10 +69,10 @@ func hasOtherContent[T Object](cached, listed T) bool {
 	return err == nil && !bytes.Equal(x, y)
 }
 
-// compare returns errRestored if the server is older than the cache, or is known
-// to have another history. It compares one page of objects, which are as new as
-// the server, and the object that was changed last: a restored server has lost
-// the last changes.
+// compare returns requests.ErrRestored if the server is older than the cache,
+// or is known to have another history. It compares one page of the server's
+// objects with the cache, and also the object that was changed last, because a
+// restored server has lost the last changes.
 func (r *reflectorStore[T]) compare(ctx context.Context) error {
 	if !r.lists.Begin() {
 		return context.Cause(ctx)
@@ -101,17 +102,18 @@ func (b *backlog[T]) lastChanged() (key types.NamespacedName, ok bool) {
 	r := b.reflector
 	newest := ""
 	for object := range b.base.All() {
-		rv, of := object.GetResourceVersion(), bound.KeyOf(object)
-		mine := r.source.namespace == "" || r.source.namespace == of.Namespace
-		if mine && b.counts(of) && (newest == "" || versions.Older(newest, rv)) {
-			newest, key = rv, of
+		rv, k := object.GetResourceVersion(), bound.KeyOf(object)
+		mine := r.source.namespace == "" || r.source.namespace == k.Namespace
+		if mine && b.counts(k) && (newest == "" || versions.Older(newest, rv)) {
+			newest, key = rv, k
 		}
 	}
 	return key, newest != ""
 }
 
-// contradicts reports whether a list cannot be of the same history as the cache,
-// which is as new as seen.
+// contradicts reports whether a list shows that the server's history differs
+// from the history in the cache. seen is the resourceVersion that the cache has
+// reached.
 func (r *reflectorStore[T]) contradicts(items []*tree.Item[T], seen string) bool {
 	if r.part != nil {
 		return false // shards may have been added since

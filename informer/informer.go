@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/calls"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/simhook"
 )
@@ -44,8 +45,8 @@ type Informer[T Object] struct {
 //	nodes := informer.For(clientset.CoreV1().Nodes(), nil)
 //
 // It does not start the informer; see [Informer.Run]. A nil o means the
-// defaults. Wrong options and a nil c are errors of Run, of WaitForSync and of
-// reconcile.New.
+// defaults. If an option is wrong or c is nil, Run, WaitForSync and
+// reconcile.New return an error.
 func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 	return newInformer[T]([]source{sourceOf(c)}, o)
 }
@@ -55,10 +56,10 @@ func For[T Object, L runtime.Object](c Client[T, L], o *Options) *Informer[T] {
 //
 //	pods := informer.ForNamespaces(clientset.CoreV1().Pods, &informer.Options{Namespaces: []string{"a", "b"}})
 //
-// It does not start the informer. of is called for each namespace before
+// It does not start the informer. clientOf is called for each namespace before
 // ForNamespaces returns, and later by [Informer.SetNamespaces] for new
-// namespaces. If Options.Namespaces is empty, it is called with "", which means
-// all namespaces.
+// namespaces. If Options.Namespaces is empty, it is called with "" for all
+// namespaces.
 func ForNamespaces[C Client[T, L], T Object, L runtime.Object](
 	clientOf func(namespace string) C, o *Options,
 ) *Informer[T] {
@@ -105,7 +106,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.feed = &feed[T]{
 		sink: sink[T]{
 			options: &i.options, identity: i.identity, counted: i.counted, store: i.store,
-			brought: &sync.Map{},
+			selector: i.scope.labels, brought: &sync.Map{},
 		},
 		sources: sources, adding: make(chan struct{}, 1),
 	}
@@ -114,6 +115,10 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	}
 	i.feed.complete = i.feed.hasSynced
 	i.store.delivery.counted, i.store.delivery.log = i.counted, i.feed.log
+	i.store.calls.Report = func(c calls.Call) {
+		i.feed.log().Error(nil, "a function of the program blocks the informer",
+			"function", c.Function, "namespace", c.Key.Namespace, "name", c.Key.Name, "since", c.Since)
+	}
 	return i
 }
 
@@ -126,9 +131,10 @@ func (i *Informer[T]) Kind() string { return i.identity.Kind() }
 // "nodes".
 func (i *Informer[T]) Name() string { return i.identity.Name() }
 
-// Run lists and watches until ctx ends, then returns nil. Wrong options are an
-// error at once. All other errors are logged and retried. If cached objects
-// were modified in place, Run returns a [MutationError] for each of them.
+// Run lists and watches until ctx ends, then returns nil. It returns an error
+// at once if an option is wrong. All other errors are logged and retried. If
+// cached objects were modified in place, Run returns a [MutationError] for each
+// of them.
 //
 // Calls may overlap. The first call starts the watch, with the values of its
 // context. The last call to end stops the watch, and returns after every
@@ -136,11 +142,11 @@ func (i *Informer[T]) Name() string { return i.identity.Name() }
 // cleared when no Run is active and no handler is registered.
 //
 // A call takes a moment to join the other calls. Until then HasSynced and
-// WaitForSync answer only for the other calls. This matters if one of them
-// keeps only the objects of some shards, as a controller with ranges.New does.
-// In this case set Options.Whole if another user needs all objects, or let
-// package reconcile run the informer, because it waits until the call has
-// joined.
+// WaitForSync answer only for the other calls. This makes a difference if one
+// of the other calls keeps only the objects of some shards, as a controller
+// with ranges.New does. In this case set Options.Whole if another user needs
+// all objects, or let package reconcile run the informer, because it waits
+// until the call has joined.
 func (i *Informer[T]) Run(ctx context.Context) error { return run(ctx, i, nil, nil) }
 
 func run[T Object](ctx context.Context, i *Informer[T], shards partial.Cache[T], joined func()) error {
@@ -159,10 +165,11 @@ func run[T Object](ctx context.Context, i *Informer[T], shards partial.Cache[T],
 func (i *Informer[T]) HasSynced() bool { return i.feed.hasSynced() }
 
 // WaitForSync returns when HasSynced is true. With Options.Independent it waits
-// for all namespaces, which can take forever.
+// for all namespaces, and one of them may never sync.
 //
-// Errors: wrong options; the error of ctx, with the reason why the first list
-// is missing, for example that the server forbids it.
+// WaitForSync returns an error at once if an option is wrong. If ctx ends
+// first, it returns the error of ctx with the reason why the first list is
+// missing, for example that the server forbids the list.
 func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	err := i.err
 	if err == nil {
@@ -174,9 +181,9 @@ func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Get returns the newest object of key, and whether it is cached. false can
-// also mean that the cache has not synced, or that the object is not in scope.
-// The object is shared; do not modify it. Get allocates no memory.
+// Get returns the newest object of key, and whether it is cached. ok may also
+// be false because the cache has not synced, or because the object is not in
+// scope. The object is shared; do not modify it. Get allocates no memory.
 func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := i.store.table.Get(key); it != nil {
 		return it.Object, true
@@ -193,12 +200,12 @@ func (i *Informer[T]) Snapshot() Snapshot[T] { return i.store.snapshot() }
 // called. Before Handle returns, it replays the objects that are cached
 // already, as Added.
 //
-// Calls do not overlap, and have the order of the changes. h must not block,
-// because the watch waits for it. A call that has begun may still be running
-// when remove returns. If h panics, the panic is logged and counted, and h
-// misses the event.
+// Calls do not overlap, and are made in the order of the changes. h must not
+// block, because the watch waits for it. A call that has begun may still be
+// running when remove returns. If h panics, the panic is logged and counted,
+// and h misses the event.
 //
-// Handlers stay registered when Run ends. They keep the cache from being
+// Handlers stay registered when Run ends, and keep the cache from being
 // cleared. When the informer runs again, they receive the changes that happened
 // in the meantime. remove may be called repeatedly.
 func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
@@ -217,7 +224,8 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 // is false until the new namespaces have been listed. A handler must not call
 // SetNamespaces.
 //
-// Errors: wrong names; an informer that was not made with ForNamespaces.
+// SetNamespaces returns an error if a name is not valid, or if the informer was
+// not made with ForNamespaces.
 func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 	err := (&Options{Namespaces: namespaces}).validate()
 	if err == nil {
@@ -231,8 +239,8 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 
 // LastResourceVersion returns the resourceVersion up to which the cache has
 // stored and delivered all changes, according to events and bookmarks. It is
-// empty before the first list. With several namespaces it is the oldest one of
-// their watches.
+// empty before the first list. With several namespaces, it is the oldest
+// resourceVersion that one of their watches has reached.
 func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.Lowest() }
 
 func (i *Informer[T]) onSeen(namespace, resourceVersion string, f func()) (cancel func()) {
@@ -243,8 +251,8 @@ func (i *Informer[T]) onSeen(namespace, resourceVersion string, f func()) (cance
 // delivered, in all namespaces. A resourceVersion that cannot be compared, as
 // with fakes, counts as reached when the cache has synced.
 //
-// Errors: the error of ctx, with the resourceVersion that the cache has
-// reached.
+// If ctx ends first, WaitFor returns the error of ctx with the resourceVersion
+// that the cache has reached.
 func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error {
 	if versions.WaitFor(ctx, func(f func()) func() { return i.onSeen("", resourceVersion, f) }) {
 		return nil
@@ -261,18 +269,21 @@ func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error
 // It lists the objects page by page, but retains only their resourceVersions.
 // It stops listing when the watch has caught up.
 //
-// Errors: the error of ctx, with what is missing. Failed requests are retried.
-// A wrapped informer fails at once.
+// WaitForLatest retries failed requests. If ctx ends first, it returns the
+// error of ctx with the reason why the cache is not as new. A wrapped informer
+// returns an error at once.
 func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitForLatest(ctx, nil) }
 
 // WaitForObject returns when the cached object of key is at least as new as the
-// server's object was at the time of the call. If the server had no object in
-// scope, the cache does not have the object either, unless it was created later.
+// server's object was at the time of the call. If the server had no such object
+// in the informer's scope, WaitForObject waits until the cache has dropped the
+// deleted object. It does not wait for the deletion of an object that was
+// created under that name after the call.
 //
 // It sends one request, or no request if key is outside the informer's
 // namespaces.
 //
-// Errors: as for [Informer.WaitForLatest].
+// WaitForObject returns the same errors as [Informer.WaitForLatest].
 func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedName) error {
 	return i.waitForLatest(ctx, &key)
 }
@@ -304,14 +315,16 @@ func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 // [Informer.CheckMutations] may return several, joined: errors.AsType finds the
 // first.
 type MutationError struct {
-	// Kind and Key identify the object. It is not known which code modified it.
+	// Kind and Key identify the modified object. The check cannot tell which
+	// code modified the object.
 	Kind string
 	Key  types.NamespacedName
 	// Fields are paths such as "metadata.labels.app", at most ten.
 	Fields []string
 }
 
-// Error names the object and the fields, and what to do instead.
+// Error returns a message that names the object and the fields, and that says
+// what to do instead.
 func (e *MutationError) Error() string {
 	return fmt.Sprintf("the cached %s %q was modified in place (%s): modify a DeepCopy, or use package patch",
 		e.Kind, strings.TrimPrefix(e.Key.String(), "/"), strings.Join(e.Fields, ", "))

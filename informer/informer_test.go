@@ -191,7 +191,8 @@ func TestSeenIsToldInOrder(t *testing.T) {
 	})
 }
 
-// The watch of a quiet namespace does not hold up waiters for another one.
+// The watch of a quiet namespace does not hold up waiters for a different
+// namespace.
 func TestSeenOfANamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

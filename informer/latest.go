@@ -14,16 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
 const (
-	// watchCatchUp is how long to wait for the watch before the remaining pages are
-	// listed.
+	// watchCatchUp is how long waitForLatest waits for the watch before it
+	// lists the remaining pages.
 	watchCatchUp = time.Second
 	// catchUpPage is the number of objects in a page.
 	catchUpPage = 500
@@ -35,12 +35,13 @@ const (
 
 // The errors of WaitForLatest, besides the errors of requests.
 var (
-	errWrapped = errors.New("a wrapped informer cannot read the server's resourceVersion: make it with For")
+	errWrapped = errors.New("a wrapped informer cannot read the server's resourceVersion: make the informer with For")
 	errEnded   = errors.New("the watch has ended")
 )
 
-// waitForLatest waits until the cache is as new as the server: about one
-// object, about all objects of a namespace, or about all objects.
+// waitForLatest waits until the cache is as new as the server. If only is nil,
+// this concerns all objects. Otherwise it concerns the object of the key only
+// or, if the key has no name, the objects of its namespace.
 func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
 	final := func(err error) bool { return errors.Is(err, errWrapped) }
 	return f.retry(ctx, nil, "cannot determine the server's resourceVersion", final, func() error {
@@ -92,8 +93,8 @@ func withCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// catchUp waits for each watch that may deliver the object or, without an
-// object, for all watches that have synced.
+// catchUp waits for each watch that may deliver the object of the key only. If
+// only is nil, it waits for all watches that have synced.
 func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
 	watches, _ := f.current()
 	for _, r := range watches {
@@ -128,7 +129,7 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 	}
 	b.addMissing()
 	if err := b.wait(ctx, nil, b.empty); err != nil {
-		return fmt.Errorf("%d objects are not as at resourceVersion %s: %w", len(b.behind), b.rv, err)
+		return fmt.Errorf("%d objects are not up to date with resourceVersion %s: %w", len(b.behind), b.rv, err)
 	}
 	if b.reached() {
 		return b.verdict()
@@ -140,16 +141,16 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 // given resourceVersion of the server.
 type backlog[T Object] struct {
 	reflector *reflectorStore[T]
-	limit     int64 // objects in a page
-	// only is the only object that counts or, without a name, the only
-	// namespace. nil means that all objects count.
+	limit     int64 // number of objects in a page
+	// only is the only object that counts. If it has no name, all objects of
+	// its namespace count. If it is nil, all objects count.
 	only *types.NamespacedName
-	// complete is the shards that count, in a cache of some shards: the shards
-	// that were complete at the start.
+	// complete is the set of shards that were complete when the list started.
+	// In a cache of some shards, only objects of these shards count.
 	complete keyspace.Set
 	startRV  string // the watch's resourceVersion before the list was requested
 	rv       string // the resourceVersion of the list
-	token    string // where the list continues
+	token    string // the continue token of the next page
 	// base is the cache at startRV, or newer.
 	base Snapshot[T]
 	// idle reports whether no watch changes the cache during the list, so that
@@ -157,8 +158,8 @@ type backlog[T Object] struct {
 	idle bool
 
 	listed map[types.NamespacedName]struct{}
-	// behind has the resourceVersion that the watch has yet to deliver, or ""
-	// for a deletion.
+	// behind contains the objects that the watch has yet to deliver, each with
+	// its resourceVersion, or with "" for a deletion.
 	behind map[types.NamespacedName]string
 	// lost is true if the server has lost a state that the cache has.
 	lost bool
@@ -227,8 +228,8 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	})
 }
 
-// contradicts reports whether item, of the list, cannot be of the same history
-// as the cache.
+// contradicts reports whether item, which was listed, shows that the server's
+// history differs from the history in the cache.
 func (b *backlog[T]) contradicts(item T) bool {
 	key := bound.KeyOf(item)
 	have, _, ok := b.reflector.newest(b.reflector.sink.store.snapshot(), key)
@@ -260,14 +261,14 @@ func (b *backlog[T]) add(item T) {
 
 // hasLost reports whether the server has lost a state of an object because it
 // was restored. have and uid belong to the state that the watch has brought.
-// item is the state in the list, which is different although the list is newer.
+// item is the different state in the list, although the list is newer.
 func (b *backlog[T]) hasLost(have string, uid types.UID, item T) bool {
 	listed := item.GetResourceVersion()
 	return !versions.Older(b.rv, have) && (versions.Older(listed, have) || listed == have && uid != item.GetUID())
 }
 
-// verdict returns requests.ErrRestored if the cache has a state that the server cannot
-// have had. It must be called after reached has returned true.
+// verdict returns requests.ErrRestored if the cache has a state that the server
+// cannot have had. It must be called after reached has returned true.
 func (b *backlog[T]) verdict() error {
 	if !b.reflector.comparable() || b.rv == "" {
 		return nil
@@ -285,7 +286,8 @@ func (b *backlog[T]) verdict() error {
 	return nil
 }
 
-// restored makes the reflector list all objects again, and returns requests.ErrRestored.
+// restored makes the reflector list all objects again, and returns
+// requests.ErrRestored.
 func (b *backlog[T]) restored() error {
 	b.reflector.noteRestored(b.mark(), b.rv)
 	return requests.ErrRestored
@@ -306,19 +308,27 @@ func (r *reflectorStore[T]) newest(cached Snapshot[T], key types.NamespacedName)
 	return "", "", false
 }
 
-// addMissing adds the cached objects that the server has not listed. It must be
-// called after the last page.
+// addMissing adds the cached and the unreadable objects that the server has not
+// listed. It must be called after the last page.
 func (b *backlog[T]) addMissing() {
-	cached := b.reflector.sink.store.snapshot()
-	all := cached.All()
-	if namespace := b.reflector.source.namespace; namespace != "" {
-		all = cached.Namespace(namespace)
-	}
-	for object := range all {
-		key := bound.KeyOf(object)
+	add := func(key types.NamespacedName, rv string) {
 		_, listed := b.listed[key]
-		if b.counts(key) && !listed && !versions.Older(b.rv, object.GetResourceVersion()) {
+		if b.counts(key) && !listed && !versions.Older(b.rv, rv) {
 			b.behind[key] = ""
+		}
+	}
+	store, namespace := b.reflector.sink.store, b.reflector.source.namespace
+	cached := store.snapshot()
+	objects := cached.All()
+	if namespace != "" {
+		objects = cached.Namespace(namespace)
+	}
+	for object := range objects {
+		add(bound.KeyOf(object), object.GetResourceVersion())
+	}
+	for _, m := range store.unreadable.metadata() {
+		if namespace == "" || m.Namespace == namespace {
+			add(bound.KeyOf(&m), m.ResourceVersion)
 		}
 	}
 }
@@ -386,19 +396,20 @@ func selecting(key types.NamespacedName, selector string) string {
 // IsDeleted reports whether the server is known to have no object of key,
 // without a request for this object. It returns true only if the cache does not
 // have the object, has all other objects of the namespace, and is at most 100
-// ms behind the server or as new as the server was at the call. false means
-// that the answer is not known: ask the server, for example with names.Live.
+// ms behind the server or as new as the server was at the call. If it returns
+// false, the object may exist or not; ask the server, for example with
+// names.Live.
 //
-// A cache that is empty or late proves no deletion. So isolated calls return
-// false. If there are many calls, one request at most every 100 ms reads the
-// server's resourceVersion for all of them, and they return true once the watch
-// has reached it. For example, a mass deletion is confirmed by a few requests
-// instead of one for each object.
+// A cache that is empty or late does not prove a deletion, so isolated calls
+// return false. If there are many calls, one request at most every 100 ms reads
+// the server's resourceVersion for all of them, and they return true once the
+// watch has reached it. For example, a mass deletion is confirmed by a few
+// requests instead of one for each object.
 //
 // A caller may then delete things that belonged to the object. This is as safe
 // as a GET followed by a DELETE that takes 100 ms longer to arrive: no client
-// can rule out that the object is recreated in between, and the cache shows it
-// if it is.
+// can rule out that the object is recreated in between, and the cache then
+// shows the new object.
 //
 // A call waits for that request, and then for at most 200 ms. It returns false
 // for an object that is unreadable (see [Informer.Unreadable]). It always

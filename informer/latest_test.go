@@ -216,7 +216,7 @@ func TestLatestSaysWhatIsMissing(t *testing.T) {
 		defer cancel()
 		err := w.nodes.WaitForLatest(ctx)
 		w.Expect(err).To(MatchError(context.DeadlineExceeded))
-		w.Expect(err).To(MatchError(ContainSubstring("1 objects are not as at resourceVersion")))
+		w.Expect(err).To(MatchError(ContainSubstring("1 objects are not up to date with resourceVersion")))
 	})
 }
 
@@ -237,11 +237,12 @@ func TestLatestOfFakesAndWrappedInformers(t *testing.T) {
 		factory.Start(ctx.Done())
 		stopWrapped := running(t.Context(), wrapped)
 		defer stopWrapped()
-		g.Expect(wrapped.WaitForLatest(t.Context())).To(MatchError(ContainSubstring("make it with For")))
+		g.Expect(wrapped.WaitForLatest(t.Context())).To(MatchError(ContainSubstring("make the informer with For")))
 	})
 }
 
-// A request that is repeated is in the log of the run, or of klog if there is none.
+// A request that is repeated is logged to the log of the run, or to klog's if
+// no run is active.
 func TestRequestsForTheLatestStateThatFailAreLogged(t *testing.T) {
 	inLatestWorld(t, 0, 3, func(w *latestWorld) {
 		logs := &logbook{}

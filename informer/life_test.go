@@ -368,7 +368,7 @@ func TestAWatchIsSilentWhileAHandlerIsAtWork(t *testing.T) {
 	}, stream(hold, added(versioned("a", "1", "5")), listEnd("10"), bookmark("11"), handled, modified(versioned("a", "1", "20"))))
 }
 
-// It is the server that ends watches, and there is none.
+// Servers end watches, and a fake has no server.
 func TestTheWatchOfAFakeIsNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

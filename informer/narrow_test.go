@@ -355,7 +355,7 @@ func TestAShardThatComesBackWhileTheServerIsAway(t *testing.T) {
 type stalled struct {
 	io.ReadCloser
 
-	request context.Context //nolint:containedctx // that of the request
+	request context.Context //nolint:containedctx // the context of the request
 }
 
 func (s stalled) Close() error {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/selectable"
 )
@@ -41,14 +41,14 @@ const (
 	checkNever   = "never"
 )
 
-// Options of an [Informer]. Nil and zero fields mean the defaults.
+// Options configures an [Informer]. Nil and zero fields mean the defaults.
 type Options struct {
 	// Name is used in logs, errors and metrics. Defaults to the plural of the
-	// kind. For example, "nodes".
+	// kind, such as "nodes".
 	Name string
-	// Kind of the objects, for Go types that are used for many kinds. Defaults
-	// to the name of the Go type and, for unstructured and metadata-only
-	// objects, to the kind of the first object.
+	// Kind is the kind of the objects, for Go types that are used for many
+	// kinds. Defaults to the name of the Go type and, for unstructured and
+	// metadata-only objects, to the kind of the first object.
 	Kind string
 	// Scope is the scope of the kind, as returned by mapping.Scope.Name() of a
 	// RESTMapping. reconcile.Owned needs it. Defaults to the scope that the
@@ -62,34 +62,38 @@ type Options struct {
 	// Independent makes the namespaces of an informer of [ForNamespaces]
 	// independent of each other. It is for reconcilers that only read the
 	// namespace of their key. A controller then reconciles the keys of a
-	// namespace as soon as this namespace has been listed, even if another one
-	// does not exist or is forbidden. The other one is named in the log, on the
-	// page and in /readyz, which stays ready, and is retried until it can be
-	// listed. Until then its keys wait, and no object in it is considered
-	// deleted. Defaults to waiting for all namespaces.
+	// namespace as soon as this namespace has been listed, even if a different
+	// namespace does not exist or is forbidden. A namespace that cannot be
+	// listed is named in the log, on the page and in /readyz, which stays
+	// ready, and is retried. Until it has been listed its keys wait, and no
+	// object in it is considered deleted. Defaults to waiting for all
+	// namespaces.
 	Independent bool
-	// LabelSelector selects the objects that the server sends. For example,
+	// LabelSelector selects the objects that the server sends, such as
 	// "app=web,tier!=cache". An object that no longer matches is delivered to
 	// handlers as Deleted, but a controller does not reconcile its key, because
 	// the object exists. Defaults to all objects.
 	LabelSelector string
-	// FieldSelector selects the objects that the server sends. For example,
+	// FieldSelector selects the objects that the server sends, such as
 	// "spec.nodeName=node-1". Servers support only a few fields: metadata.name,
 	// metadata.namespace, and the fields that the kind, or its
 	// CustomResourceDefinition, declares. Defaults to all objects.
 	FieldSelector string
 	// Whole keeps the objects of all namespaces on each replica of a controller
-	// with reconcile.Options.Shards. Set it for kinds that reconciles of other
-	// namespaces read, and for triggers whose mapper returns keys of other
-	// namespaces. Defaults to keeping only the objects of the replica's shards.
+	// with reconcile.Options.Shards. Set it if reconciles read objects outside
+	// the namespace of their key, or if the mapper of a trigger returns keys in
+	// other namespaces. Defaults to keeping only the objects of the replica's
+	// shards.
 	Whole bool
-	// IndexLabels are label keys with few objects per value. For example,
-	// "app". [Snapshot.Select] uses an index to find the objects with one
-	// value. Defaults to no index.
+	// IndexLabels are label keys with few objects per value, such as "app".
+	// [Snapshot.Select] uses an index to find the objects with one value.
+	// Defaults to no index.
 	IndexLabels []string
 	// Transform modifies an object before it is stored, to drop fields that no
 	// reader needs. It must keep name, namespace, UID and resourceVersion, and
-	// must be idempotent.
+	// must be idempotent. It must also keep ownerReferences and labels, if
+	// package patch or patch/children writes the objects: they say whose the
+	// object is.
 	//
 	//	Transform: func(obj informer.Object) { obj.(*corev1.Pod).Spec.Volumes = nil },
 	//
@@ -100,11 +104,17 @@ type Options struct {
 	// example, an edit is refused if it sets a list that was dropped as a
 	// whole.
 	//
+	// If Transform panics for an object, that object is unreadable; see
+	// [Informer.Unreadable]. If it ends its goroutine instead, with
+	// runtime.Goexit or t.FailNow, the cache does not sync, and
+	// [Informer.WaitForSync] and Status say so.
+	//
 	// Defaults to no transformation.
 	Transform func(Object)
 	// DropManagedFields stores objects without metadata.managedFields, for a
-	// smaller cache. Hot loops are then reported without the name of the other
-	// client.
+	// smaller cache. Reports of hot loops then do not name the client that
+	// overwrites a controller's changes, because only metadata.managedFields
+	// contains the name.
 	DropManagedFields bool
 	// NoSharing stores every object separately. By default equal parts of
 	// objects (labels, containers, managed fields, …) are stored once. Parts
@@ -116,23 +126,25 @@ type Options struct {
 	// finding a bug, or "never". A resource.Quantity outside a map is not
 	// compared. Defaults to checking only in programs built by go test.
 	MutationCheck string
-	// PageSize of a list that is not streamed. Defaults to client-go's page
-	// size.
+	// PageSize is the number of objects in a page of a list that is not
+	// streamed. Defaults to client-go's page size.
 	PageSize int64
 
-	// WatchNamespaceAbove is for informers made with [Referenced]: above this
-	// number of references in one namespace, one watch of the namespace takes
-	// the place of one watch for each name, if the permissions are there: list
-	// and watch, without names. What it brings and nothing refers to is dropped
-	// at once. At half of the number, the objects are watched by name again.
-	// Defaults to 100.
+	// WatchNamespaceAbove applies to informers made with [Referenced]. If more
+	// than this number of objects in one namespace are referred to, a single
+	// watch of the namespace replaces the watches of the individual names. That
+	// needs permission to list and watch the kind in the whole namespace.
+	// Objects that nothing refers to are not cached. When the number of
+	// references falls to half of this limit, the objects are watched by name
+	// again. Defaults to 100.
 	WatchNamespaceAbove int
 
-	// BackoffBase is the first pause between failed attempts to list or watch. The
-	// pauses double, with jitter. Defaults to 800 milliseconds.
+	// BackoffBase is the first pause between failed attempts to list or watch.
+	// The pause doubles after each failure, with jitter. Defaults to 800
+	// milliseconds.
 	BackoffBase time.Duration
-	// BackoffCap is the longest of these pauses. Defaults to 30 seconds, or
-	// BackoffBase if that is longer.
+	// BackoffCap is the longest pause between failed attempts to list or watch.
+	// Defaults to 30 seconds, or to BackoffBase if that is longer.
 	BackoffCap time.Duration
 }
 
@@ -223,8 +235,8 @@ func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (
 }
 
 // selectedBy returns the value of a field as the server has it, and whether it
-// is known. It is not known for objects with metadata only, and for a Go type
-// that may not have the field.
+// is known. The value is not known for objects with metadata only, or for a Go
+// type that may lack the field.
 func selectedBy(obj metav1.Object, resource schema.GroupResource, field string) (value string, known bool) {
 	switch field {
 	case "metadata.name":
@@ -260,9 +272,10 @@ func resourceFor[T Object](s source) schema.GroupVersionResource {
 	return s.resource
 }
 
-// scopeOf returns the scope of a kind, as far as options, client and Go type
-// show it, and "" if it is unknown. said is the scope that the client declares,
-// if it does; bound is true if the client is bound to a namespace.
+// scopeOf returns the scope of a kind, as far as the options, the client and
+// the Go type show it, and "" if it is unknown. said is the scope that the
+// client declares, or "" if it does not declare one. bound is true if the
+// client is bound to a namespace.
 func scopeOf[T Object](o *Options, said meta.RESTScopeName, bound bool) meta.RESTScopeName {
 	_, clusterScoped, builtIn := clients.BuiltIn(reflect.TypeFor[T]())
 	switch {
@@ -297,7 +310,7 @@ func checkScope(o *Options, s source) error {
 
 // identity is the name and the kind of an informer.
 type identity struct {
-	name string // Options.Name
+	name string // the name in Options, or empty
 	kind atomic.Pointer[string]
 }
 

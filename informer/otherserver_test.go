@@ -22,7 +22,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// address is that of one server, and later of another one.
+// address is the address of one server, and later of a second server.
 type address struct {
 	*WithT
 	servers [2]*apisim.Server
@@ -76,8 +76,8 @@ func (x *address) create(t *testing.T, server int, names ...string) {
 	}
 }
 
-// The other server has counted further, so its resourceVersions do not show
-// that it is another one.
+// The second server has counted further, so its resourceVersions do not show
+// that it is a different server.
 func TestAnotherServerBehindTheSameAddressIsListedAgain(t *testing.T) {
 	for name, others := range map[string]int{"few": 0, "many": 200} {
 		t.Run(name, func(t *testing.T) {

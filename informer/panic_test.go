@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/informer"
 )
@@ -114,5 +115,25 @@ func TestAFailureOfAHandlerIsNamed(t *testing.T) {
 		<-time.After(time.Minute)
 		synctest.Wait()
 		g.Expect(in.Status().LastError).To(BeEmpty())
+	})
+}
+
+// The informer must not stay locked.
+func TestAClientFunctionThatPanicsChangesNoNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		client := fake.NewClientset(configMap("a", "1"), configMap("b", "1"))
+		in := informer.ForNamespaces(func(namespace string) typedcorev1.ConfigMapInterface {
+			if namespace == "bad" {
+				panic("there is no client")
+			}
+			return client.CoreV1().ConfigMaps(namespace)
+		}, &informer.Options{Namespaces: []string{"a", "b"}})
+		defer running(t.Context(), in)()
+		synctest.Wait()
+		g.Expect(func() { _ = in.SetNamespaces("b", "bad") }).To(PanicWith("there is no client"))
+		g.Expect(in.Snapshot().Len()).To(Equal(2))
+		g.Expect(in.SetNamespaces("b")).To(Succeed())
+		g.Expect(in.Snapshot().Len()).To(Equal(1))
 	})
 }

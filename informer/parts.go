@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
+	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	namespaces "github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/slots"
@@ -33,7 +34,7 @@ func (p parts[T]) Validate() error {
 	if p.informer.err == nil {
 		return nil
 	}
-	return fmt.Errorf("informer of %s: %w", p.informer.Name(), p.informer.err)
+	return fmt.Errorf("checking the informer of %s: %w", p.informer.Name(), p.informer.err)
 }
 
 // Mapping returns the kind, the resource and the scope of the objects, as far
@@ -56,8 +57,8 @@ func (p parts[T]) HandleUnreadable(h func(key types.NamespacedName)) (remove fun
 }
 
 // RunWhole runs the informer for a user of all objects; see [Informer.Run]. It
-// calls joined, which may be nil, when it has joined the other calls. From then
-// on HasSynced and WaitForSync take this user into account.
+// calls joined, unless that is nil, when it has joined the other calls. From
+// then on HasSynced and WaitForSync take this user into account.
 func (p parts[T]) RunWhole(ctx context.Context, joined func()) error {
 	return run(ctx, p.informer, nil, joined)
 }
@@ -72,6 +73,11 @@ func (p parts[T]) Shown() bool {
 	})
 }
 
+// Simulated reports whether the objects do not come from an API server.
+func (p parts[T]) Simulated() bool {
+	return slices.ContainsFunc(p.informer.feed.currentSources(), source.isSimulated)
+}
+
 // Reads reports whether the informer reads objects of namespace, and whether
 // that is known.
 func (p parts[T]) Reads(namespace string) (reads, known bool) {
@@ -80,9 +86,9 @@ func (p parts[T]) Reads(namespace string) (reads, known bool) {
 
 // Absent returns why the cache does not have the object of key.
 //
-// If the kind has namespaces, a key without a namespace does not belong to an
-// object. The caller uses it for its own purposes, and it is never out of
-// scope.
+// If the kind has namespaces, no object has a key without a namespace. Such a
+// key is one that the caller has made for its own purposes, so Absent does not
+// report it as out of scope.
 func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespaces.Absence, error) {
 	i := p.informer
 	if key.Namespace == "" && !i.inScope(key) && i.namespaced() {
@@ -136,23 +142,20 @@ func (s scope) onlyKeys() bool {
 func (r *reflectorStore[T]) exists(ctx context.Context, key types.NamespacedName) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
-	list, err := r.source.list(ctx, metav1.ListOptions{FieldSelector: selecting(key, "")})
-	if err != nil {
-		return false, err
-	}
+	list := func(o metav1.ListOptions) (runtime.Object, error) { return r.source.list(ctx, o) }
 	found := false
-	err = meta.EachListItem(list, func(obj runtime.Object) error {
-		if object, ok := obj.(T); ok { // fakes ignore field selectors
-			found = found || bound.KeyOf(object) == key
-		}
-		return nil
-	})
+	_, err := requests.EachObject(metav1.ListOptions{FieldSelector: selecting(key, "")}, list,
+		func(obj runtime.Object) error {
+			if object, ok := obj.(T); ok { // fakes ignore field selectors
+				found = found || bound.KeyOf(object) == key
+			}
+			return nil
+		})
 	return found, err
 }
 
 // WaitForStart returns when the first list has been stored. If the namespaces
-// are independent, it returns when one of them has been listed and all others
-// have been listed or have failed.
+// are independent, it returns when one of them has been listed.
 func (p parts[T]) WaitForStart(ctx context.Context) error {
 	i := p.informer
 	if i.err != nil || !i.options.Independent {
@@ -163,6 +166,10 @@ func (p parts[T]) WaitForStart(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Unreadable returns the identity, the labels and the owners of each unreadable
+// object.
+func (p parts[T]) Unreadable() []metav1.ObjectMeta { return p.informer.store.unreadable.metadata() }
 
 // SyncedIn reports whether the cache is complete in namespace.
 func (p parts[T]) SyncedIn(namespace string) bool { return p.informer.feed.syncedIn(namespace) }

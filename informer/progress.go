@@ -39,6 +39,7 @@ type progress struct {
 	counted *counters
 	log     logr.Logger
 	wake    chan struct{} // wakes guard
+	began   time.Time
 	// synced reports whether the first list has been stored and delivered.
 	synced atomic.Bool
 	// active is when data was last received, in Unix nanoseconds.
@@ -51,9 +52,9 @@ type progress struct {
 	// err is the error of the last request, or nil if it succeeded.
 	err          error
 	outage       outage
-	troubles     troubles // logged since a request succeeded
-	listedBefore bool     // a list has been stored before
-	neverStreams bool     // streaming lists do not end
+	troubles     troubles // errors that were logged since a request last succeeded
+	listedBefore bool     // whether a list has been stored before
+	neverStreams bool     // whether streaming lists do not end
 	// brokenStreams counts streaming lists that broke off since the last list.
 	brokenStreams int
 }
@@ -78,7 +79,7 @@ type request struct {
 	ended  time.Time // when the watch was stopped
 	// deadline is the time at which the server should have ended the watch.
 	deadline  time.Time
-	bookmarks bool // the watch has brought a bookmark
+	bookmarks bool // whether the watch has brought a bookmark
 }
 
 // errNoBookmark makes the reflector send a plain list instead of a
@@ -126,7 +127,7 @@ func (p *progress) answered(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case p.request.phase == phaseStream && !repeated && !errors.Is(err, requests.ErrCutOff):
-		p.log.V(1).Info("streaming list failed, sending a plain one", "reason", err.Error())
+		p.log.V(1).Info("streaming list failed, falling back to a plain list", "reason", err.Error())
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		p.log.V(1).Info("resourceVersion expired, listing again", "reason", err.Error())
 	default:
@@ -147,10 +148,10 @@ func (p *progress) failed(ctx context.Context, err error) {
 	p.complain(err, "list or watch failed, retrying")
 }
 
-// complain logs an error. It uses V(0) if the error is new or has lasted twice
-// as long as at the last time, and V(1) otherwise. A watch that ends because
-// its server shuts down is first logged without an error, because another
-// server usually takes over. The caller holds mu.
+// complain logs an error. It uses V(0) if the error is new or is due to be
+// logged again, and V(1) otherwise. A watch that ends because its server shuts
+// down is first logged without an error, because another server usually takes
+// over. The caller holds mu.
 func (p *progress) complain(err error, message string) {
 	phase, cause := p.request.phase.String(), requests.CauseOf(err)
 	details := []any{"phase", phase, "waiting", p.waitingFor(), "namespace", p.source.namespace}
@@ -168,7 +169,7 @@ func (p *progress) complain(err error, message string) {
 	}
 }
 
-// waitingFor returns what the informer waits for, for the log.
+// waitingFor returns a text for the log that says what the informer waits for.
 func (p *progress) waitingFor() string {
 	if p.synced.Load() {
 		return "changes"
@@ -257,7 +258,7 @@ func (p *progress) lastActivity() time.Time {
 	return time.Time{}
 }
 
-// state returns when the open watch was opened, or zero without an open watch,
+// state returns when the open watch was opened, or zero if no watch is open,
 // and the error of the last request.
 func (p *progress) state() (opened time.Time, err error) {
 	p.mu.Lock()
@@ -281,7 +282,7 @@ func (p *progress) failing() error {
 }
 
 // whyNotSynced returns why the first list has not been delivered, or the empty
-// string if it has.
+// string if it has been delivered.
 func (p *progress) whyNotSynced() string {
 	if p.synced.Load() {
 		return ""
@@ -309,6 +310,8 @@ func (p *progress) whyNotSynced() string {
 func (p *progress) firstList() string {
 	phase, ago := p.request.phase, time.Since(p.request.since).Round(time.Millisecond)
 	switch {
+	case errors.Is(p.err, requests.ErrGoexit):
+		return p.err.Error()
 	case p.listedBefore:
 		return "the list is stored and is being delivered to the handlers"
 	case phase == phaseIdle:
@@ -454,7 +457,7 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	case r.phase == phaseStream:
 		// A busy server that never sends the bookmark is not silent.
 		next = requests.Earlier(p.lastActivity().Add(requests.StreamIdle), r.since.Add(10*requests.StreamIdle))
-		message = "streaming list did not end, sending a plain one"
+		message = "streaming list did not end, falling back to a plain list"
 	case r.bookmarks:
 		next, message = p.lastActivity().Add(requests.WatchIdle), "watch stalled, reopening"
 	}

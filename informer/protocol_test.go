@@ -114,9 +114,11 @@ func TestSelectorsAndPagesAreAskedFor(t *testing.T) {
 				then(w, r)
 			}
 		}
+		selected := versioned("a", "1", "5")
+		selected.Labels = map[string]string{"zone": "1"}
 		nodes, _ := scripted(t, &informer.Options{LabelSelector: "zone=1", FieldSelector: "metadata.name=a", PageSize: 7},
 			note(refuse(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)),
-			note(list("10", versioned("a", "1", "5"))), note(stream(hold, bookmark("11"))))
+			note(list("10", selected)), note(stream(hold, bookmark("11"))))
 		stop := running(t.Context(), nodes)
 		defer stop()
 		g.Expect(nodes.WaitFor(t.Context(), "11")).To(Succeed())

@@ -32,7 +32,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/wire"
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
 )

@@ -22,51 +22,56 @@ import (
 )
 
 // References keeps a read-only copy of those objects of one kind that other
-// objects refer to: memory and permissions follow what is referred to, and not
-// the size of the cluster. Make one with [Referenced], and say what refers to
-// it with reconcile.References.
+// objects refer to. The memory and the permissions that it needs depend on the
+// references, not on the size of the cluster. Make one with [Referenced], and
+// say what refers to its objects with reconcile.References.
 //
-// Each object is listed and watched by its name, so the verbs list and watch on
-// that name are enough. An object that does not exist is watched, too. A
+// Each object is listed and watched by its name, so permission to list and
+// watch that name is enough. An object that does not exist is watched, too. A
 // reference that cannot be watched, for example because that is forbidden,
-// concerns only the keys that refer to it, and is tried again until it can.
+// affects only the keys that refer to it. The watch is retried until it
+// succeeds.
 //
 // It is safe for concurrent use. The objects it returns are shared; do not
 // modify them.
 type References[T Object] struct {
-	// in has the store, its handlers and the names. It watches nothing itself.
-	in *Informer[T]
+	// objects has the store, its handlers and the names. It watches nothing
+	// itself.
+	objects *Informer[T]
 	// set watches the objects.
 	set   *references.Set
 	err   error
-	reads simhook.Reads // nil but in tests
+	reads simhook.Reads // nil except in tests
 }
 
-// Referenced returns a cache of those objects that reconcile.References says
-// other objects refer to. of returns the client of a namespace, as for
-// [ForNamespaces]:
+// Referenced returns a cache of the objects to which other objects refer. A
+// trigger made by reconcile.References finds the references. clients returns
+// the client of a namespace, as for [ForNamespaces]:
 //
 //	secrets := informer.Referenced(clientset.CoreV1().Secrets, nil)
 //
-// For a kind without namespaces, of is called with "". It starts nothing; a
-// controller with a trigger made by reconcile.References runs it. A nil o means
-// the defaults. Namespaces, selectors, Whole, IndexLabels and PageSize are for
+// For a kind without namespaces, clients is called with "". Referenced does not
+// start the cache; the controller with that trigger does. A nil o means the
+// defaults. Namespaces, selectors, Whole, IndexLabels and PageSize are for
 // informers of whole kinds, and are refused.
-func Referenced[C Client[T, L], T Object, L runtime.Object](of func(namespace string) C, o *Options) *References[T] {
-	in := ForNamespaces(of, o)
-	connect := in.feed.connect
-	in.feed.connect = nil // the scope is that of the kind
-	r := &References[T]{in: in, set: newSet(in, connect)}
+func Referenced[C Client[T, L], T Object, L runtime.Object](
+	clients func(namespace string) C, o *Options,
+) *References[T] {
+	objects := ForNamespaces(clients, o)
+	connect := objects.feed.connect
+	objects.feed.connect = nil // the scope of the kind applies
+	r := &References[T]{objects: objects, set: newSet(objects, connect)}
 	r.err = r.validate()
-	if hooks := simhook.Current(); hooks != nil {
+	if hooks := simhook.Current(); hooks != nil && hooks.Reads != nil {
 		r.reads = hooks.Reads
+		r.reads.Cache()
 	}
-	in.handleUnreadable(r.set.Notify)
+	objects.handleUnreadable(r.set.Notify)
 	return r
 }
 
 func (r *References[T]) validate() error {
-	o := r.in.options
+	o := r.objects.options
 	check := option.Of("informer.Options")
 	const whole = "must be empty for informer.Referenced, which watches by name"
 	check.That(len(o.Namespaces) == 0, "Namespaces", o.Namespaces, whole)
@@ -79,53 +84,54 @@ func (r *References[T]) validate() error {
 	return check.Err()
 }
 
-// wrong returns everything that is wrong with the options and the client,
-// joined, or nil.
+// wrong returns the errors of the options and of the client, joined, or nil.
 func (r *References[T]) wrong() error {
-	if err := r.in.Parts().Validate(); err != nil {
+	if err := r.objects.Parts().Validate(); err != nil {
 		return err
 	}
 	if r.err != nil {
-		return fmt.Errorf("references to %s: %w", r.Name(), r.err)
+		return fmt.Errorf("checking the references to %s: %w", r.Name(), r.err)
 	}
 	return nil
 }
 
 // Kind returns the kind of the objects, see [Informer.Kind].
-func (r *References[T]) Kind() string { return r.in.Kind() }
+func (r *References[T]) Kind() string { return r.objects.Kind() }
 
 // Name returns the name in logs, errors and metrics, such as "secrets".
-func (r *References[T]) Name() string { return r.in.Name() }
+func (r *References[T]) Name() string { return r.objects.Name() }
 
 // Resource returns the group and the plural name of the resource, see
 // [Informer.Resource].
-func (r *References[T]) Resource() schema.GroupResource { return r.in.Resource() }
+func (r *References[T]) Resource() schema.GroupResource { return r.objects.Resource() }
 
 // Get returns the newest object of key, and whether there is one. In the
-// reconcile of an object that refers to key, false means that there was no such
-// object when the watch last heard of it. For any other key it means nothing.
-// The object is shared; do not modify it. It allocates nothing.
+// reconcile of an object that refers to key, false means that the object did
+// not exist according to the last news from the watch. For any other key, false
+// proves nothing. The object is shared; do not modify it. Get allocates no
+// memory.
 func (r *References[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if r.reads != nil && key.Name != "" {
 		r.reads.Read(r, key, r.Kind()+" "+strings.TrimPrefix(key.String(), "/"))
 	}
-	return r.in.Get(key)
+	return r.objects.Get(key)
 }
 
-// Snapshot returns all objects that are held: those referred to and those that
-// have been until a minute ago. That an object is missing there proves nothing.
-// It copies and allocates nothing.
-func (r *References[T]) Snapshot() Snapshot[T] { return r.in.Snapshot() }
+// Snapshot returns all cached objects. These are the objects that are referred
+// to, and objects to which something referred until less than a minute ago. An
+// object that is not in the snapshot may exist. Snapshot copies nothing and
+// allocates no memory.
+func (r *References[T]) Snapshot() Snapshot[T] { return r.objects.Snapshot() }
 
 // Handle calls h for every change from now on, as [Informer.Handle] does. An
 // object to which nothing refers any longer is delivered as Deleted, though it
 // may exist.
 func (r *References[T]) Handle(h func(Event[T])) (remove func()) {
-	added := r.in.store.delivery.add(h, r.in.store.snapshot)
+	added := r.objects.store.delivery.add(h, r.objects.store.snapshot)
 	return func() {
-		r.in.store.delivery.remove(added)
+		r.objects.store.delivery.remove(added)
 		if !r.set.HasSession() {
-			r.in.feed.clearIfUnused()
+			r.objects.feed.clearIfUnused()
 		}
 	}
 }
@@ -133,44 +139,45 @@ func (r *References[T]) Handle(h func(Event[T])) (remove func()) {
 // CheckMutations compares cached objects with copies of what the server sent, see
 // [Informer.CheckMutations].
 func (r *References[T]) CheckMutations(keys ...types.NamespacedName) error {
-	return r.in.CheckMutations(keys...)
+	return r.objects.CheckMutations(keys...)
 }
 
-// IsDeleted reports whether the server has no object of key, by one request, or
-// none if the answer must be false: an object is cached, or nothing refers to
-// key, or its watch has no first list. false means that it is not known. It is
-// always false for fakes.
+// IsDeleted asks the server, and reports whether the server is known to have no
+// object of key. If it returns false, the object may exist or not. IsDeleted
+// sends no request and returns false if the object is cached, if nothing refers
+// to key, or if the object has not been listed yet. It always returns false for
+// fakes.
 func (r *References[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
-	if known, err := r.state(key); !known || err != nil || r.in.mayExist(key) {
+	if known, err := r.state(key); !known || err != nil || r.objects.mayExist(key) {
 		return false
 	}
 	comparable, err := r.set.Confirm(ctx, key)
-	return err == nil && comparable && !r.in.mayExist(key) && r.set.Holds(key)
+	return err == nil && comparable && !r.objects.mayExist(key) && r.set.Holds(key)
 }
 
 // state reports whether it is known that the object of key exists, or that it
 // does not exist.
 func (r *References[T]) state(key types.NamespacedName) (known bool, err error) {
-	if err := r.in.Unreadable(key); err != nil {
+	if err := r.objects.Unreadable(key); err != nil {
 		return false, err
 	}
 	return r.set.State(key)
 }
 
-// Status returns the state of the cache. References is how many objects are
-// held, and Problems names those that cannot be watched. It never waits for a
-// handler or for the server.
+// Status returns the state of the cache. References is the number of cached
+// objects, and Problems names the objects that cannot be watched. It never
+// waits for a handler or for the server.
 func (r *References[T]) Status() Status {
-	s, now := r.in.Status(), r.set.Status()
-	s.Running, s.Synced, s.Reason, s.Referenced = now.Running, now.Running, "", true
+	s, watched := r.objects.Status(), r.set.Status()
+	s.Running, s.Synced, s.Reason, s.Referenced = watched.Running, watched.Running, "", true
 	if !s.Running {
 		s.Reason = requests.ErrNotRunning.Error()
 	}
-	s.ResourceVersion, s.References, s.OpenWatches = now.ResourceVersion, now.References, now.OpenWatches
-	s.WatchSince = requests.Earlier(s.WatchSince, now.WatchSince)
-	s.LastActivity = requests.Earlier(s.LastActivity, now.LastActivity)
+	s.ResourceVersion, s.References, s.OpenWatches = watched.ResourceVersion, watched.References, watched.OpenWatches
+	s.WatchSince = requests.Earlier(s.WatchSince, watched.WatchSince)
+	s.LastActivity = requests.Earlier(s.LastActivity, watched.LastActivity)
 	var bad []Problem
-	for _, failure := range now.Failures {
+	for _, failure := range watched.Failures {
 		s.LastError = failure.Err.Error()
 		bad = append(bad, problemOf(failure))
 	}
@@ -191,46 +198,48 @@ func problemOf(f references.Failure) Problem {
 	}
 }
 
-// Parts returns what only package reconcile needs.
+// Parts returns the methods that only package reconcile needs.
 func (r *References[T]) Parts() namespaces.References { return referenceParts[T]{r} }
 
 // referenceParts implements [namespaces.References].
-type referenceParts[T Object] struct{ of *References[T] }
+type referenceParts[T Object] struct{ references *References[T] }
 
-func (p referenceParts[T]) Validate() error { return p.of.wrong() }
+func (p referenceParts[T]) Validate() error { return p.references.wrong() }
 
-func (p referenceParts[T]) Mapping() (meta.RESTMapping, error) { return p.of.in.mapping() }
+func (p referenceParts[T]) Mapping() (meta.RESTMapping, error) { return p.references.objects.mapping() }
 
 func (p referenceParts[T]) Run(ctx context.Context, joined func()) error {
-	if err := p.of.wrong(); err != nil {
+	if err := p.references.wrong(); err != nil {
 		return err
 	}
-	return p.of.set.Run(ctx, joined)
+	return p.references.set.Run(ctx, joined)
 }
-func (p referenceParts[T]) Hold(key types.NamespacedName)       { p.of.set.Hold(key) }
-func (p referenceParts[T]) Release(key types.NamespacedName)    { p.of.set.Release(key) }
-func (p referenceParts[T]) Holds(key types.NamespacedName) bool { return p.of.set.Holds(key) }
-func (p referenceParts[T]) Renew()                              { p.of.set.Renew() }
-func (p referenceParts[T]) LastResourceVersion() string         { return p.of.set.LastResourceVersion() }
+func (p referenceParts[T]) Hold(key types.NamespacedName)       { p.references.set.Hold(key) }
+func (p referenceParts[T]) Release(key types.NamespacedName)    { p.references.set.Release(key) }
+func (p referenceParts[T]) Holds(key types.NamespacedName) bool { return p.references.set.Holds(key) }
+func (p referenceParts[T]) Renew()                              { p.references.set.Renew() }
+func (p referenceParts[T]) LastResourceVersion() string {
+	return p.references.set.LastResourceVersion()
+}
 
 func (p referenceParts[T]) State(key types.NamespacedName) (known bool, err error) {
-	return p.of.state(key)
+	return p.references.state(key)
 }
 
 func (p referenceParts[T]) HandleState(h func(types.NamespacedName)) (remove func()) {
-	return p.of.set.HandleState(h)
+	return p.references.set.HandleState(h)
 }
 
 func (p referenceParts[T]) OnSeen(key types.NamespacedName, rv string, f func()) (cancel func()) {
-	return p.of.set.OnSeen(key, rv, f)
+	return p.references.set.OnSeen(key, rv, f)
 }
 
 func (p referenceParts[T]) WaitForObject(ctx context.Context, key types.NamespacedName) error {
-	if !p.of.set.Holds(key) {
+	if !p.references.set.Holds(key) {
 		return nil
 	}
-	if _, err := p.of.set.Confirm(ctx, key); err != nil && p.of.set.Holds(key) {
-		return fmt.Errorf("waiting until the cache has %s %q as the server has it: %w", p.of.Kind(), key, err)
+	if _, err := p.references.set.Confirm(ctx, key); err != nil && p.references.set.Holds(key) {
+		return fmt.Errorf("waiting until the cached %s %q is as new as the server's: %w", p.references.Kind(), key, err)
 	}
 	return nil
 }
@@ -243,22 +252,22 @@ type referenceCache[T Object] struct {
 	connect func(namespace string) source
 }
 
-func newSet[T Object](in *Informer[T], connect func(namespace string) source) *references.Set {
+func newSet[T Object](objects *Informer[T], connect func(namespace string) source) *references.Set {
 	o := references.Options{
-		BackoffBase: in.options.BackoffBase, BackoffCap: in.options.BackoffCap,
-		WatchNamespaceAbove: in.options.WatchNamespaceAbove, Counters: &in.counted.Counters,
+		BackoffBase: objects.options.BackoffBase, BackoffCap: objects.options.BackoffCap,
+		WatchNamespaceAbove: objects.options.WatchNamespaceAbove, Counters: &objects.counted.Counters,
 	}
-	if m, _ := in.mapping(); m.Scope != nil {
+	if m, _ := objects.mapping(); m.Scope != nil {
 		o.Scope = m.Scope.Name()
 	}
-	return references.New(referenceCache[T]{in, connect}, o)
+	return references.New(referenceCache[T]{objects, connect}, o)
 }
 
 // Connect implements [references.Cache].
 func (c referenceCache[T]) Connect(namespace string) references.Connection {
-	from := c.connect(namespace)
-	r := newReflectorStore(&c.feed.sink, from, c.feed.log())
-	return references.Connection{Source: referenceSource[T]{r}, IsFake: from.fake, Err: from.err}
+	src := c.connect(namespace)
+	r := newReflectorStore(&c.feed.sink, src, c.feed.log())
+	return references.Connection{Source: referenceSource[T]{r}, IsFake: src.fake, Err: src.err}
 }
 
 // Begin implements [references.Cache].
@@ -278,36 +287,36 @@ func (c referenceCache[T]) After(done func()) { c.store.delivery.after(done) }
 
 // referenceSource implements [references.Source] with the store of a reflector
 // that does not run.
-type referenceSource[T Object] struct{ of *reflectorStore[T] }
+type referenceSource[T Object] struct{ store *reflectorStore[T] }
 
 // List implements [references.Source].
 func (s referenceSource[T]) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	return s.of.source.list(ctx, opts)
+	return s.store.source.list(ctx, opts)
 }
 
 // Watch implements [references.Source].
 func (s referenceSource[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return s.of.source.watch(ctx, opts)
+	return s.store.source.watch(ctx, opts)
 }
 
 // Object implements [references.Source].
-func (s referenceSource[T]) Object(of runtime.Object) (metav1.Object, error) {
-	object, ok := of.(T)
+func (s referenceSource[T]) Object(obj runtime.Object) (metav1.Object, error) {
+	object, ok := obj.(T)
 	if !ok {
-		return nil, wrongType[T](of)
+		return nil, wrongType[T](obj)
 	}
-	return object, nil
+	return object, s.store.admits(object)
 }
 
 // Put implements [references.Source].
 func (s referenceSource[T]) Put(object metav1.Object) error {
-	it, err := s.of.prepare(object)
+	it, err := s.store.prepare(object)
 	if err != nil {
 		return err
 	}
-	store := s.of.sink.store
-	if cached, ok := store.snapshot().Get(it.Key); ok && s.of.comparable() && hasOtherContent(cached, it.Object) {
-		store.forget(it.Key) // or the equal resourceVersion would look like no change
+	store := s.store.sink.store
+	if cached, ok := store.snapshot().Get(it.Key); ok && s.store.comparable() && hasOtherContent(cached, it.Object) {
+		store.forget(it.Key) // otherwise the equal resourceVersion would look like no change
 	}
 	store.put(it)
 	return nil
@@ -315,9 +324,9 @@ func (s referenceSource[T]) Put(object metav1.Object) error {
 
 // Remove implements [references.Source].
 func (s referenceSource[T]) Remove(last metav1.Object) error {
-	object, _, err := s.of.typed(last)
+	object, _, err := s.store.typed(last)
 	if err == nil {
-		s.of.sink.store.remove(object)
+		s.store.sink.store.remove(object)
 	}
 	return err
 }

@@ -3,10 +3,12 @@
 package informer_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -39,6 +41,7 @@ func TestE2EReferences(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Run("a role by name", func(t *testing.T) { referencesByRole(ctx, t, server, admin) })
 	t.Run("a shared watch", func(t *testing.T) { sharedWatch(ctx, t, server, admin) })
+	t.Run("goroutines", func(t *testing.T) { goroutinesOfReferences(ctx, t, server, admin) })
 	t.Run("thousand", func(t *testing.T) { thousandReferences(ctx, t, server, admin, 2000) })
 	t.Run("thousand share", func(t *testing.T) { thousandReferences(ctx, t, server, admin, 100) })
 }
@@ -266,4 +269,60 @@ func thousandReferences(
 	h.is(key(7), "true 1")
 	<-time.After(20 * time.Second)
 	t.Logf("requests in 20 seconds of rest: %d", requests.Load()-atRest)
+}
+
+// The server allows a number of streams for each connection. So a connection
+// reads the answers of many watches, in a goroutine of its own.
+func goroutinesOfReferences(ctx context.Context, t *testing.T, server *e2e.Cluster, admin kubernetes.Interface) {
+	g := NewWithT(t)
+	namespace, err := server.Namespace(ctx, "goroutines")
+	g.Expect(err).NotTo(HaveOccurred())
+	h := newHeld(ctx, t, server.Config(), admin, 10_000)
+	defer func() { g.Expect(h.stop()).To(Succeed()) }()
+	held := 0
+	hold := func(until int) (watches, connections int) {
+		for ; held < until; held++ {
+			h.secrets.Parts().Hold(types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("s", held)})
+		}
+		h.Eventually(func() int { return h.secrets.Status().OpenWatches }, 5*time.Minute, time.Second).Should(Equal(until))
+		var least map[string]int
+		for range 10 { // goroutines of a request end
+			<-time.After(time.Second)
+			if now := goroutinesByOrigin(g); least == nil || now["all"] < least["all"] {
+				least = now
+			}
+		}
+		t.Logf("%d references: %v", until, least)
+		connections = least["net/http.(*http2Transport).newClientConn"] +
+			least["golang.org/x/net/http2.(*Transport).newClientConn"]
+		return least["all"] - connections, connections
+	}
+	first, connections := hold(500)
+	hold(1000)
+	last, more := hold(2000)
+	each := float64(last-first) / 1500
+	t.Logf("each: %.3f goroutines, and %.4f of connections", each, float64(more-connections)/1500)
+	// Each watch has two goroutines of net/http and client-go. This package has
+	// one for 64 watches.
+	h.Expect(each).To(BeNumerically("<=", 2.03))
+	h.Expect(float64(more-connections) / 1500).To(BeNumerically("<=", 0.03))
+}
+
+// goroutinesByOrigin counts goroutines, by the function that has started them.
+func goroutinesByOrigin(g *WithT) map[string]int {
+	var text bytes.Buffer
+	g.Expect(pprof.Lookup("goroutine").WriteTo(&text, 2)).To(Succeed())
+	counts := map[string]int{}
+	for stack := range strings.SplitSeq(text.String(), "\n\n") {
+		_, origin, _ := strings.Cut(stack, "\ncreated by ")
+		origin, _, _ = strings.Cut(origin, " in goroutine ")
+		counts[origin]++
+		counts["all"]++
+	}
+	for origin, n := range counts {
+		if n < 5 {
+			delete(counts, origin)
+		}
+	}
+	return counts
 }

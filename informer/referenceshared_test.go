@@ -324,3 +324,57 @@ func TestAReferenceOfAFakeIsListedAfterItsWatchWasOpenedAgain(t *testing.T) {
 		g.Expect(<-ended).To(Succeed())
 	})
 }
+
+// A namespace may be forbidden and allowed again while its watch is open.
+func TestASharedWatchSurvivesARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := []string{"a", "b", "c", "d", "e"}
+		w := newSharing(t, names...)
+		w.Expect(w.openWatches()).To(Equal(1))
+		w.forbid("default", true)
+		w.hold("f") // joins, and may not be listed
+		w.Expect(w.state("f")).To(ContainSubstring("no Role allows it"))
+		w.Expect(w.state("a")).To(Equal("known"), "its watch goes on")
+		w.update("a", "2")
+		synctest.Wait()
+		w.Expect(w.value("a")).To(Equal("2"))
+		w.create("f", "1")
+		w.forbid("default", false)
+		lapse(time.Minute)
+		w.Expect(w.state("f") + w.value("f")).To(Equal("known1"))
+		w.forbid("default", true)
+		w.server.DropWatches("operator", "secrets")
+		lapse(time.Minute)
+		w.delete("b")
+		for _, name := range append(names, "f") {
+			w.Expect(w.state(name)).To(ContainSubstring("no Role allows it"), name)
+		}
+		w.Expect(w.value("b")).To(Equal("1"), "unknown is not deleted")
+		w.forbid("default", false)
+		lapse(time.Minute)
+		w.Expect(w.values(append(names, "f")...)).To(Equal("21111"))
+		w.Expect(w.state("b")).To(Equal("known"))
+		lapse(3 * untilEachWatchEnded) // the namespace is tried again, and then the watches by name end
+		w.Expect(w.openWatches()).To(Equal(1))
+	})
+}
+
+// A new leader renews all references. Until each of them has been listed after
+// that, its state is not known, also if the watch of the namespace begins only now.
+func TestReferencesThatAreRenewedWhileASharedWatchBeginsAreListedAfterThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: 1})
+		w.create("a", "1")
+		w.delayLists("metadata.name=a", 5*time.Second)
+		w.secrets.Parts().Hold(secretKey("a"))
+		w.secrets.Parts().Hold(secretKey("b"))
+		lapse(4 * time.Second) // the list of a is under way
+		w.secrets.Parts().Renew()
+		w.Expect(w.state("a") + " " + w.state("b")).To(Equal("unknown unknown"))
+		lapse(2 * time.Second)
+		w.Expect(w.state("a")).To(Equal("unknown"), "this list was asked for before")
+		lapse(time.Minute)
+		w.Expect(w.state("a") + " " + w.state("b")).To(Equal("known known"))
+		w.Expect(w.value("a")).To(Equal("1"))
+	})
+}

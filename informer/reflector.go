@@ -1,41 +1,43 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/follow"
-	"github.com/homeostat/homeostat/informer/internal/itemwise"
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
-	"github.com/homeostat/homeostat/internal/intern"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// calm is how long a watch must last for the back-off to start again.
+// calm is how long a watch must last before the back-off starts again with its
+// shortest pause.
 const calm = 2 * time.Minute
 
 // sink is the part of an informer that its watches write to.
 type sink[T Object] struct {
 	options  *Options
+	selector labels.Selector // the label selector of the options
 	identity *identity
 	counted  *counters
 	store    *store[T]
@@ -60,7 +62,7 @@ type reflectorStore[T Object] struct {
 	source   source
 	progress *progress
 	specs    specReader[T]
-	into     contents[T]
+	target   contents[T]
 	part     partial.Cache[T]  // nil if the cache is whole
 	dropin   *dropin.Client[T] // the client of a shared informer, otherwise nil
 	settings dropin.Settings   // the settings of dropin when the reflector started
@@ -80,34 +82,44 @@ type reflectorStore[T Object] struct {
 	ended chan struct{}
 
 	// Only the reflector's goroutine uses the fields below.
+
 	// pending is a function that stores the last list. It is nil after that.
 	pending func()
 	// streamed contains the fingerprints of the specs of a streaming list's
 	// objects.
 	streamed map[any]wire.Fingerprint
+	// kind is the kind of the last list's objects if they are untyped. It is
+	// empty if it is not known.
+	kind string
+	// unlisted is the error of an object of a streaming list that client-go leaves
+	// out, or that the label selector does not select. Replace then refuses the
+	// list, because such an object is not deleted.
+	unlisted error
 }
 
-func newReflectorStore[T Object](target *sink[T], from source, log logr.Logger) *reflectorStore[T] {
+func newReflectorStore[T Object](target *sink[T], src source, log logr.Logger) *reflectorStore[T] {
 	r := &reflectorStore[T]{
-		sink: target, source: from, into: whole[T]{target.store, from.namespace}, ended: make(chan struct{}),
+		sink: target, source: src, target: whole[T]{target.store, src.namespace}, ended: make(chan struct{}),
 		progress: &progress{
-			source: from, counted: target.counted, log: log, wake: make(chan struct{}, 1),
+			source: src, counted: target.counted, log: log, wake: make(chan struct{}, 1), began: time.Now(),
 		},
-		specs: specReader[T]{source: from, options: target.options, store: target.store},
+		specs: specReader[T]{source: src, options: target.options, store: target.store},
 	}
-	if client, ok := from.dropin.(*dropin.Client[T]); ok {
-		r.dropin, r.into = client, observed[T]{target.store, client.Observer}
+	if client, ok := src.dropin.(*dropin.Client[T]); ok {
+		r.dropin, r.target = client, observed[T]{target.store, client.Observer}
 	}
 	return r
 }
 
-// example returns an empty object, from which the reflector learns the type. It
-// is nil if the objects may have any type.
+// example returns an empty object of the type that the reflector of a shared
+// informer expects. For other informers it returns nil, because a reflector
+// that knows the type skips events with objects of any other type. Such an
+// event must not be skipped: distrust then lists all objects again.
 func (r *reflectorStore[T]) example() any {
 	if r.dropin != nil {
 		return r.dropin.Example
 	}
-	return clients.Example[T]()
+	return nil
 }
 
 // run lists and watches, or follows another cache, until ctx ends.
@@ -125,6 +137,7 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	pauses := requests.Clock{Context: ctx}
 	lw := &cache.ListWatch{ListWithContextFunc: r.listPage, WatchFuncWithContext: r.openWatch}
 	listerWatcher := cache.ToListWatcherWithWatchListSemantics(lw, r)
+	r.settings.Description = reflect.TypeFor[T]().String()
 	if r.dropin != nil {
 		r.settings = r.dropin.Settings()
 	}
@@ -143,6 +156,12 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		var running sync.WaitGroup
 		running.Go(func() { err = reflector.ListAndWatchWithContext(ctx) }) // in a goroutine that a handler may end
 		running.Wait()
+		if err == requests.ErrGoexit { //nolint:errorlint // the reflector wraps no such error
+			r.watched.stop() // the reflector has left its watch open
+		}
+		if apierrors.IsBadRequest(err) { // a proxy may have sent the resourceVersion, which no server understands
+			r.mustListBecause(err)
+		}
 		if err != nil && !errors.Is(err, requests.ErrRestored) { // requests.ErrRestored has been logged
 			r.progress.failed(ctx, err)
 		}
@@ -174,9 +193,11 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	if err != nil && errors.Is(context.Cause(limited), requests.ErrNoAnswer) {
 		err = requests.ErrNoAnswer
 	}
+	if err == nil {
+		err = requests.NextPage(opts.Continue, list)
+	}
 	r.progress.answered(ctx, err)
 	if err != nil {
-		r.sink.updateSynced() // independent namespaces do not wait for this one
 		return list, err
 	}
 	r.consistent.Store(false)
@@ -188,19 +209,23 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	}
 	// Transform each page before the next is received, so that less memory is used.
 	return list, meta.EachListItem(list, func(obj runtime.Object) error {
-		if object, ok := obj.(T); ok {
-			return r.transformInPlace(object)
+		object, ok := obj.(T)
+		if !ok {
+			return nil
 		}
-		return nil
+		if err := r.selected(object); err != nil {
+			return err
+		}
+		return r.transformInPlace(object)
 	})
 }
 
 // openWatch opens a watch, or a streaming list that continues as a watch.
 //
 // If the server does not answer, openWatch returns an empty watch instead of an
-// error, because the reflector would list again after an error, which does not
-// help. For a streaming list it returns an error, because a plain list may
-// succeed.
+// error. After an error the reflector would list all objects again, and the
+// server would not answer that request either. For a streaming list openWatch
+// returns an error, because a plain list may succeed.
 func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r.brokeOff()
 	r.watched.opening()
@@ -211,8 +236,8 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 		}
 		phase = phaseStream
 		r.forgetTime(&opts)
-	} else if r.isRestored() {
-		return nil, requests.ErrRestored // the reflector then lists
+	} else if err := r.mustList(); err != nil {
+		return nil, err // the reflector then lists
 	}
 	r.selects(&opts)
 	var covered keyspace.Set
@@ -220,7 +245,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 		covered = r.part.SelectWatch(&opts, phase == phaseStream)
 	}
 	r.progress.begin(phase)
-	r.streamed = map[any]wire.Fingerprint{}
+	r.streamed, r.unlisted = map[any]wire.Fingerprint{}, nil
 	w, err := requests.OpenInTime(ctx, func(ctx context.Context) (watch.Interface, error) {
 		return r.specs.open(ctx, opts)
 	})
@@ -232,8 +257,8 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 				return nil, err
 			}
 		}
-		if r.part != nil {
-			w = requests.NewEndable(w, nil)
+		if r.part != nil || !r.source.isSimulated() {
+			w = requests.NewEndable(w, r.misleads(r.kind, phase == phaseStream))
 		}
 		r.progress.opened(w, opts.TimeoutSeconds)
 		r.watched.opened(w, covered, phase == phaseStream)
@@ -258,7 +283,7 @@ func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (
 	return r.source.list(ctx, opts)
 }
 
-// selects adds the selectors of the options to opts.
+// selects adds the label and the field selector of the options to opts.
 func (r *reflectorStore[T]) selects(opts *metav1.ListOptions) {
 	opts.LabelSelector = r.sink.options.LabelSelector
 	opts.FieldSelector = r.sink.options.FieldSelector
@@ -273,15 +298,23 @@ func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool {
 // Add stores an object that the watch reports as added.
 func (r *reflectorStore[T]) Add(obj any) error { return r.Update(obj) }
 
-// Update stores the new state of an object.
+// Update stores the new state of an object that the watch has brought.
 func (r *reflectorStore[T]) Update(obj any) error {
 	r.progress.markActive()
+	if err := r.admits(obj); err != nil {
+		r.distrust(err)
+		return nil
+	}
+	if err := cmp.Or(r.selected(obj.(T)), r.follows(obj.(T))); err != nil {
+		r.distrust(err)
+		return nil
+	}
 	it, err := r.prepare(obj)
 	if err != nil {
 		return err
 	}
 	r.noteNamespace(it)
-	r.into.Put(it)
+	r.target.Put(it)
 	return nil
 }
 
@@ -292,31 +325,52 @@ func (r *reflectorStore[T]) noteNamespace(it *tree.Item[T]) {
 	}
 }
 
-// Delete removes an object.
+// Delete removes an object that the watch reports as deleted.
 func (r *reflectorStore[T]) Delete(obj any) error {
 	r.progress.markActive()
+	if err := r.admits(obj); err != nil {
+		r.distrust(err)
+		return nil
+	}
 	object, _, err := r.typed(obj)
 	if err != nil {
 		return err
 	}
-	r.into.Remove(object)
+	if err := r.deletes(object); err != nil {
+		r.distrust(err)
+		return nil
+	}
+	r.target.Remove(object)
 	return nil
 }
 
-// Replace makes a list the whole content of the source's part of the store.
+// Replace replaces all objects of the source in the store by the objects of
+// list.
 func (r *reflectorStore[T]) Replace(list []any, rv string) error {
-	r.progress.listed()
 	items := make([]*tree.Item[T], 0, len(list))
+	r.kind = ""
+	if err := cmp.Or(r.unlisted, r.versionFault(rv)); err != nil {
+		r.watched.stop() // of a streaming list, which the reflector would leave open
+		return err
+	}
 	for _, obj := range list { // the objects were prepared when they were received
-		object, ok := obj.(T)
-		if !ok {
-			return wrongType[T](obj)
+		if err := r.admits(obj); err != nil {
+			r.watched.stop()
+			return err
 		}
+		object := obj.(T)
 		it := itemOf(object)
+		r.kind = cmp.Or(r.kind, kindOf(object))
 		r.noteNamespace(it)
 		it.Spec = r.streamed[object]
 		items = append(items, it)
 	}
+	items, err := r.distinct(items)
+	if err != nil {
+		r.watched.stop()
+		return err
+	}
+	r.progress.listed()
 	r.streamed = nil
 	how := r.listed(items, rv)
 	r.pending = func() {
@@ -326,7 +380,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 			r.sink.updateSynced()
 			r.watched.streamed()
 		}
-		r.into.Replace(rv, items, how, done)
+		r.target.Replace(rv, items, how, done)
 	}
 	if !r.source.fake {
 		r.storePending()
@@ -365,115 +419,12 @@ func (r *reflectorStore[T]) Bookmark(string) error {
 // UpdateResourceVersion records the resourceVersion that the watch has reached.
 // It is called after the handlers.
 func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
-	if seen, older := r.isBefore(rv); older { // a watch is in the order of the writes
+	if r.isDistrusted() { // the changes up to rv may be missing
+		return
+	}
+	if seen, older := r.isBefore(rv); older { // a watch delivers events in the order of the writes
 		r.noteRestored(seen, rv)
 	}
-	r.into.CaughtUp(rv)
+	r.target.CaughtUp(rv)
 	r.sink.store.delivery.after(func() { r.sink.marks.Advance(r.source.namespace, rv, false) })
-}
-
-// Transformer returns the function that the reflector calls for each received
-// object of a streaming list.
-func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) {
-		r.progress.received.Add(1)
-		r.progress.markActive()
-		it, err := r.prepare(obj)
-		if err != nil {
-			return nil, err
-		}
-		if it.Spec != (wire.Fingerprint{}) {
-			r.streamed[it.Object] = it.Spec
-		}
-		return it.Object, nil
-	}
-}
-
-// prepare returns an item for the store, whose object is transformed and shares
-// equal parts with other objects.
-func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
-	object, spec, err := r.typed(obj)
-	if err != nil {
-		return nil, err
-	}
-	it := itemOf(object)
-	if itemwise.Why(object) != nil {
-		return it, nil
-	}
-	r.sink.store.share(object)
-	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // the next state must not have the same memory
-		it.Spec = spec
-	}
-	return it, nil
-}
-
-// typed returns the transformed object, which no client shares, and the
-// fingerprint of its spec if that is known.
-func (r *reflectorStore[T]) typed(obj any) (object T, spec wire.Fingerprint, err error) {
-	object, ok := obj.(T)
-	if !ok {
-		return object, spec, wrongType[T](obj)
-	}
-	if object, spec, err = r.specs.take(object); err != nil {
-		return object, spec, err
-	}
-	if r.source.mayShare() {
-		object = object.DeepCopyObject().(T)
-	}
-	object, err = r.transform(object)
-	return object, spec, err
-}
-
-func wrongType[T Object](obj any) error {
-	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
-}
-
-// transform applies the options to an object before its parts are shared, so
-// that dropped parts use no memory. If Transform panics, it returns a stub.
-func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
-	if itemwise.Why(object) != nil {
-		return object, nil
-	}
-	if r.sink.options.DropManagedFields {
-		object.SetManagedFields(nil)
-	}
-	if r.sink.options.Transform == nil && r.settings.Transform == nil {
-		return object, nil
-	}
-	identity := itemwise.Identity(object)
-	defer func() {
-		if p := recover(); p != nil {
-			why := itemwise.Panicked(itemwise.CauseTransform, "informer.Options.Transform", p)
-			stub, ok := itemwise.Stub[T](identity, why)
-			if transformed = stub; !ok {
-				err = why.Err
-			}
-		}
-	}()
-	if r.settings.Transform != nil {
-		made, err := r.settings.Transform(object)
-		if transformed, ok := made.(T); ok || err != nil {
-			return transformed, err
-		}
-		return transformed, wrongType[T](made)
-	}
-	r.sink.options.Transform(object)
-	return object, nil
-}
-
-// transformInPlace transforms an object of a list, and lets it share equal
-// parts with other objects.
-func (r *reflectorStore[T]) transformInPlace(object T) error {
-	transformed, err := r.transform(object)
-	if err != nil {
-		return err
-	}
-	if any(transformed) != any(object) {
-		reflect.ValueOf(object).Elem().Set(reflect.ValueOf(transformed).Elem())
-		return nil
-	}
-	if itemwise.Why(object) == nil {
-		r.sink.store.share(object)
-	}
-	return nil
 }

@@ -27,7 +27,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/clientgo"
-	"github.com/homeostat/homeostat/informer/internal/clients"
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
 func TestInScope(t *testing.T) {

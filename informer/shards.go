@@ -36,8 +36,9 @@ type shards[T Object] struct{ informer *Informer[T] }
 // or if the kind has no namespaces. It does so as well if the informer was made
 // by ForNamespaces, or if its client is bound to a namespace or is a fake.
 //
-// joined, which may be nil, is called when the call has joined the others. From
-// then on HasSynced and WaitForSync take this user into account.
+// Several calls of RunShards and Run share one cache. joined, which may be nil,
+// is called once this call counts as a user of that cache. From then on
+// HasSynced and WaitForSync also wait for the objects that this call needs.
 func (s shards[T]) RunShards(ctx context.Context, joined func()) error {
 	if !s.informer.feed.divisible() {
 		return run(ctx, s.informer, nil, joined)
@@ -53,17 +54,17 @@ func (s shards[T]) RunShards(ctx context.Context, joined func()) error {
 //
 // remove removes the objects that no other call has added. They are delivered
 // as Deleted before remove returns, unless another goroutine is calling
-// handlers, which then delivers them. A handler must not call AddShards or
-// remove.
+// handlers. Then that goroutine delivers them. A handler must not call
+// AddShards or remove.
 //
 // A server with the feature ShardedListAndWatch sends only the objects of the
 // shards. Other servers send all objects. If the client is a generated one for
 // a built-in kind, objects of other shards are dropped before they are decoded,
 // and otherwise before they are stored.
 //
-// Errors: ranges of another field than object.metadata.namespace; an informer
-// that is not running; the error of ctx. Failed requests are logged and
-// retried.
+// AddShards logs and retries failed requests. It returns an error if a range is
+// of a field other than object.metadata.namespace, if the informer is not
+// running, or if ctx ends first.
 func (s shards[T]) AddShards(
 	ctx context.Context, shards ...sharding.ShardRangeRequirement,
 ) (remove func(shards ...sharding.ShardRangeRequirement), err error) {
@@ -82,10 +83,8 @@ func (s shards[T]) AddShards(
 	}, nil
 }
 
-// setOf returns the union of shards.
-//
-// Errors: all requirements that are not ranges of the hash of the namespace,
-// joined.
+// setOf returns the union of shards. The union leaves out each requirement that
+// is not a range of the hash of the namespace, and the joined error names it.
 func setOf(shards []sharding.ShardRangeRequirement) (set keyspace.Set, err error) {
 	for _, requirement := range shards {
 		r, ok, wrong := keyspace.Parse(keyspace.Requirement(requirement))
@@ -118,8 +117,8 @@ func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) 
 	return counts, nil
 }
 
-// replayFor is the timeout of a watch of the past. Servers send a bookmark
-// shortly before they end a watch.
+// replayFor is the timeout of a watch of past events. It is enough, because
+// servers send a bookmark shortly before they end a watch.
 const replayFor = 10 * time.Second
 
 // SeenResourceVersion returns the same as [Informer.LastResourceVersion].
@@ -153,9 +152,10 @@ func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
 // or at most ten seconds after the server has answered. A whole cache shows
 // deletions itself, so deleted is not called for it.
 //
-// Errors: the error of the server if it does not remember rv any more
-// (IsResourceExpired of package apierrors); an informer that is not running;
-// the error of ctx. Other failed requests are logged and retried.
+// If the server does not remember rv any more, DeletedSince returns the
+// server's error (IsResourceExpired of package apierrors). It logs and retries
+// other failed requests. It also returns an error if the informer is not
+// running, or if ctx ends first.
 func (s shards[T]) DeletedSince(
 	ctx context.Context, rv string, deleted func(types.NamespacedName), shards ...sharding.ShardRangeRequirement,
 ) error {
@@ -172,7 +172,7 @@ func (s shards[T]) DeletedSince(
 // replay is a watch of past events of some shards.
 type replay struct {
 	set          keyspace.Set
-	fromRV, toRV string // resourceVersions
+	fromRV, toRV string // the resourceVersions at which the replay begins and ends
 	deleted      func(types.NamespacedName)
 }
 
@@ -196,16 +196,17 @@ func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error
 	})
 }
 
-// comeTo returns the resourceVersion that the cache has reached. It is the one
-// of the last list of shards if the watch has not reached that yet.
+// comeTo returns the resourceVersion that the cache has reached. As long as the
+// watch is behind the last list of shards, this is the resourceVersion of that
+// list.
 func (d *divided[T]) comeTo() string {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
 	return cmp.Or(d.cover.Newest(), d.feed.marks.Lowest())
 }
 
-// replay watches from p.from. It returns nil when the watch has reached p.to,
-// or when the server has ended the watch at its timeout.
+// replay watches from p.fromRV. It returns nil when the watch has reached
+// p.toRV, or when the server has ended the watch at its timeout.
 func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 	if !versions.Older(p.fromRV, p.toRV) {
 		return nil
@@ -243,7 +244,7 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 	}
 }
 
-// replayed handles an event of the past, and reports whether it is the last
+// replayed handles a past event, and reports whether it is the last
 // one.
 func (d *divided[T]) replayed(p *replay, t watch.EventType, object T) (last bool) {
 	key := bound.KeyOf(object)

@@ -144,7 +144,7 @@ func (d *divided) cached() map[types.NamespacedName]string {
 	return have
 }
 
-// stored returns those of the server, of some shards.
+// stored returns the server's objects in some shards.
 func (d *divided) stored(shards ...int) map[types.NamespacedName]string {
 	have := map[types.NamespacedName]string{}
 	for _, o := range d.sim.Objects(corev1.SchemeGroupVersion.WithResource("configmaps")) {

@@ -31,7 +31,7 @@ import (
 type Snapshot[T Object] struct{ state *state[T] }
 
 // Get returns the object of key as of the snapshot, and whether there was one.
-// The object is shared; do not modify it. Get searches a tree, which takes
+// The object is shared; do not modify it. Get searches a tree, and so takes
 // longer than [Informer.Get].
 func (s Snapshot[T]) Get(key types.NamespacedName) (object T, ok bool) {
 	if it := s.root().Get(key); it != nil {
@@ -48,19 +48,20 @@ func (s Snapshot[T]) Len() int {
 	return s.state.count
 }
 
-// All iterates over all objects. An iteration may be stopped early, and repeated.
+// All returns an iterator over all objects. An iteration may be stopped early,
+// and repeated.
 func (s Snapshot[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().All(yield) }
 }
 
-// Namespace iterates over the objects of one namespace. Unlike in Select, ""
-// means the cluster-scoped objects instead of all objects.
+// Namespace returns an iterator over the objects of one namespace. Unlike in
+// Select, "" means the cluster-scoped objects instead of all objects.
 func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 	return func(yield func(T) bool) { s.root().Namespace(name, yield) }
 }
 
-// Select iterates over the objects of a namespace ("" for all namespaces) that
-// match selector:
+// Select returns an iterator over the objects of a namespace ("" for all
+// namespaces) that match selector:
 //
 //	web := labels.SelectorFromSet(labels.Set{"app": "web"})
 //	for pod := range pods.Snapshot().Select("default", web) { … }
@@ -70,16 +71,16 @@ func (s Snapshot[T]) Namespace(name string) iter.Seq[T] {
 //
 // If selector requires a single value for one of Options.IndexLabels, only the
 // objects with that value are matched against the rest of it. Otherwise all
-// objects of the namespace are. Select allocates no memory, unless the objects'
-// GetLabels does, as for unstructured objects.
+// objects of the namespace are matched. Select allocates no memory, unless the
+// GetLabels method of the objects does, as with unstructured objects.
 func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		if selector == nil {
 			return
 		}
-		root, all := s.narrowest(selector)
+		root, exact := s.narrowest(selector)
 		match := func(object T) bool {
-			return !all && !selector.Matches(labels.Set(object.GetLabels())) || yield(object)
+			return !exact && !selector.Matches(labels.Set(object.GetLabels())) || yield(object)
 		}
 		if namespace == "" {
 			root.All(match)
@@ -91,7 +92,7 @@ func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq
 
 // narrowest returns the smallest tree that contains all objects that match
 // selector, and whether it contains no others.
-func (s Snapshot[T]) narrowest(selector labels.Selector) (root *tree.Node[T], all bool) {
+func (s Snapshot[T]) narrowest(selector labels.Selector) (root *tree.Node[T], exact bool) {
 	root, count := s.root(), s.Len()
 	if s.state == nil {
 		return root, false
@@ -101,11 +102,11 @@ func (s Snapshot[T]) narrowest(selector labels.Selector) (root *tree.Node[T], al
 			if p := s.state.indexes[0].(*tree.Postings[T, label]).Get(label{key, value}); p.Count <= count {
 				root, count = p.Root, p.Count
 				requirements, _ := selector.Requirements()
-				all = len(requirements) == 1 // the one that the index answers
+				exact = len(requirements) == 1 // the one that the index answers
 			}
 		}
 	}
-	return root, all
+	return root, exact
 }
 
 func (s Snapshot[T]) root() *tree.Node[T] {
@@ -115,17 +116,19 @@ func (s Snapshot[T]) root() *tree.Node[T] {
 	return s.state.root
 }
 
-// state is the content of the store at one moment, including indexes. It is
-// immutable.
+// state is the content of the store at one moment, including its indexes. It is
+// immutable once it is published.
 type state[T Object] struct {
 	root  *tree.Node[T]
 	count int
-	// labels are Options.IndexLabels; if there are any, the first index has them.
+	// labels are Options.IndexLabels. If there are any, the first index is the
+	// index of these labels.
 	labels  []string
 	indexes []tree.Index[T]
 }
 
-// after returns the state after a change that matters.
+// after returns the state after c, a change for which matters returns true. It
+// does not modify s.
 func (s *state[T]) after(c tree.Change[T]) *state[T] {
 	next := *s
 	if c.New == nil {
@@ -141,8 +144,8 @@ func (s *state[T]) after(c tree.Change[T]) *state[T] {
 	return &next
 }
 
-// reindex applies changes to the indexes of s, which must not have been
-// published yet.
+// reindex applies changes to the indexes of s. It must be called before s is
+// published.
 func (s *state[T]) reindex(changes []tree.Change[T]) {
 	indexes := s.indexes
 	s.indexes = make([]tree.Index[T], len(indexes))
@@ -151,22 +154,22 @@ func (s *state[T]) reindex(changes []tree.Change[T]) {
 	}
 }
 
-// replaced returns all items when items, which are sorted, become the whole
-// content of the namespaces within, and the changes that lead to it. Items
-// whose objects have not changed are kept.
+// replaced makes items, in sorted order, the whole content of the namespaces
+// that isListed selects. It returns all items afterwards, and the changes that
+// lead to them. Items whose objects have not changed are kept.
 func (s *state[T]) replaced(
 	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion,
-) (all []*tree.Item[T], changes []tree.Change[T]) {
+) (result []*tree.Item[T], changes []tree.Change[T]) {
 	var olds []*tree.Item[T]
-	all = make([]*tree.Item[T], 0, len(items))
+	result = make([]*tree.Item[T], 0, len(items))
 	for _, it := range s.root.AppendItems(make([]*tree.Item[T], 0, s.count)) {
 		if isListed(it.Key.Namespace) {
 			olds = append(olds, it)
 		} else {
-			all = append(all, it)
+			result = append(result, it)
 		}
 	}
-	others := len(all)
+	kept := len(result)
 	for len(olds) > 0 || len(items) > 0 {
 		var c tree.Change[T]
 		switch {
@@ -182,17 +185,17 @@ func (s *state[T]) replaced(
 		}
 		switch {
 		case how != versions.RestoredList && !matters(c):
-			all = append(all, c.Old)
+			result = append(result, c.Old)
 			continue
 		case c.New != nil:
-			all = append(all, c.New)
+			result = append(result, c.New)
 		}
 		changes = append(changes, c)
 	}
-	if others > 0 {
-		tree.Sort(all)
+	if kept > 0 {
+		tree.Sort(result)
 	}
-	return all, changes
+	return result, changes
 }
 
 func itemOf[T Object](object T) *tree.Item[T] {
@@ -200,7 +203,7 @@ func itemOf[T Object](object T) *tree.Item[T] {
 }
 
 // size estimates the memory of the objects of s. It measures a few groups of
-// neighbours, which share the most.
+// neighbours, because neighbours share the most.
 func (s *state[T]) size() int64 {
 	const groups, group = 8, 48
 	step, measured := max(group, s.count/groups), 0
@@ -225,9 +228,9 @@ type label struct{ key, value string }
 func labelsOf[T Object](keys []string) func(T) []label {
 	return func(object T) []label {
 		var found []label
-		all := object.GetLabels()
+		labels := object.GetLabels()
 		for _, key := range keys {
-			if value, ok := all[key]; ok {
+			if value, ok := labels[key]; ok {
 				found = append(found, label{key, value})
 			}
 		}
@@ -243,7 +246,7 @@ func labelsOf[T Object](keys []string) func(T) []label {
 // use.
 type Index[T Object, V comparable] struct {
 	store *store[T]
-	// number is its position among the indexes of a state.
+	// number is the position of the index among the indexes of a state.
 	number int
 }
 
@@ -252,24 +255,25 @@ type Index[T Object, V comparable] struct {
 //	byNode := informer.NewIndex(pods, func(p *corev1.Pod) []string { return []string{p.Spec.NodeName} })
 //	for pod := range byNode.Get("node-1") { … }
 //
-// The values must depend on the object alone. An object for which of returns
-// nil is not in the index. of is called for each change, and must not block or
-// modify the object. Cached objects are indexed before NewIndex returns, while
-// changes wait. An index cannot be removed.
+// The values must depend on the object alone. An object for which valuesOf
+// returns nil is not in the index. valuesOf is called for each change. It must
+// not block, modify the object or end its goroutine; otherwise the cache does
+// not sync. Cached objects are indexed before NewIndex returns, while changes
+// wait. An index cannot be removed.
 func NewIndex[T Object, V comparable](i *Informer[T], valuesOf func(T) []V) *Index[T, V] {
 	return &Index[T, V]{i.store, i.store.addIndex(func(known []tree.Change[T]) tree.Index[T] {
 		return tree.NewPostings(valuesOf).After(known)
 	})}
 }
 
-// Get iterates over the objects that have value when the iteration begins. Each
-// iteration over the same result reads the newest state again.
+// Get returns an iterator over the objects that have value when the iteration
+// begins. If it is used several times, each iteration reads the newest state.
 func (x *Index[T, V]) Get(value V) iter.Seq[T] {
 	return func(yield func(T) bool) { x.postings(x.store.latest.Load(), value).Root.All(yield) }
 }
 
-// In iterates over the objects in a snapshot that have value. There are none if
-// the snapshot is older than the index.
+// In returns an iterator over the objects of a snapshot that have value. The
+// iterator yields nothing if the snapshot is older than the index.
 func (x *Index[T, V]) In(s Snapshot[T], value V) iter.Seq[T] {
 	return func(yield func(T) bool) { x.postings(s.state, value).Root.All(yield) }
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,40 +20,42 @@ type Status struct {
 	Name, Kind string
 	Running    bool
 	Synced     bool
-	// Reason explains why it has not synced; see WaitForSync. Empty once it has.
+	// Reason explains why the informer has not synced; see WaitForSync. It is
+	// empty once the informer has synced.
 	Reason string
 	// Partly is true if Options.Independent is set and only some namespaces
-	// have synced. Problems has the others.
+	// have synced. Problems contains the other namespaces.
 	Partly bool
 	// Objects is the number of cached objects, and Handlers the number of
 	// handlers that were added and not removed.
 	Objects  int
 	Handlers int
 
-	// Namespaces that are watched; empty if all are. For a wrapped informer,
-	// the namespaces and the selectors are copied from the options.
+	// Namespaces are the namespaces that are watched. It is empty if all
+	// namespaces are. For a wrapped informer, the namespaces and the selectors
+	// are copied from the options.
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
 	// Divided is true while the cache keeps only the objects of some shards.
-	// ShardFilter is then the side that filters out the others, if known:
-	// "server" or "client".
+	// ShardFilter then says which side leaves out the objects of other shards:
+	// "server", "client", or empty if that is not known yet.
 	Divided     bool
 	ShardFilter string
 	// Wrapped is true for an informer that follows a cache of client-go, so that
 	// WaitForLatest fails.
 	Wrapped bool
 	// Referenced is true for a cache made by Referenced, which holds only
-	// objects that others refer to. References is how many it holds or waits
-	// for, and OpenWatches how many of them are watched at the moment. Such a
-	// cache is synced when it runs.
+	// objects that others refer to. References is the number of objects that it
+	// holds or waits for, and OpenWatches the number of open watches. Such a
+	// cache counts as synced while it runs.
 	Referenced              bool
 	References, OpenWatches int
-	// Server is the URL of the API server; empty if the client does not tell,
-	// like fakes and shared informers.
+	// Server is the URL of the API server. It is empty if the client does not
+	// show it, as with fakes and shared informers.
 	Server string
 
-	ResourceVersion string // see LastResourceVersion
+	ResourceVersion string // what [Informer.LastResourceVersion] returns
 	// LastActivity is when the least recently active watch last received data.
 	// Zero if no watch runs.
 	LastActivity time.Time
@@ -62,35 +65,38 @@ type Status struct {
 	// Lag is how long the oldest change that has not been delivered to all
 	// handlers has been waiting. Zero if all changes have been delivered.
 	Lag time.Duration
-	// LastError is the error of the last failed request, until one succeeds.
+	// LastError is the error of the last failed request. It is empty once a
+	// request has succeeded since then.
 	LastError string
-	// Problems are what does not work, although the cache serves the rest:
-	// objects that are unreadable (see [Informer.Unreadable]), or whose last
-	// event a handler has missed because it panicked, and watches that have
-	// failed for a minute.
+	// Problems lists the parts that do not work while the cache serves the
+	// rest. Such a part is an unreadable object (see [Informer.Unreadable]), an
+	// object whose last event a handler has missed because the handler
+	// panicked, a function of the program that has not returned for a minute, or
+	// a watch that has failed for a minute.
 	Problems []Problem
 	// UnauthorizedSince is when the server began to answer every request of a
-	// watch with 401, after the watch had worked. Zero if it does not. The
-	// credentials have then ended.
+	// watch with 401, after the watch had worked. This means that the
+	// credentials are no longer valid. It is zero if the server does not answer
+	// in this way.
 	UnauthorizedSince time.Time
-	// FullDecode explains why unchanged specs are decoded again. For example,
-	// `the server sends "application/json"`. Empty if they are not decoded
+	// FullDecode explains why unchanged specs are decoded again, such as `the
+	// server sends "application/json"`. It is empty if they are not decoded
 	// again.
 	FullDecode string
 
-	// Since the informer was made: Lists counts stored lists; all but the first
-	// of each Run are relists.
+	// Lists counts stored lists. All lists except the first one of each Run are
+	// relists. Lists and the counts below start when the informer is made.
 	Lists   int64
-	Watches int64 // opened
+	Watches int64 // counts opened watches
 	// Stalls counts watches that were closed because they were silent.
 	Stalls int64
 	// Restores counts how often the server's resourceVersions went back, as
-	// after a restore of its storage from a backup: then everything is listed
-	// again.
+	// after a restore of its storage from a backup. Everything is listed again
+	// after that.
 	Restores int64
-	Failures int64 // failed requests
-	Events   int64 // delivered
-	Panics   int64 // panics of handlers
+	Failures int64 // counts failed requests
+	Events   int64 // counts delivered events
+	Panics   int64 // counts panics of handlers
 
 	size func() int64
 }
@@ -99,8 +105,9 @@ type Status struct {
 // of a few hundred. It takes about two milliseconds, so it is computed only
 // when Size is called.
 //
-// The estimate includes strings, slices and maps of the objects. Parts that
-// neighbours in namespace and name share count once. It does not include the
+// The estimate includes strings, slices and maps of the objects. If objects
+// whose namespaces and names are next to each other share parts in memory, such
+// as equal labels, each part is counted once. The estimate does not include the
 // store and its indexes (about 150 bytes per object), or the allocator's
 // rounding (about 5 %).
 func (s Status) Size() int64 {
@@ -115,9 +122,9 @@ func (s Status) Size() int64 {
 func (i *Informer[T]) Status() Status {
 	watches, running := i.feed.current()
 	handlers, waiting := i.store.delivery.count()
-	sources, now := i.feed.currentSources(), i.store.latest.Load()
+	sources, content := i.feed.currentSources(), i.store.latest.Load()
 	s := Status{
-		Name: i.Name(), Kind: i.Kind(), Running: running, Synced: i.HasSynced(), Objects: now.count, Handlers: handlers,
+		Name: i.Name(), Kind: i.Kind(), Running: running, Synced: i.HasSynced(), Objects: content.count, Handlers: handlers,
 		LabelSelector: i.options.LabelSelector, FieldSelector: i.options.FieldSelector,
 		MetadataOnly: reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
 		Server:       sources[0].server, Wrapped: sources[0].follows != nil,
@@ -126,7 +133,7 @@ func (i *Informer[T]) Status() Status {
 		Restores: i.counted.Restores.Load(),
 		Failures: i.counted.Failures.Load(), Events: i.counted.events.Load(),
 		Panics: i.counted.panics.Load(),
-		size:   now.size,
+		size:   content.size,
 	}
 	for _, source := range sources {
 		if source.namespace != "" {
@@ -135,7 +142,7 @@ func (i *Informer[T]) Status() Status {
 	}
 	slices.Sort(s.Namespaces)
 	s.Problems = append(s.Problems, i.feed.missing()...)
-	ofObjects := slices.Concat(i.store.unreadable.problems(), i.store.delivery.problems())
+	ofObjects := slices.Concat(i.store.unreadable.problems(), i.store.delivery.problems(), i.store.stuckCalls())
 	s.Problems = append(s.Problems, firstProblems(ofObjects)...)
 	if !waiting.IsZero() {
 		s.Lag = max(time.Since(waiting), 1)
@@ -173,26 +180,27 @@ func (i *Informer[T]) Status() Status {
 // with status.Options.Problems. Every probe and scrape reads them, so a source
 // must not wait or send requests.
 type Problem struct {
-	// Check is the line of /readyz. For example, "informer/pods" or
+	// Check is the name of the check in /readyz, such as "informer/pods" or
 	// "cluster/west". The informers and controllers of a program need not set
 	// it.
 	Check string
-	// Object is what the problem is about. For example, `default/a` or
+	// Object names the object that the problem is about, such as `default/a` or
 	// `namespace "b"`. It is empty if the problem is about everything behind
 	// the check.
 	Object string
-	// Cause is a constant word or two. For example, "Unauthorized" or "not
-	// decodable". It is a label of the metric, so it must not contain names.
+	// Cause describes the problem in a constant word or two, such as
+	// "Unauthorized" or "not decodable". It is a label of the metric, so it
+	// must not contain names.
 	Cause string
 	// Reason is the error, without contents of objects. It may say more than Cause.
 	Reason string
-	// Remedy is what a person can do. For example, "mend or delete the object".
-	// It is empty if one can only wait.
+	// Remedy is what a person can do, such as "mend or delete the object". It
+	// is empty if there is nothing to do but wait.
 	Remedy string
 	// Since is when the problem began. Zero if that is not known.
 	Since time.Time
 	// More is the number of further objects with the same cause. A source lists
-	// at most ten of them; the last one counts the others here.
+	// at most ten problems with one cause, and sets More in the last of them.
 	More int
 }
 
@@ -214,18 +222,19 @@ func (p Problem) String() string {
 	return text
 }
 
-// outage is the time since a watch of a source last worked. A watch works if it
-// has brought an event, or has been open for a while. A list that succeeds does
-// not end an outage.
+// outage describes the time since a watch of a source last worked. A watch
+// works if it has brought an event, or has been open for a while. A list that
+// succeeds does not end an outage.
 type outage struct {
 	since time.Time // the time of the first failure; zero while a watch works
 	err   error     // the last failure
-	// cause is requests.CauseOf(err), and causeSince when all failures began to have it.
+	// cause is requests.CauseOf(err). All failures since causeSince have had
+	// this cause.
 	cause      string
 	causeSince time.Time
 }
 
-// add records a failure.
+// add records that a request has failed with err.
 func (o *outage) add(err error) {
 	now := time.Now()
 	if o.since.IsZero() {
@@ -278,10 +287,10 @@ func (w timedWatch) Stop() {
 	w.Interface.Stop()
 }
 
-// problem returns the outage as a problem, if it has lasted for requests.OutageTime. It
-// also returns when the server began to answer every request with 401. That
-// time is zero if there was another answer since, or if there has never been a
-// first list.
+// problem returns the outage as a problem, if it has lasted for
+// requests.OutageTime. It also returns when the server began to answer every
+// request with 401. That time is zero if there was another answer since, or if
+// there has never been a first list.
 func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -304,16 +313,23 @@ func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 	return []Problem{problem}, unauthorizedSince
 }
 
-// missing returns the namespaces without a first list, if namespaces are
-// independent and others have theirs.
+// isMissing reports whether the first list has failed once, or has taken for
+// requests.OutageTime, and has still not been delivered.
+func (p *progress) isMissing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.synced.Load() && (!p.outage.since.IsZero() || time.Since(p.began) >= requests.OutageTime)
+}
+
+// missing returns the namespaces whose first list is missing, if the namespaces
+// are independent and others have been listed.
 func (f *feed[T]) missing() (problems []Problem) {
 	if !f.options.Independent || !f.hasStarted() {
 		return nil
 	}
 	watches, _ := f.current()
 	for _, r := range watches {
-		reason := r.progress.whyNotSynced()
-		if reason == "" {
+		if !r.progress.isMissing() {
 			continue
 		}
 		if len(problems) == mostProblems {
@@ -321,8 +337,21 @@ func (f *feed[T]) missing() (problems []Problem) {
 			continue
 		}
 		problems = append(problems, Problem{
-			Object: fmt.Sprintf("namespace %q", r.source.namespace), Cause: "namespace not listed", Reason: reason,
+			Object: fmt.Sprintf("namespace %q", r.source.namespace), Cause: "namespace not listed",
+			Reason: r.progress.whyNotSynced(), Since: r.progress.began,
 			Remedy: "its keys wait, those of other namespaces do not",
+		})
+	}
+	return problems
+}
+
+// stuckCalls returns a problem for each function of the program that hangs.
+func (s *store[T]) stuckCalls() (problems []Problem) {
+	for _, c := range s.calls.Hanging() {
+		problems = append(problems, Problem{
+			Object: strings.Trim(c.Key.String(), "/"), Cause: "stuck call", Since: c.Since,
+			Reason: c.Function + " has not returned for a minute, and other objects wait for it",
+			Remedy: "it must not block",
 		})
 	}
 	return problems

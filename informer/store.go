@@ -15,6 +15,7 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/calls"
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
@@ -23,14 +24,16 @@ import (
 // in one step, and queues the events for handlers. Readers take no lock.
 type store[T Object] struct {
 	identity *identity
-	sharer   *intern.Pool           // nil if off
-	detector *mutations.Detector[T] // nil if off
+	sharer   *intern.Pool           // nil if the options switch it off
+	detector *mutations.Detector[T] // nil if the options switch it off
 	delivery delivery[T]
 	// keeps reports whether the objects stay in the store when the informer is
 	// not running.
 	keeps bool
 	// unreadable contains the objects whose newest state cannot be stored.
 	unreadable unreadables
+	// calls are the calls of Options.Transform, of indexes and of handlers.
+	calls calls.Calls
 
 	table  tree.Table[T]
 	latest atomic.Pointer[state[T]] // never nil; written under delivery.mu
@@ -47,8 +50,8 @@ type contents[T Object] interface {
 	CaughtUp(rv string)
 }
 
-// whole stores the objects of a namespace, or of all namespaces if it is empty,
-// in a store that keeps all objects.
+// whole stores the objects of one namespace, or of all namespaces if the name
+// is empty, in a store that keeps all objects.
 type whole[T Object] struct {
 	store     *store[T]
 	namespace string
@@ -70,6 +73,7 @@ func (w whole[T]) CaughtUp(string) {}
 
 func newStore[T Object](o *Options, id *identity) *store[T] {
 	s := &store[T]{identity: id}
+	s.delivery.calls = &s.calls
 	if !o.NoSharing {
 		s.sharer = intern.New()
 	}
@@ -99,7 +103,7 @@ func (s *store[T]) share(object T) {
 	}
 }
 
-// put stores one object and delivers the change. If the object cannot be
+// put stores the item it, and delivers the change. If the object cannot be
 // stored, put records it as unreadable.
 func (s *store[T]) put(it *tree.Item[T]) {
 	s.identity.learnKind(it.Object)
@@ -161,8 +165,8 @@ func (s *store[T]) removeLocked(key types.NamespacedName, last T) {
 	}
 }
 
-// forget removes the object of key, which does not exist, or of which nothing is
-// known any longer.
+// forget removes the object of key, because the object does not exist or its
+// state is no longer known.
 func (s *store[T]) forget(key types.NamespacedName) {
 	s.writing.Lock()
 	defer s.delivery.run()
@@ -219,7 +223,7 @@ func (s *store[T]) clearIfUnused() {
 	s.unreadable.removeIf(func(*UnreadableError) bool { return true })
 }
 
-// addIndex adds the index that of returns for the known objects, and returns
+// addIndex adds the index that indexOf returns for the known objects, and returns
 // its number. An object for which the index panics is not in the index, and is
 // unreadable.
 func (s *store[T]) addIndex(indexOf func(known []tree.Change[T]) tree.Index[T]) int {
@@ -231,7 +235,7 @@ func (s *store[T]) addIndex(indexOf func(known []tree.Change[T]) tree.Index[T]) 
 	var told []types.NamespacedName
 	empty := indexOf(nil)
 	for _, it := range next.root.AppendItems(nil) {
-		if why := caught(func() { empty.Try(it.Object) }); why != nil {
+		if why := s.caught(it.Key, func() { empty.Try(it.Object) }); why != nil {
 			s.refuse(refusedItem[T]{it, why, true})
 			told = append(told, it.Key)
 			continue
@@ -252,10 +256,10 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 	s.delivery.enqueue(b)
 }
 
-// publishList publishes a state in which items, which are sorted, are the whole
-// content of the namespaces within. rv is empty for a list of the watch.
-// Otherwise it is the resourceVersion of the list, which may be older than the
-// known state of an unreadable object. The caller holds writing.
+// publishList publishes a state in which items, in sorted order, are the whole
+// content of the namespaces that isListed selects. rv is empty for a list of
+// the watch. Otherwise it is the resourceVersion of the list. The list may be
+// older than the known state of an unreadable object. The caller holds writing.
 func (s *store[T]) publishList(
 	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string, done func(),
 ) {
@@ -278,35 +282,36 @@ func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how 
 	s.publish(next, batch[T]{events: events, done: done})
 }
 
-// list puts items, which are sorted, into the table as the whole content of the
-// namespaces within. It returns the new state, the changes, and the refused
-// items. rv is as for publishList. The caller holds writing.
+// list puts items, in sorted order, into the table as the whole content of the
+// namespaces that isListed selects. It returns the new state, the changes, and
+// the refused items. rv is as for publishList. The caller holds writing.
 func (s *store[T]) list(
 	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string,
 ) (*state[T], []tree.Change[T], []refusedItem[T]) {
 	items, refused := s.readable(items, how, rv)
 	for {
 		next := *s.latest.Load()
-		all, changes := next.replaced(isListed, items, how)
-		why := caught(func() { next.reindex(changes) })
+		content, changes := next.replaced(isListed, items, how)
+		why := s.caught(types.NamespacedName{}, func() { next.reindex(changes) })
 		if why == nil {
 			for _, r := range refused { // before the table loses their cached states
 				s.refuse(r)
 			}
-			next.root, next.count = tree.Build(all), len(all)
+			next.root, next.count = tree.Build(content), len(content)
 			s.detector.Update(changes...) // before readers can modify the objects
-			s.table.Fill(all)
+			s.table.Fill(content)
 			return &next, changes, refused
 		}
-		others, panicking := s.withoutPanics(items, changes)
+		remaining, panicking := s.withoutPanics(items, changes)
 		if len(panicking) == 0 {
 			panic(why.Err) // the panic does not depend on an object
 		}
-		items, refused = others, append(refused, panicking...)
+		items, refused = remaining, append(refused, panicking...)
 	}
 }
 
-// checkMutations checks the objects of keys, or all objects without keys.
+// checkMutations returns an error for each of the objects of keys that was
+// modified in place. Without keys it checks all objects.
 func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 	if s.detector == nil {
 		return nil
@@ -337,16 +342,16 @@ func (s *store[T]) finishMutations(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// modified returns a MutationError for each object.
-func (s *store[T]) modified(all []mutations.Mutation) (errs []error) {
-	for _, m := range all {
+// modified returns a MutationError for each of the mutations.
+func (s *store[T]) modified(mutated []mutations.Mutation) (errs []error) {
+	for _, m := range mutated {
 		errs = append(errs, &MutationError{Kind: s.identity.Kind(), Key: m.Key, Fields: m.Fields})
 	}
 	return errs
 }
 
-// changeTo returns the change from the cached object to it. The caller holds
-// writing.
+// changeTo returns the change that replaces the cached object by the item it.
+// The caller holds writing.
 func (s *store[T]) changeTo(it *tree.Item[T]) tree.Change[T] {
 	return tree.Change[T]{Old: s.table.Get(it.Key), New: it}
 }
@@ -364,7 +369,7 @@ func matters[T Object](c tree.Change[T]) bool {
 	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
 }
 
-// isBack reports whether a change would restore an earlier state.
+// isBack reports whether a change would replace a state by an earlier one.
 func isBack[T Object](c tree.Change[T]) bool {
 	return c.Old != nil && versions.Older(c.New.Object.GetResourceVersion(), c.Old.Object.GetResourceVersion())
 }

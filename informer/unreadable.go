@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer/internal/itemwise"
@@ -23,18 +24,21 @@ import (
 type UnreadableError struct {
 	Kind string
 	Key  types.NamespacedName
-	// UID and ResourceVersion are those of the newest state.
+	// UID and ResourceVersion belong to the newest state.
 	UID             types.UID
 	ResourceVersion string
 	Since           time.Time
-	// Err says why, with the field, but not its value, for example: spec.every:
-	// this string cannot be decoded as v1.Duration.
+	// Err says why the state cannot be cached. It names the field, but not its
+	// value, as in "spec.every: this string cannot be decoded as v1.Duration".
 	Err error
 
 	// cause is the Cause of the [Problem].
 	cause string
-	// stored says that the cache has this very state: an index that was added later
-	// panics for it.
+	// labels and owners are of the newest state. They say whose child it is.
+	labels map[string]string
+	owners []metav1.OwnerReference
+	// stored is true if the cache has exactly this state. This happens if an
+	// index that was added later panics for it.
 	stored bool
 }
 
@@ -50,9 +54,10 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 // key cannot be cached, and nil otherwise.
 //
 // Such an object exists. Get returns its last state that could be cached, if
-// there was one, and IsDeleted returns false. The error ends when the object is
-// changed so that it can be cached, or is deleted. Package reconcile does not
-// call a reconciler for such a key; the key fails with this error.
+// there was one, and IsDeleted returns false. Unreadable returns nil again
+// after the object is changed so that it can be cached, or is deleted. Package
+// reconcile does not call a reconciler for such a key; the key fails with this
+// error.
 func (i *Informer[T]) Unreadable(key types.NamespacedName) error {
 	if e := i.store.unreadable.get(key); e != nil {
 		return e
@@ -62,13 +67,13 @@ func (i *Informer[T]) Unreadable(key types.NamespacedName) error {
 
 // handleUnreadable calls h with the key of each object that is already
 // unreadable and, until remove is called, of each object that becomes
-// unreadable or readable again. See [Informer.Unreadable]. The order of the
-// calls is that of the changes that handlers receive. h must not block.
+// unreadable or readable again. See [Informer.Unreadable]. The calls have the
+// same order as the changes that handlers receive. h must not block.
 func (i *Informer[T]) handleUnreadable(h func(key types.NamespacedName)) (remove func()) {
 	u := &i.store.unreadable
 	u.mu.Lock()
-	at := &h
-	u.handlers = append(slices.Clip(u.handlers), at)
+	handler := &h
+	u.handlers = append(slices.Clip(u.handlers), handler)
 	known := slices.Collect(maps.Keys(u.byKey))
 	u.mu.Unlock()
 	for _, key := range known {
@@ -78,7 +83,7 @@ func (i *Informer[T]) handleUnreadable(h func(key types.NamespacedName)) (remove
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		u.handlers = slices.DeleteFunc(slices.Clone(u.handlers), func(other *func(types.NamespacedName)) bool {
-			return other == at
+			return other == handler
 		})
 	}
 }
@@ -147,11 +152,28 @@ func (u *unreadables) isNewer(key types.NamespacedName, rv string) bool {
 	return e != nil && versions.Older(rv, e.ResourceVersion)
 }
 
-// telling returns a function that calls the handlers with keys, and then calls
-// then, which may be nil.
-func (u *unreadables) telling(keys []types.NamespacedName, then func()) func() {
+// metadata returns what is known of each unreadable object: its identity, its
+// labels and its owners.
+func (u *unreadables) metadata() (known []metav1.ObjectMeta) {
+	if u.count.Load() == 0 {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for key, e := range u.byKey {
+		known = append(known, metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, UID: e.UID, ResourceVersion: e.ResourceVersion,
+			Labels: e.labels, OwnerReferences: e.owners,
+		})
+	}
+	return known
+}
+
+// telling returns a function that calls the handlers with each of keys, and
+// then calls callback, unless callback is nil.
+func (u *unreadables) telling(keys []types.NamespacedName, callback func()) func() {
 	if len(keys) == 0 {
-		return then
+		return callback
 	}
 	return func() {
 		u.mu.Lock()
@@ -162,8 +184,8 @@ func (u *unreadables) telling(keys []types.NamespacedName, then func()) func() {
 				(*h)(key)
 			}
 		}
-		if then != nil {
-			then()
+		if callback != nil {
+			callback()
 		}
 	}
 }
@@ -171,10 +193,10 @@ func (u *unreadables) telling(keys []types.NamespacedName, then func()) func() {
 // problems returns the unreadable objects as problems.
 func (u *unreadables) problems() []Problem {
 	u.mu.Lock()
-	all := slices.Collect(maps.Values(u.byKey))
+	errs := slices.Collect(maps.Values(u.byKey))
 	u.mu.Unlock()
-	problems := make([]Problem, len(all))
-	for n, e := range all {
+	problems := make([]Problem, len(errs))
+	for n, e := range errs {
 		problems[n] = Problem{
 			Object: strings.TrimPrefix(e.Key.String(), "/"), Cause: e.cause, Reason: firstLineOf(e.Err), Since: e.Since,
 			Remedy: "mend or delete the object",
@@ -189,14 +211,15 @@ func firstLineOf(err error) string {
 }
 
 // firstProblems returns the first ten problems of each cause, ordered by
-// object. The last of the ten counts the others.
-func firstProblems(all []Problem) (first []Problem) {
+// object. If a cause has more, the field More of the tenth is the number of
+// problems that were left out.
+func firstProblems(problems []Problem) (first []Problem) {
 	const most = 10
-	slices.SortFunc(all, func(a, b Problem) int {
+	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Object, b.Object))
 	})
 	listed := map[string]int{}
-	for _, p := range all {
+	for _, p := range problems {
 		if listed[p.Cause]++; listed[p.Cause] <= most {
 			first = append(first, p)
 		} else {
@@ -220,15 +243,16 @@ func (s *store[T]) refuse(r refusedItem[T]) {
 		Kind: s.identity.Kind(), Key: r.it.Key, UID: r.it.Object.GetUID(),
 		ResourceVersion: r.it.Object.GetResourceVersion(), Since: time.Now(),
 		Err: r.why.Err, cause: r.why.Cause, stored: r.stored,
+		labels: r.it.Object.GetLabels(), owners: r.it.Object.GetOwnerReferences(),
 	}
 	if s.unreadable.set(e) {
-		s.delivery.log().Error(e, "object cannot be cached, waiting for a change of it",
+		s.delivery.log().Error(e, "object cannot be cached, waiting until it changes",
 			"namespace", e.Key.Namespace, "name", e.Key.Name, "resourceVersion", e.ResourceVersion)
 	}
 }
 
 // putRefused records that an item cannot be stored. The cached state stays,
-// unless it belongs to an earlier object with the same name, which is then
+// unless it belongs to an earlier object with the same name. Then it is
 // deleted. writing must be held, and the caller calls delivery.run after
 // releasing it.
 func (s *store[T]) putRefused(c tree.Change[T], why *itemwise.Refusal) {
@@ -244,36 +268,38 @@ func (s *store[T]) putRefused(c tree.Change[T], why *itemwise.Refusal) {
 	s.publish(next, b)
 }
 
-// isRecreated reports whether it is known to be another object than old.
+// isRecreated reports whether it, the new item, is known to be a different
+// object from old, although both have the same name.
 func isRecreated[T Object](old, it *tree.Item[T]) bool {
 	before, after := old.Object.GetUID(), it.Object.GetUID()
 	return before != after && before != "" && after != ""
 }
 
-// after returns the state after a change, or why there is none: the function of
-// an index panics for the object.
+// after returns the state after a change, or a refusal if the function of an
+// index panics for the object.
 func (s *store[T]) after(c tree.Change[T]) (next *state[T], why *itemwise.Refusal) {
-	why = caught(func() { next = s.latest.Load().after(c) })
+	key := cmp.Or(c.New, c.Old).Key
+	why = s.caught(key, func() { next = s.latest.Load().after(c) })
 	return next, why
 }
 
-// readable returns items, which are sorted, without those that cannot be
+// readable returns items, in sorted order, without the items that cannot be
 // stored: stubs, and objects whose newest state the store knows to be
-// unreadable and later than rv. In their place it returns what is cached of the
-// same objects.
+// unreadable and later than rv. In their place it returns the cached states of
+// the same objects.
 func (s *store[T]) readable(
 	items []*tree.Item[T], how versions.Occasion, rv string,
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
 	readable = items[:0:len(items)]
 	for _, it := range items {
 		why := itemwise.Why(it.Object)
-		later := rv != "" && s.unreadable.isNewer(it.Key, it.Object.GetResourceVersion())
-		if why == nil && !later {
+		outdated := rv != "" && s.unreadable.isNewer(it.Key, it.Object.GetResourceVersion())
+		if why == nil && !outdated {
 			readable = append(readable, it)
 			continue
 		}
 		c := s.changeTo(it)
-		if !later && (how == versions.RestoredList || matters(c)) {
+		if !outdated && (how == versions.RestoredList || matters(c)) {
 			refused = append(refused, refusedItem[T]{it: it, why: why})
 		}
 		if c.Old != nil && !isRecreated(c.Old, it) {
@@ -283,19 +309,19 @@ func (s *store[T]) readable(
 	return readable, refused
 }
 
-// withoutPanics returns items, which are sorted, without those for which the
-// function of an index panics. In their place it returns what is cached of the
-// same objects.
+// withoutPanics returns items, in sorted order, without the items for which
+// the function of an index panics. In their place it returns the cached states
+// of the same objects.
 func (s *store[T]) withoutPanics(
 	items []*tree.Item[T], changes []tree.Change[T],
-) (others []*tree.Item[T], refused []refusedItem[T]) {
+) (readable []*tree.Item[T], refused []refusedItem[T]) {
 	culprits := map[*tree.Item[T]]*itemwise.Refusal{}
 	for _, c := range changes {
 		if c.New == nil {
 			continue
 		}
 		for _, x := range s.latest.Load().indexes {
-			if why := caught(func() { x.Try(c.New.Object) }); why != nil {
+			if why := s.caught(c.New.Key, func() { x.Try(c.New.Object) }); why != nil {
 				culprits[c.New] = why
 			}
 		}
@@ -303,31 +329,31 @@ func (s *store[T]) withoutPanics(
 	for _, it := range items {
 		why := culprits[it]
 		if why == nil {
-			others = append(others, it)
+			readable = append(readable, it)
 			continue
 		}
 		refused = append(refused, refusedItem[T]{it: it, why: why})
 		if old := s.table.Get(it.Key); old != nil && !isRecreated(old, it) {
-			others = append(others, old)
+			readable = append(readable, old)
 		}
 	}
-	return others, refused
+	return readable, refused
 }
 
-// settleUnreadable removes the objects in the namespaces within that were
-// unreadable before a list at rv, except for those that the list has refused.
-// It returns the keys of both. writing must be held, and the list must have
-// been stored.
+// settleUnreadable removes the objects in the listed namespaces that were
+// unreadable before a list at rv, except for the objects that the list has
+// refused. It returns the keys of the removed and of the refused objects.
+// writing must be held, and the list must have been stored.
 func (s *store[T]) settleUnreadable(
-	within func(string) bool, refused []refusedItem[T], how versions.Occasion, rv string,
+	isListed func(string) bool, refused []refusedItem[T], how versions.Occasion, rv string,
 ) (changed []types.NamespacedName) {
-	still := map[types.NamespacedName]bool{}
+	stillRefused := map[types.NamespacedName]bool{}
 	for _, r := range refused {
-		still[r.it.Key] = true
+		stillRefused[r.it.Key] = true
 		changed = append(changed, r.it.Key)
 	}
 	ended := s.unreadable.removeIf(func(e *UnreadableError) bool {
-		if still[e.Key] || !within(e.Key.Namespace) || rv != "" && versions.Older(rv, e.ResourceVersion) {
+		if stillRefused[e.Key] || !isListed(e.Key.Namespace) || rv != "" && versions.Older(rv, e.ResourceVersion) {
 			return false
 		}
 		cached := s.table.Get(e.Key)
@@ -337,12 +363,15 @@ func (s *store[T]) settleUnreadable(
 	return append(changed, ended...)
 }
 
-// caught calls f, which calls functions of indexes, and returns a panic as a
-// refusal.
-func caught(f func()) (why *itemwise.Refusal) {
+// caught calls f and returns a panic as a refusal. f calls the functions of
+// indexes for the object of key, or for the objects of a list.
+func (s *store[T]) caught(key types.NamespacedName, f func()) (why *itemwise.Refusal) {
+	const function = "the function of an index"
+	call := s.calls.Begin(function, key)
 	defer func() {
+		s.calls.End(call)
 		if p := recover(); p != nil {
-			why = itemwise.Panicked(itemwise.CauseIndex, "the function of an index", p)
+			why = itemwise.Panicked(itemwise.CauseIndex, function, p)
 		}
 	}()
 	f()

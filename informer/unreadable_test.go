@@ -308,7 +308,8 @@ type (
 		informer.Client[*job, *jobList]
 	}
 	shownJobs struct{ JobInterface }
-	// JobInterface is exported, as those of client-gen.
+	// JobInterface is exported, as the interfaces that client-gen generates
+	// are.
 	JobInterface = jobInterface
 )
 
@@ -742,8 +743,8 @@ func TestUnreadableMetadata(t *testing.T) {
 	})
 }
 
-// A client that does more than send the request is not replaced: nobody knows
-// what it does.
+// A client that does more than send the request is not replaced, because it is
+// not known what it does.
 func TestAClientWithAListOfItsOwnIsNotReplaced(t *testing.T) {
 	withJobs(t, &apisim.Options{}, bad, func(x *jobs) {
 		in := informer.For(ownJobs{x.plain()}, nil)

@@ -73,7 +73,7 @@ func TestFaultsAreVisible(t *testing.T) {
 		"no bookmark, given up": {
 			steps: []step{stream(hold, first[0]), list("10")}, after: time.Minute,
 			status: And(HaveField("Stalls", BeEquivalentTo(1)), HaveField("Synced", true)),
-			log:    "streaming list did not end, sending a plain one",
+			log:    "streaming list did not end, falling back to a plain list",
 		},
 		"a silent watch": {
 			steps: []step{began(hold, bookmark("20"))}, after: 2 * watchIdle,

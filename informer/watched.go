@@ -35,7 +35,7 @@ type watched struct {
 	changed   chan struct{} // closed when a watch is opened, or the first list has been received
 	// narrowing runs until narrowNow is called; nil without a call of narrow.
 	narrowing *time.Timer
-	hasEnded  bool // there will be no further watch
+	hasEnded  bool // whether there will be no further watch
 	// ours is true if this program has ended the watch, and not the server.
 	ours bool
 }
@@ -97,17 +97,18 @@ func (w *watched) notify() {
 	}
 }
 
-// shortWatch is how long a watch must be open before it is ended. If a watch
-// was shorter and has brought no event, the reflector lists all objects again.
+// shortWatch is how long a watch must be open before this program ends it. If a
+// watch was shorter and has brought no event, the reflector lists all objects
+// again.
 const shortWatch = 1100 * time.Millisecond
 
-// narrowAfter is how long after the removal of shards the watch is opened again
-// without them. More shards may be removed or added in that time.
+// narrowAfter is the time between the removal of shards and the opening of a
+// watch without them. More shards may be removed or added in that time.
 const narrowAfter = 2 * time.Second
 
-// narrow ends the watch after a while, if it then brings more than wanted and
-// helps reports that a new watch would bring less. The reflector opens the new
-// watch at the same resourceVersion.
+// narrow ends the watch after a while, if it then brings more shards than
+// wanted returns, and helps reports that a new watch would bring fewer. The
+// reflector opens the new watch at the same resourceVersion.
 func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,12 +120,12 @@ func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 func (w *watched) narrowNow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	w.narrowing = nil
-	current, over := w.current, w.hasEnded
-	wide := !over && len(w.set.Minus(wanted())) > 0
-	early := current == nil || w.streaming || time.Since(w.since) < shortWatch
+	current, ended := w.current, w.hasEnded
+	wide := !ended && len(w.set.Minus(wanted())) > 0
+	tooEarly := current == nil || w.streaming || time.Since(w.since) < shortWatch
 	w.mu.Unlock()
 	switch {
-	case wide && early:
+	case wide && tooEarly:
 		w.narrow(wanted, helps)
 	case wide && helps():
 		w.stop()
@@ -165,19 +166,19 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 }
 
 // specReader opens the watches of a source. Most updates change the status of
-// an object and not its spec, which is larger and takes as long to decode. So
-// package wire decodes the objects of client-go's watches without the specs
-// that the cache already has.
+// an object and not its spec. The spec is larger, and takes at least as long to
+// decode. So package wire decodes the objects of client-go's watches without
+// the specs that the cache already has.
 type specReader[T Object] struct {
 	source  source
 	options *Options
 	store   *store[T]
 	part    partial.Cache[T] // nil if the cache is whole
 
-	// mu guards the fields below, which the reflector's goroutine alone writes.
+	// mu guards the fields below. Only the reflector's goroutine writes them.
 	mu sync.Mutex
-	// specs contains the specs of the current watch. It is nil if all specs are
-	// decoded.
+	// specs finds the specs that the current watch need not decode, because the
+	// cache has them. It is nil if the current watch decodes all specs.
 	specs *wire.Specs
 	why   string // why all specs are decoded, or empty
 }
@@ -199,8 +200,9 @@ func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 	}
 }
 
-// connect returns a client like the source's whose watches do not decode known
-// specs, or the reason why this is not possible.
+// connect returns a client that is like the client of the source, but whose
+// watches do not decode known specs. If this is not possible, it returns the
+// reason.
 func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T], why string) {
 	kind, ok := wire.KindOf(reflect.TypeFor[T]())
 	switch {
@@ -254,10 +256,13 @@ func (s *specReader[T]) fullDecode() string {
 // take returns the object that a placeholder stands for, and the fingerprint of
 // its spec. It returns other objects unchanged.
 //
-// The spec may be memory of the object that was cached when the placeholder was
-// made. Sharing writes to received objects, except to parts that they share
-// with the cached object. So if the cache now has a different object, the
-// received one gets that object's spec if it is equal, and is copied otherwise.
+// The spec may lie in memory of the object that was cached when the placeholder
+// was made. Afterwards the store makes equal parts of the received and the
+// cached object share memory. For this it writes to the received object, except
+// to parts that the two share already. If the cache has a different object by
+// now, the store would write to the spec of the former object, which other
+// goroutines may be reading. Therefore the received object gets the spec of the
+// new object if the specs are equal, and is copied otherwise.
 func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err error) {
 	o, ok := any(received).(wire.Object)
 	if !ok || s.specs == nil {
@@ -293,6 +298,45 @@ type serverClock struct {
 	// unsure reports whether a watch broke off since the last check, so that
 	// the server may have been restored.
 	unsure bool
+	// distrust is why the watch cannot be resumed: it has brought an event of
+	// other objects, or the server does not understand the resourceVersion. It is
+	// nil after the next list.
+	distrust error
+}
+
+// distrust ends the watch, because it has brought an event that does not belong
+// to it, such as one of another namespace or kind. The changes of the right
+// objects may be missing, so the reflector lists everything again.
+func (r *reflectorStore[T]) distrust(err error) {
+	r.progress.failed(r.ctx, err) // the reflector would log the object, which may be a Secret
+	r.mustListBecause(err)
+	r.watched.stop()
+}
+
+// mustListBecause makes the reflector list everything again, as the server has
+// it now.
+func (r *reflectorStore[T]) mustListBecause(err error) {
+	r.clockMu.Lock()
+	defer r.clockMu.Unlock()
+	r.clock.distrust = err
+}
+
+// isDistrusted reports whether the watch has brought an event that does not
+// belong to it, and there has been no list since.
+func (r *reflectorStore[T]) isDistrusted() bool {
+	r.clockMu.Lock()
+	defer r.clockMu.Unlock()
+	return r.clock.distrust != nil
+}
+
+// mustList returns why no watch can be resumed, or nil.
+func (r *reflectorStore[T]) mustList() error {
+	r.clockMu.Lock()
+	defer r.clockMu.Unlock()
+	if r.clock.restored {
+		return requests.ErrRestored
+	}
+	return r.clock.distrust
 }
 
 // noteRestored records that the server is at rv although it was at seen before.
@@ -314,22 +358,16 @@ func (r *reflectorStore[T]) isNewlyRestored(seen, rv string) bool {
 		return false
 	}
 	r.sink.counted.Restores.Add(1)
-	r.progress.log.Info("the server was restored to an earlier state, or is another one, listing everything again",
+	r.progress.log.Info("the server was restored to an earlier state, or is a different server, listing everything again",
 		"seen", seen, "resourceVersion", rv, "namespace", r.source.namespace, "server", r.source.server)
 	return true
 }
 
-// isRestored reports whether a restored server must be listed again.
-func (r *reflectorStore[T]) isRestored() bool {
-	r.clockMu.Lock()
-	defer r.clockMu.Unlock()
-	return r.clock.restored
-}
-
-// forgetTime makes opts request the newest state of a restored server, because
-// the server does not have the state that the reflector requests.
+// forgetTime changes opts, the options of a list, so that they request the
+// newest state of a restored server. That server does not have the state that
+// the reflector requests.
 func (r *reflectorStore[T]) forgetTime(opts *metav1.ListOptions) {
-	if !r.isRestored() || opts.Continue != "" {
+	if r.mustList() == nil || opts.Continue != "" {
 		return
 	}
 	opts.ResourceVersion = ""
@@ -357,8 +395,8 @@ func (r *reflectorStore[T]) listed(items []*tree.Item[T], rv string) versions.Oc
 	return versions.Relist
 }
 
-// isBefore reports whether rv is older than the resourceVersion that the watch
-// has reached. It also returns the latter.
+// isBefore returns the resourceVersion that the watch has reached, and reports
+// whether rv is older.
 func (r *reflectorStore[T]) isBefore(rv string) (seen string, older bool) {
 	seen = r.sink.marks.Of(r.source.namespace)
 	return seen, r.comparable() && rv != "" && versions.Older(rv, seen)
@@ -379,9 +417,10 @@ func (r *reflectorStore[T]) brokeOff() {
 	}
 }
 
-// checked returns w, which was resumed at seen, or errRestored if the server is
-// older than seen, or has another history. If the server does not answer, it returns w, and the next
-// watch is checked again.
+// checked returns w, which was resumed at seen. It returns requests.ErrRestored
+// if the server is older than seen or the writes that it has stored are not the
+// ones that the cache has seen. If the server does not answer, checked returns
+// w, and the next watch is checked instead.
 func (r *reflectorStore[T]) checked(ctx context.Context, w watch.Interface, seen string) (watch.Interface, error) {
 	if !r.isUnsure() || seen == "" {
 		return w, nil

@@ -100,7 +100,7 @@ func TestAWatchThatIsBeingOpenedIsNarrowedLater(t *testing.T) {
 	})
 }
 
-// The end of the last shards is that of the watch.
+// The watch ends when its last shards are removed.
 func TestTheWatchOfShardsThatHaveGoneIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

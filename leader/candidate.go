@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
@@ -25,15 +27,15 @@ type candidate struct {
 	options Options
 	owner   any            // the elector, whose fence lets the requests pass
 	member  *record.Member // the member of shards; nil for a plain elector
-	verbs   string         // what the client needs on leases
+	verbs   string         // the verbs that the client needs on leases
 
 	mu      sync.Mutex // guards the fields below
-	holder  string     // Identity, a random suffix and the term of a member
+	holder  string     // the Identity with a random suffix and, for a member, the number of the term
 	seen    record.Observation
 	problem error     // why the last attempt failed; nil if it succeeded
-	pending time.Time // when the request in flight was sent; zero without one
+	pending time.Time // when the request in flight was sent; zero if there is no such request
 	quiet   time.Time // when requests of earlier terms can no longer arrive
-	doubt   bool      // the last attempt to take the Lease had no answer
+	doubt   bool      // whether the last attempt to take the Lease had no answer
 }
 
 func newCandidate(l Lease, o Options, owner any) *candidate {
@@ -42,8 +44,8 @@ func newCandidate(l Lease, o Options, owner any) *candidate {
 	return c
 }
 
-// join makes the candidate one of a member of shards. It must be called before
-// the first request.
+// join makes the candidate hold the Lease of a member of shards. It must be
+// called before the first request.
 func (c *candidate) join(m *record.Member) {
 	o := c.options
 	c.member, c.verbs = m, m.Verbs
@@ -90,8 +92,8 @@ func (c *candidate) try(ctx context.Context) (grant, bool) {
 	return grant{lease: taken.lease, sent: sent}, true
 }
 
-// untilFree returns how long the Lease may not be taken yet. There are three
-// reasons to wait:
+// untilFree returns how long this replica must wait before it may take the
+// Lease. There are three reasons to wait:
 //
 //   - Another holder may still lead, by this replica's clock.
 //   - Requests of this process's last term may still arrive.
@@ -100,14 +102,14 @@ func (c *candidate) try(ctx context.Context) (grant, bool) {
 func (c *candidate) untilFree() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at := c.seen.FreeAt(c.options.LeaseDuration)
+	free := c.seen.FreeAt(c.options.LeaseDuration)
 	if c.ours(record.Holder(c.seen.Lease)) && !c.doubt {
-		at = c.seen.Since
+		free = c.seen.Since
 	}
-	if c.quiet.After(at) {
-		at = c.quiet
+	if c.quiet.After(free) {
+		free = c.quiet
 	}
-	return at.Sub(c.options.Clock.Now())
+	return free.Sub(c.options.Clock.Now())
 }
 
 // ours reports whether a holder is this process, in its present or an earlier
@@ -141,21 +143,26 @@ func (c *candidate) twin() error {
 	if c.ours(holder) || !strings.HasPrefix(holder, c.lease.Identity+"_") || !c.seen.Since.After(c.seen.HolderSince) {
 		return nil
 	}
-	return fmt.Errorf("campaigning for lease %q: Lease.Identity %q is also that of the live replica %q: "+
+	return fmt.Errorf("campaigning for lease %q: Lease.Identity %q is also the identity of the live replica %q: "+
 		"give each replica its own, such as the name of its pod", c.lease.key(), c.lease.Identity, holder)
 }
 
-// report records why an attempt failed, and logs it if it differs from the last
-// reason: as information if another replica holds the Lease, and otherwise as
-// an error.
+// report records why an attempt failed, or that it succeeded. It logs the
+// reason if that differs from the last one in more than numbers, and the first
+// success after it. If another
+// replica holds the Lease, the reason is logged as information, and otherwise
+// as an error.
 func (c *candidate) report(ctx context.Context, err error) {
 	c.mu.Lock()
-	news := err != nil && (c.problem == nil || c.problem.Error() != err.Error())
+	news := err != nil && (c.problem == nil || withoutNumbers(c.problem) != withoutNumbers(err))
+	recovered := err == nil && c.problem != nil
 	c.problem = err
 	holder := record.Holder(c.seen.Lease)
 	standby := holder != "" && !c.ours(holder)
 	c.mu.Unlock()
 	switch log := klog.FromContext(ctx); {
+	case recovered:
+		log.Info("lease requests succeed again", "lease", c.lease.key(), "holder", holder)
 	case news && standby:
 		log.Info("lease request of a standby failed, retrying", "lease", c.lease.key(), "holder", holder, "err", err.Error())
 	case news:
@@ -163,16 +170,19 @@ func (c *candidate) report(ctx context.Context, err error) {
 	}
 }
 
+var numbers = regexp.MustCompile(`\d+`) //nolint:gochecknoglobals // compiled once
+
+// withoutNumbers returns the text of an error without times and durations,
+// which differ although the cause is the same.
+func withoutNumbers(err error) string { return numbers.ReplaceAllString(err.Error(), "0") }
+
 // explain wraps the error of a request, and says what to do about it.
 func (c *candidate) explain(doing string, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer in time, a slow server needs a longer lease duration: %w", err)
-	}
-	return record.Explain(doing, c.lease.key(), c.verbs, err)
+	return record.Explain(doing, c.lease.key(), c.verbs, record.Informed(c.lease.Client, err))
 }
 
-// nextTerm ends a term. Its requests may still arrive until quiet. A member of
-// shards has a new holder name in each term.
+// nextTerm ends a term. quiet is the time until which its requests may still
+// arrive. A member of shards has a new holder name in each term.
 func (c *candidate) nextTerm(quiet time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +206,7 @@ func (c *candidate) renew(ctx context.Context, t *term) error {
 	switch {
 	case record.IsNotFound(r.err, c.lease.Name):
 		c.observe(nil)
-		t.cancel(fmt.Errorf("%w: it was deleted", ErrLost))
+		t.cancel(fmt.Errorf("%w: %q was deleted", ErrLost, c.lease.key()))
 		return nil
 	case r.err != nil:
 		return c.explain("renewing", r.err)
@@ -204,7 +214,7 @@ func (c *candidate) renew(ctx context.Context, t *term) error {
 	c.observe(r.lease)
 	switch {
 	case record.Holder(r.lease) != c.holder:
-		t.cancel(fmt.Errorf("%w: %q holds it", ErrLost, record.Holder(r.lease)))
+		t.cancel(fmt.Errorf("%w: %q holds %q", ErrLost, record.Holder(r.lease), c.lease.key()))
 		return nil
 	case !r.made:
 		return c.explain("renewing", errEdited)
@@ -215,7 +225,7 @@ func (c *candidate) renew(ctx context.Context, t *term) error {
 
 // errEdited is the reason for a failed renewal that conflicted with edits of
 // other clients twice.
-var errEdited = errors.New("other clients edit it all the time")
+var errEdited = errors.New("other clients keep editing the lease")
 
 // release clears the holder, so that the next leader need not wait until the
 // Lease expires. If it fails, the Lease expires.
@@ -243,8 +253,8 @@ func (c *candidate) release(ctx context.Context, t *term) {
 	}
 }
 
-// result is the Lease after a write. made is true if it has the change, and
-// false if other clients have written it instead.
+// result is the Lease after a write. made is true if the Lease has the change,
+// and false if other clients have written the Lease instead.
 type result struct {
 	lease *coordinationv1.Lease
 	made  bool
@@ -254,7 +264,7 @@ type result struct {
 // write sends a change of the Lease and waits for the answer within limit.
 // After each RequestTimeout without an answer it makes another attempt, while
 // the earlier ones may still be answered. It returns the first result without
-// an error or, if there is none, the last error.
+// an error or, if all attempts fail, the last error.
 func (c *candidate) write(ctx context.Context, limit time.Duration, change *coordinationv1.Lease, send request) result {
 	ctx, end := c.begin(ctx, limit)
 	c.member.Mark(change)
@@ -263,15 +273,15 @@ func (c *candidate) write(ctx context.Context, limit time.Duration, change *coor
 	defer end()
 	results := make(chan result, limit/c.options.RequestTimeout+2)
 	attempts.Go(func() { results <- c.attempt(ctx, change, send) })
-	again := c.options.Clock.NewTimer(c.options.RequestTimeout)
-	defer again.Stop()
+	repeat := c.options.Clock.NewTimer(c.options.RequestTimeout)
+	defer repeat.Stop()
 	for open := 1; ; {
 		select {
-		case <-again.C():
+		case <-repeat.C():
 			if ctx.Err() == nil {
 				attempts.Go(func() { results <- c.attemptAgain(ctx, change, send) })
 				open++
-				again.Reset(c.options.RequestTimeout)
+				repeat.Reset(c.options.RequestTimeout)
 			}
 		case r := <-results:
 			if open--; r.err == nil || open == 0 {
@@ -285,16 +295,16 @@ func (c *candidate) write(ctx context.Context, limit time.Duration, change *coor
 // earlier attempt may have made the change.
 func (c *candidate) attempt(ctx context.Context, change *coordinationv1.Lease, send request) result {
 	lease, err := send(ctx, change)
-	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+	if absent.IsConflict(err) {
 		lease, err = c.read(ctx)
 		return result{lease, err == nil && record.Shows(lease, change), err}
 	}
 	return result{lease, err == nil, err}
 }
 
-// attemptAgain sends a change again for which there was no answer, unless the
-// Lease shows that it was made, or that it can no longer be made. The
-// resourceVersion in it guarantees that it is made at most once.
+// attemptAgain sends again a change that has not been answered, unless the
+// Lease shows that the change was made or can no longer be made. The
+// resourceVersion in the change ensures that it is made at most once.
 func (c *candidate) attemptAgain(ctx context.Context, change *coordinationv1.Lease, send request) result {
 	lease, err := c.read(ctx)
 	switch {
@@ -321,14 +331,14 @@ func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) (*coor
 	return record.Update(ctx, c.lease.Client.Leases(c.lease.Namespace), lease)
 }
 
-// get is read with a limit of its own.
+// get reads the Lease within limit.
 func (c *candidate) get(ctx context.Context, limit time.Duration) (*coordinationv1.Lease, error) {
 	ctx, end := c.begin(ctx, limit)
 	defer end()
 	return c.read(ctx)
 }
 
-// update is put within RequestTimeout.
+// update replaces the Lease within RequestTimeout.
 func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, end := c.begin(ctx, c.options.RequestTimeout)
 	defer end()
@@ -337,8 +347,8 @@ func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*c
 }
 
 // begin returns a context for requests of the Lease, and a function that ends
-// it. The elector's own fence lets these requests pass. They have time until
-// limit, or for RequestTimeout after ctx has ended.
+// it. The elector's own fence lets these requests pass. They must end within
+// limit, and within RequestTimeout after the end of ctx.
 func (c *candidate) begin(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	own, cancel := context.WithTimeout(record.WithOwn(ctx, c.owner), limit)
 	stop := context.AfterFunc(ctx, func() {

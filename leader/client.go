@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,10 +13,12 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
+
+	"github.com/homeostat/homeostat/internal/hostclock"
 )
 
-// patienceShare is the part of a request's time, as a divisor, after which the
-// request is sent again on the second connection.
+// patienceShare divides the time that a request has. After the first such part
+// without an answer, the request is sent again on the second connection.
 const patienceShare = 3
 
 // Client returns a client for [Lease.Client] that has connections of its own to
@@ -25,10 +28,13 @@ const patienceShare = 3
 //
 // If a request has no answer after a third of its time, it is sent again on a
 // second connection, and the first answer counts. If the second connection
-// answers first, the other one is closed. The client does not limit its rate,
-// unless config sets a QPS. Client sends no request.
+// answers first, the other one is closed. If neither answers, the client asks
+// the server's /readyz on a third connection for the cause, and the error of
+// the next request names it: for example, that the server is slow, that its
+// etcd is not ready, or that no packets come back. The client does not limit
+// its rate, unless config sets a QPS. Client sends no request.
 //
-// Errors: a config from which no client can be built.
+// Client returns an error if no client can be built from config.
 func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {
 	own := rest.CopyConfig(config)
 	if own.QPS == 0 && own.RateLimiter == nil {
@@ -42,14 +48,21 @@ func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {
 		}
 		*w = made
 	}
-	client, err := coordinationclient.NewForConfigAndClient(own, &http.Client{Transport: ways, Timeout: own.Timeout})
+	var err error
+	if ways.probe, err = newProbe(own); err != nil {
+		return nil, fmt.Errorf("making a client for leases: %w", err)
+	}
+	if ways.clock, err = hostclock.New(own); err != nil {
+		return nil, fmt.Errorf("making a client for leases: %w", err)
+	}
+	leases, err := coordinationclient.NewForConfigAndClient(own, &http.Client{Transport: ways, Timeout: own.Timeout})
 	if err != nil {
 		return nil, fmt.Errorf("making a client for leases: %w", err)
 	}
-	return client, nil
+	return &client{leases, own, ways.clock}, nil
 }
 
-// way is a transport whose connections no other transport uses.
+// way is a transport with connections of its own.
 type way struct {
 	http.RoundTripper
 	dialer *connrotation.Dialer
@@ -67,23 +80,28 @@ func newWay(config *rest.Config) (*way, error) {
 	return w, err
 }
 
-// twoWays is a transport that sends a request again by a second way if the
-// first one does not answer. It is only for requests that may arrive twice:
-// writes of Leases have a resourceVersion as their precondition.
+// twoWays consists of two transports, and sends a request again through the
+// second if the first does not answer. It is only for requests that may arrive
+// twice, such as writes of Leases, whose resourceVersion is a precondition.
 type twoWays struct {
+	probe *probe
+	clock *hostclock.Comparison
+
 	mu            sync.Mutex // guards the fields below
 	first, second *way
 }
 
-// RoundTrip sends a request that has a deadline by both ways if necessary.
-// Other requests are sent by the first way only.
+// RoundTrip sends a request through the first transport. If the request has a
+// deadline and is not answered after a part of its time, RoundTrip sends it
+// through the second transport as well.
 func (t *twoWays) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.mu.Lock()
 	first, second := t.first, t.second
 	t.mu.Unlock()
+	sent := time.Now()
 	deadline, limited := req.Context().Deadline()
-	once := req.Body != nil && req.Body != http.NoBody && req.GetBody == nil
-	if !limited || once {
+	unrepeatable := req.Body != nil && req.Body != http.NoBody && req.GetBody == nil
+	if !limited || unrepeatable {
 		return first.RoundTrip(req)
 	}
 	r := &race{req: req, replies: make(chan reply, 2)}
@@ -93,18 +111,23 @@ func (t *twoWays) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err != nil && req.Context().Err() != nil: // neither way answers
 		first.dialer.CloseAll()
 		second.dialer.CloseAll()
+		if errors.Is(req.Context().Err(), context.DeadlineExceeded) {
+			err = t.probe.explain(err)
+		}
 	case err == nil && got.way == second:
 		t.prefer(second, first)
 	}
 	if err != nil {
-		return nil, err
+		return nil, t.clock.Explain(req.Context(), err)
 	}
+	t.probe.answered()
+	t.clock.Answered(sent, got.res)
 	got.res.Body = &endingBody{ReadCloser: got.res.Body, end: got.end}
 	return got.res, nil
 }
 
-// prefer makes a way the first one, and closes the connections of the other
-// way.
+// prefer makes good the first transport and bad the second, and closes the
+// connections of bad.
 func (t *twoWays) prefer(good, bad *way) {
 	t.mu.Lock()
 	t.first, t.second = good, bad
@@ -112,7 +135,7 @@ func (t *twoWays) prefer(good, bad *way) {
 	bad.dialer.CloseAll()
 }
 
-// race is one request that is sent by up to two ways.
+// race is one request that is sent through one transport or both.
 type race struct {
 	req     *http.Request
 	replies chan reply
@@ -120,15 +143,15 @@ type race struct {
 }
 
 type reply struct {
-	sent int // its place among the requests that were sent
+	sent int // 0 for the first request that was sent, 1 for the second
 	way  *way
 	res  *http.Response
 	err  error
 	end  context.CancelFunc
 }
 
-// send sends the request by a way, with this body. It does not wait for the
-// reply, which arrives in replies.
+// send sends the request, with the given body, through w. It does not wait for
+// the reply, which is sent to replies.
 func (r *race) send(w *way, body io.ReadCloser) {
 	ctx, end := context.WithCancel(r.req.Context())
 	out := r.req.Clone(ctx)
@@ -141,16 +164,16 @@ func (r *race) send(w *way, body io.ReadCloser) {
 	}()
 }
 
-// run returns the first answer or, if every way failed, the last error. If
-// there is no answer within patience, it sends the request by the second way,
-// too.
+// run returns the first answer or, if every attempt failed, the last error. If
+// there is no answer within the duration patience, it sends the request through
+// second as well.
 func (r *race) run(second *way, patience time.Duration) (reply, error) {
-	late := time.NewTimer(max(patience, time.Nanosecond))
-	defer late.Stop()
+	timer := time.NewTimer(max(patience, time.Nanosecond))
+	defer timer.Stop()
 	for open := 1; ; {
 		select {
-		case <-late.C:
-			if body, err := again(r.req); err == nil { // otherwise the first way may still answer
+		case <-timer.C:
+			if body, err := bodyOf(r.req); err == nil { // otherwise the first way may still answer
 				r.send(second, body)
 				open++
 			}
@@ -164,8 +187,8 @@ func (r *race) run(second *way, patience time.Duration) (reply, error) {
 	}
 }
 
-// again returns the body of req for sending it once more.
-func again(req *http.Request) (io.ReadCloser, error) {
+// bodyOf returns the body of req for sending it once more.
+func bodyOf(req *http.Request) (io.ReadCloser, error) {
 	if req.GetBody == nil {
 		return req.Body, nil
 	}

@@ -303,7 +303,7 @@ func twins(x *fixture) {
 	stopTwin := x.campaign(twin, "2")
 	pass(time.Minute)
 	for _, err := range []error{twin.Ready(), twin.Status().Problem} {
-		x.Expect(err).To(MatchError(ContainSubstring("is also that of the live replica")))
+		x.Expect(err).To(MatchError(ContainSubstring("is also the identity of the live replica")))
 	}
 	x.Expect(a.Status().Problem).NotTo(HaveOccurred())
 	x.Expect(a.Status().Identity).NotTo(Equal(twin.Status().Identity))

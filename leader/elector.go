@@ -27,6 +27,7 @@ type Elector struct {
 	campaign  *campaign
 	published chan struct{} // closed when current becomes a term
 	ended     time.Time     // when the last leadership ended while functions ran
+	left      time.Time     // the time until which this replica led in its last term
 }
 
 // campaign is the goroutine that campaigns and leads, for all calls of Run
@@ -36,13 +37,13 @@ type campaign struct {
 	done      chan struct{}
 	runs      int
 	closing   bool
-	abandoned bool // a function panicked, and goroutines of it may still run
+	abandoned bool // whether a function panicked, so that goroutines of it may still run
 }
 
 // New returns an elector for lease. It starts no goroutine and sends no
 // request.
 //
-// Errors: all faults of lease and options, joined.
+// New returns all mistakes in lease and options as one joined error.
 func New(lease Lease, o *Options) (*Elector, error) {
 	set := o.withDefaults()
 	if err := errors.Join(lease.validate(), set.validate()); err != nil {
@@ -75,31 +76,31 @@ func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) 
 // queue down, such as k8s.io/sample-controller: in a second term such a
 // controller would hold the Lease without doing any work.
 //
-// Errors: the error of fn; a lost leadership, which wraps [ErrLost] or
-// [ErrFenced]; nil if ctx ended.
+// RunOnce returns the error of fn, or an error that wraps [ErrLost] or
+// [ErrFenced] if the leadership was lost. It returns nil if ctx ended.
 func (e *Elector) RunOnce(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, true, fn)
 }
 
 // Run calls fn each time this replica leads. The context of fn is the
 // leadership: it ends with a cause that wraps [ErrLost], [ErrStopping] or
-// [ErrFenced]. The Lease is released only after fn has returned. If ctx ended,
-// it is renewed until then.
+// [ErrFenced]. The Lease is released only after fn has returned. When ctx ends,
+// the Lease is still renewed until fn has returned.
 //
-// After a lost leadership Run campaigns again and calls fn again. What ends
-// with a term, for example a queue that is shut down, must therefore be made in
+// After a lost leadership Run campaigns again and calls fn again. Objects that
+// end with a term, such as a queue that is shut down, must therefore be made in
 // fn. Run returns when fn has returned and ctx has ended, or when fn returned
 // while this replica led.
 //
-// Errors: the error that fn returned while this replica led or while ctx ended;
-// nil if ctx ended or fn is done. An error that fn returned because the
-// leadership was lost is logged instead.
+// Run returns the error that fn returned while this replica led or while ctx
+// ended, and nil if ctx ended or fn is done. An error that fn returned because
+// the leadership was lost is logged instead.
 func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, false, fn)
 }
 
 // runTerms calls fn for one term after the other, or for one term only.
-func (e *Elector) runTerms(ctx context.Context, once bool, fn func(context.Context) error) error {
+func (e *Elector) runTerms(ctx context.Context, single bool, fn func(context.Context) error) error {
 	c, working := e.join(ctx), false
 	defer func() { e.leave(c, working) }()
 	for {
@@ -119,14 +120,14 @@ func (e *Elector) runTerms(ctx context.Context, once bool, fn func(context.Conte
 			return err
 		case t.ctx.Err() == nil:
 			return err
-		case once:
+		case single:
 			lost := fmt.Errorf("leading by lease %q: %w", e.candidate.lease.key(), context.Cause(t.ctx))
 			if ended {
 				return lost
 			}
 			return errors.Join(lost, err)
 		case !ended:
-			klog.FromContext(ctx).Error(err, "work failed when its leadership ended")
+			klog.FromContext(ctx).Error(err, "work failed when the leadership ended")
 		}
 	}
 }
@@ -160,7 +161,8 @@ func (e *Elector) enter(ctx context.Context) *term {
 	return nil
 }
 
-// join returns the running campaign, and starts one if necessary.
+// join adds a call of Run to the running campaign, and starts a campaign if
+// there is none.
 func (e *Elector) join(ctx context.Context) *campaign {
 	for {
 		e.mu.Lock()
@@ -182,8 +184,10 @@ func (e *Elector) join(ctx context.Context) *campaign {
 	}
 }
 
-// leave ends the campaign if the last run leaves, and waits until the Lease is
-// released. A run that leaves while its function works has panicked.
+// leave removes one call of Run from the campaign. If it is the last one, leave
+// ends the campaign and waits until the Lease is released. working reports
+// whether the function of that call was still running, which means that it has
+// panicked.
 func (e *Elector) leave(c *campaign, working bool) {
 	e.mu.Lock()
 	c.runs--
@@ -256,11 +260,16 @@ func (e *Elector) publish(t *term) {
 }
 
 // retire lets no further functions enter the term, and waits for the functions
-// that have entered it.
+// that have entered it. If stopping is true, it then ends the term with
+// [ErrStopping].
 func (e *Elector) retire(t *term, stopping bool) {
 	e.mu.Lock()
+	now := e.options.Clock.Now()
 	if t.ctx.Err() != nil {
-		e.ended = e.options.Clock.Now()
+		e.ended = now
+	}
+	if e.left = t.until(); now.Before(e.left) {
+		e.left = now
 	}
 	e.current.Store(nil)
 	e.mu.Unlock()

@@ -238,7 +238,7 @@ func TestAnErrorThatIsNotTheLossOfTheLeadershipIsLogged(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				e, lines := x.elector("a"), 0
 				log := funcr.New(func(_, line string) {
-					if strings.Contains(line, "work failed when its leadership ended") {
+					if strings.Contains(line, "work failed when the leadership ended") {
 						lines++
 					}
 				}, funcr.Options{})
@@ -294,7 +294,7 @@ func TestTwoReplicasWithOneIdentityNeverLeadAtOnce(t *testing.T) {
 		pass(time.Second)
 		stop2 := x.campaign(twin, "2")
 		pass(time.Minute)
-		x.Expect(twin.Ready()).To(MatchError(ContainSubstring(`Lease.Identity "a" is also that of the live replica`)))
+		x.Expect(twin.Ready()).To(MatchError(ContainSubstring(`Lease.Identity "a" is also the identity of the live replica`)))
 		x.Expect(a.Ready()).To(Succeed())
 		x.Expect(x.Read()).To(Equal([]string{"1 leads"}))
 		stop1()
@@ -405,7 +405,7 @@ func (d *deafClient) Update(context.Context, *coordinationv1.Lease, metav1.Updat
 func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 	for leads, lose := range map[string]func(x *fixture){
 		"no replica leads": func(x *fixture) { x.API.Delete("test") },
-		"thief leads": func(x *fixture) {
+		`no replica is known to lead; "thief" held lease "default/test" until `: func(x *fixture) {
 			l, err := x.API.Get("test")
 			x.Expect(err).NotTo(HaveOccurred())
 			l.Spec.HolderIdentity = new("thief")
@@ -507,4 +507,55 @@ func TestALostLeadershipIsAnErrorAndAStandbysFailedRequestIsNot(t *testing.T) {
 		stopB()
 		stopA()
 	})
+}
+
+// A standby sees the holder, but not whether the holder works. So the text must
+// not call every holder a leader, and no holder a leader forever.
+func TestStatusDoesNotCallALeaderWhatIsNone(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		x.Expect(leader.Status{}.String()).To(Equal("no replica leads"))
+		links := []*leaseapi.Link{x.API.Link(1), x.API.Link(2)}
+		a, b := newElector(x.T, leaseOf(links[0], "a"), nil), newElector(x.T, leaseOf(links[1], "b"), nil)
+		stopA := x.campaign(a, "a")
+		pass(5 * time.Second)
+		stopB := x.campaign(b, "b")
+		pass(time.Second)
+		for _, e := range []*leader.Elector{a, b} {
+			x.Expect(e.String()).To(MatchRegexp(`^a_[0-9a-f]{8} leads since \d\d:\d\d:\d\d$`))
+		}
+		for _, l := range links {
+			l.Set(func(l *leaseapi.Link) { l.Fail = errors.New("no route") })
+		}
+		pass(11 * time.Second)
+		x.Expect(a.String()).To(MatchRegexp(`^this replica does not know who leads; as far as it knows, a_[0-9a-f]{8} led until \d\d:\d\d:\d\d \(.*no route\)$`))
+		x.Expect(a.Status().Ended).To(BeTemporally("~", time.Now(), 3*time.Second))
+		x.Expect(b.String()).To(HavePrefix("a_"), "the Lease has not expired yet")
+		pass(10 * time.Second)
+		x.Expect(b.String()).To(MatchRegexp(`^this replica does not know who leads; as far as it knows, a_[0-9a-f]{8} led until \d\d:\d\d:\d\d \(.*no route\)$`))
+		for _, l := range links {
+			l.Set(func(l *leaseapi.Link) { l.Fail = nil })
+		}
+		x.hold("stranger")
+		pass(5 * time.Second)
+		for _, e := range []*leader.Elector{a, b} {
+			x.Expect(e.String()).To(MatchRegexp(`^no replica of this program leads: "stranger", which is not the name of one, ` +
+				`has held lease "default/test" since \d\d:\d\d:\d\d$`))
+			x.Expect(e.Ready()).To(Succeed(), "a standby is ready")
+		}
+		x.API.Delete("test")
+		pass(time.Minute)
+		x.Expect(a.String()).To(ContainSubstring(" leads since "), "another client's deletion makes the Lease free")
+		stopA()
+		stopB()
+	})
+}
+
+// hold makes another client hold the Lease.
+func (x *fixture) hold(holder string) {
+	x.T.Helper()
+	l, err := x.API.Get("test")
+	x.Expect(err).NotTo(HaveOccurred())
+	l.Spec.HolderIdentity, l.Spec.RenewTime = new(holder), new(metav1.NowMicro())
+	_, err = x.API.Update(l)
+	x.Expect(err).NotTo(HaveOccurred())
 }

@@ -10,15 +10,16 @@ import (
 // The reasons why a leadership ended. [context.Cause] of its context wraps one
 // of them.
 var (
-	// ErrLost means that another replica holds the Lease, or that it was deleted.
+	// ErrLost means that another replica holds the Lease, or that the Lease was
+	// deleted.
 	ErrLost = errors.New("the lease is lost")
 	// ErrStopping means that the context given to Run ended. The Lease is held
-	// and renewed until the function returns.
+	// and renewed until the function given to Run returns.
 	ErrStopping error = record.DrainingError("stopping")
 	// ErrFenced means that no renewal succeeded within the renew deadline, so
 	// another replica may lead. It is also the error of a request that a fence
 	// refused.
-	ErrFenced = errors.New("fenced: may no longer lead")
+	ErrFenced = errors.New("fenced: this replica may no longer lead")
 )
 
 // isEnd reports whether err only says that the function's leadership was lost.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
@@ -20,13 +22,13 @@ import (
 // HEAD and OPTIONS is refused with an error that wraps [ErrFenced]. Before
 // that, such a request gets a deadline at the end of the trust window, in the
 // client and, as the timeout parameter, in the server. Reads pass, including
-// watches.
+// watches, and so do reviews such as TokenReview, which change nothing.
 //
 // A followed log, and a proxied request to a pod, node or service, is refused
-// in the same way, whatever its method. It must be answered within the trust
-// window, and ends with the leadership. Requests that switch protocols, such as
-// exec, attach and portforward, are always refused, since a transport cannot
-// end them: open them from the original config, with the context of the
+// in the same way, regardless of its method. It must be answered within the
+// trust window, and ends with the leadership. Requests that switch protocols,
+// such as exec, attach and portforward, are always refused, since a transport
+// cannot end them: open them from the original config, with the context of the
 // leadership, and close them when it ends.
 //
 // A request made with the context of an earlier leadership is refused even if
@@ -42,11 +44,12 @@ func (e *Elector) Fence(config *rest.Config) *rest.Config {
 	return fenced
 }
 
-// permit returns the term under which a write may go out, and for how long.
+// permit returns the term under which a write may be sent, and how long it may
+// take.
 func (e *Elector) permit(ctx context.Context) (*term, time.Duration, error) {
 	t := e.current.Load()
-	if of, ok := ctx.Value(termKey{}).(*term); ok && of.elector == e {
-		t = of
+	if own, ok := ctx.Value(termKey{}).(*term); ok && own.elector == e {
+		t = own
 	}
 	if t == nil {
 		return nil, 0, fmt.Errorf("%w: lease %q is not held", ErrFenced, e.candidate.lease.key())
@@ -77,7 +80,7 @@ func (f *fence) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// send sends a request of another kind than reads, if it may be sent now.
+// send sends a request that is not a read, if it may be sent now.
 func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	t, left, err := f.elector.permit(req.Context())
 	if err == nil {
@@ -95,7 +98,7 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	deadline := time.AfterFunc(left, func() { cancel(ErrFenced) })
 	end := func() { stopTerm(); deadline.Stop(); cancel(nil) }
 	ctx, flight := t.flights.begin(ctx, t.options.Clock.Now().Add(left+t.options.room()))
-	if t.ctx.Err() != nil { // since it was permitted; flights that begin later are not waited for
+	if t.ctx.Err() != nil { // the term ended after permit, so nothing waits for this flight
 		end()
 		closeBody(req)
 		return nil, unsent{t.refusal()}
@@ -132,20 +135,22 @@ var _ ownwrites.NeverSent = unsent{}
 
 func (u unsent) Unwrap() error { return u.error }
 
-// NeverSent reports true.
+// NeverSent reports true, because the fence refused the request before any of
+// it was sent.
 func (unsent) NeverSent() bool { return true }
 
 // errUpgrade is the error of a request that switches protocols.
 var errUpgrade = fmt.Errorf("%w: a connection that switches protocols would outlive the leadership: open it with a "+
 	"client of the original config, and with the context of the leadership", ErrFenced)
 
-// WrappedRoundTripper lets client-go look through the fence.
+// WrappedRoundTripper returns the inner transport, as client-go requires of
+// wrappers.
 func (f *fence) WrappedRoundTripper() http.RoundTripper { return f.next }
 
 // guarded returns a copy of the request whose body checks the clock each time
-// that the transport reads from it. That is the last moment before the bytes
-// leave: a process that was paused after the permission breaks the request off
-// instead of completing it.
+// that the transport reads from it, which is the last moment before the bytes
+// are sent. If the process was paused after the fence permitted the write, the
+// request is then broken off instead of completed.
 func guarded(ctx context.Context, req *http.Request, t *term) *http.Request {
 	out := req.Clone(ctx)
 	if req.Body == nil || req.Body == http.NoBody {
@@ -164,7 +169,8 @@ func guarded(ctx context.Context, req *http.Request, t *term) *http.Request {
 	return out
 }
 
-// limit asks the API server to give up when the trust window ends.
+// limit asks the API server to give up the request after the duration left,
+// when the trust window ends.
 func limit(req *http.Request, left time.Duration) {
 	query := req.URL.Query()
 	if asked, err := time.ParseDuration(query.Get("timeout")); err == nil && asked > 0 && asked <= left {
@@ -186,8 +192,8 @@ type guardedBody struct {
 	term *term
 }
 
-// Read fails when the term is over, before and after it reads: no byte that was
-// read in between is sent.
+// Read reads from the body of a request. It fails if the term has ended before
+// Read or during it, so that no byte is sent after the end of the term.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	if b.term.left() == 0 {
 		return 0, b.term.refusal()
@@ -199,7 +205,8 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endingBody frees the deadline of a request when its answer is closed.
+// endingBody is the body of an answer. When it is closed, it calls end, which
+// releases the deadline of the request.
 type endingBody struct {
 	io.ReadCloser
 	end func()
@@ -221,7 +228,7 @@ const (
 )
 
 // kindOf returns the kind of a request. base is the path of the API server,
-// which stands before /api and /apis.
+// which precedes /api and /apis.
 func kindOf(req *http.Request, base string) kind {
 	t := targetOf(req.URL.Path, base)
 	switch {
@@ -235,11 +242,16 @@ func kindOf(req *http.Request, base string) kind {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return reads
+	case http.MethodPost:
+		if t.isReview() {
+			return reads
+		}
 	}
 	return writes
 }
 
-// follows reports whether a request for a log waits for more of it.
+// follows reports whether a request for a log stays open for lines that are
+// written later.
 func follows(req *http.Request) bool {
 	follow := req.URL.Query()["follow"]
 	return len(follow) > 0 && follow[0] != "false" && follow[0] != "0"
@@ -248,10 +260,18 @@ func follows(req *http.Request) bool {
 // target is the resource that a path of the API server names, by the server's
 // own rules: see RequestInfo in
 // https://pkg.go.dev/k8s.io/apiserver/pkg/endpoints/request. It is zero for a
-// path that is no resource's.
+// path that names no resource.
 type target struct {
 	verb                  string // the verb in the old paths /api/v1/proxy/… and /api/v1/watch/…
+	group                 string
 	resource, subresource string
+}
+
+// isReview reports whether objects of the resource are only answered, and never
+// stored: TokenReview, SubjectAccessReview and their kind.
+func (t target) isReview() bool {
+	return (t.group == authenticationv1.GroupName || t.group == authorizationv1.GroupName) &&
+		strings.HasSuffix(t.resource, "reviews")
 }
 
 // targetOf parses the path of a request below base, the path of the server's URL.
@@ -264,8 +284,11 @@ func targetOf(path, base string) target {
 	if parts[0] != "api" && parts[0] != "apis" || len(parts) <= versioned {
 		return target{}
 	}
-	parts = parts[versioned:]
 	var t target
+	if versioned == 3 {
+		t.group = parts[1]
+	}
+	parts = parts[versioned:]
 	if parts[0] == "proxy" || parts[0] == "watch" {
 		t.verb, parts = parts[0], parts[1:]
 	}

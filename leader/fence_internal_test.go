@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -16,8 +18,8 @@ func TestTargetOfAPath(t *testing.T) {
 		"/api/v1/nodes/n/proxy/logs":                        {resource: "nodes", subresource: "proxy"},
 		"/api/v1/proxy/namespaces/default/services/s/exec":  {verb: "proxy", resource: "services"},
 		"/api/v1/watch/namespaces/default/pods/p":           {verb: "watch", resource: "pods"},
-		"/apis/apps/v1/namespaces/d/deployments/proxy":      {resource: "deployments"},
-		"/apis/apps/v1/namespaces/d/deployments/web/status": {resource: "deployments", subresource: "status"},
+		"/apis/apps/v1/namespaces/d/deployments/proxy":      {group: "apps", resource: "deployments"},
+		"/apis/apps/v1/namespaces/d/deployments/web/status": {group: "apps", resource: "deployments", subresource: "status"},
 		"/apis/apps/v1":        {},
 		"/api/v1":              {},
 		"/healthz/pods/p/exec": {},
@@ -26,4 +28,22 @@ func TestTargetOfAPath(t *testing.T) {
 	} {
 		NewWithT(t).Expect(targetOf(path, "")).To(Equal(want), path)
 	}
+}
+
+func TestReviewsChangeNothing(t *testing.T) {
+	for path, want := range map[string]kind{
+		"/apis/authentication.k8s.io/v1/tokenreviews":                          reads,
+		"/apis/authentication.k8s.io/v1/selfsubjectreviews":                    reads,
+		"/apis/authorization.k8s.io/v1/subjectaccessreviews":                   reads,
+		"/apis/authorization.k8s.io/v1/namespaces/d/localsubjectaccessreviews": reads,
+		"/apis/shop.example/v1/namespaces/d/reviews":                           writes,
+		"/apis/shop.example/v1/namespaces/authorization.k8s.io/tokenreviews":   writes,
+		"/apis/authentication.k8s.io/v1/others":                                writes,
+		"/api/v1/namespaces/d/serviceaccounts/a/token":                         writes,
+		"/api/v1/namespaces/authentication.k8s.io/services/reviews/proxy/x":    streams,
+	} {
+		NewWithT(t).Expect(kindOf(httptest.NewRequest(http.MethodPost, path, http.NoBody), "")).To(Equal(want), path)
+	}
+	deletion := httptest.NewRequest(http.MethodDelete, "/apis/authentication.k8s.io/v1/tokenreviews/a", http.NoBody)
+	NewWithT(t).Expect(kindOf(deletion, "")).To(Equal(writes))
 }

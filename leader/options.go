@@ -19,8 +19,8 @@ const (
 	defaultDrainTimeout  = time.Minute
 
 	// driftShare is the part of the lease duration, as a divisor, that is set
-	// aside for clocks of different speed: 1 % for the leader's and 1 % for the
-	// observer's.
+	// aside for clocks that run at different speeds: 1 % for the leader's clock
+	// and 1 % for the observer's clock.
 	driftShare = 50
 )
 
@@ -29,16 +29,16 @@ const (
 type Lease struct {
 	// Client reads and writes the Lease: clientset.CoordinationV1() of a real
 	// or a fake clientset. It needs the verbs get, create and update on leases.
-	// Use the one that the function [Client] makes. If the Lease shares a rate
-	// limiter or a connection with the work, renewals may be late.
+	// Use the client that the function [Client] makes. If the Lease shares a
+	// rate limiter or a connection with the work, renewals may be late.
 	Client coordinationclient.LeasesGetter
 
 	Namespace string
 	Name      string
 
-	// Identity names this replica. For example, the name of its pod. The Lease
-	// also records a random suffix, so that two processes with the same
-	// identity are distinguished and never lead at the same time.
+	// Identity is a name that only this replica has, such as the name of its
+	// Pod. The Lease also records a random suffix, so that two processes with
+	// the same identity are distinguished and never lead at the same time.
 	Identity string
 }
 
@@ -53,7 +53,7 @@ func (l Lease) validate() error {
 	check.That(l.Name != "", "Name", "", "use a name that all replicas share, such as the controller's")
 	refuse := func(field, name string, faults []string) {
 		for _, fault := range faults {
-			check.That(name == "", field, name, "%s", fault) // an empty one has been named
+			check.That(name == "", field, name, "%s", fault) // an empty name has been reported
 		}
 	}
 	refuse("Namespace", l.Namespace, validation.IsDNS1123Label(l.Namespace))
@@ -63,8 +63,9 @@ func (l Lease) validate() error {
 	return check.Err()
 }
 
-// Options of an [Elector]. Nil and zero fields mean the defaults. See "Trust
-// window" in the package's documentation for the bounds between the durations.
+// Options configures an [Elector]. Nil and zero fields mean the defaults. See
+// "Trust window" in the package's documentation for the bounds between the
+// durations.
 type Options struct {
 	// LeaseDuration is how long the other replicas wait before they take the
 	// Lease, after the last change of it that they have seen. Defaults to 15 s.
@@ -76,8 +77,8 @@ type Options struct {
 	// another attempt is made, and before it is given up once the process
 	// stops. It is also how long a fenced write may still be under way after
 	// the trust has ended. Defaults to a fifth of LeaseDuration, 3 s, or to
-	// nine tenths of what RenewDeadline leaves for it, but not to less than a
-	// twentieth of LeaseDuration.
+	// nine tenths of the time between RenewDeadline and LeaseDuration if that
+	// is shorter, but at least to a twentieth of LeaseDuration.
 	RequestTimeout time.Duration
 	// RetryPeriod is the time between renewals, and between reads of a Lease
 	// that another replica holds. Defaults to two fifteenths of LeaseDuration,
@@ -109,12 +110,14 @@ func (o *Options) withDefaults() Options {
 	return set
 }
 
-// drift is how much the clocks of two replicas may differ within a lease duration.
+// drift returns how much the clocks of two replicas may differ within a lease
+// duration.
 func (o Options) drift() time.Duration { return o.LeaseDuration / driftShare }
 
 // answerTimeout returns how long an answer may take when the Lease is read or
-// taken. If taking it lasted longer, a term would end before a renewal that
-// lasts as long is answered. Renewals may use all that is left of the deadline.
+// taken. If taking the Lease took longer, and the first renewal took as long
+// again, the term would end before that renewal is answered. Renewals may use
+// all that is left of the deadline.
 func (o Options) answerTimeout() time.Duration { return o.RenewDeadline / 2 }
 
 // room returns how long the other replicas still wait after the end of a trust

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 	"github.com/homeostat/homeostat/leader"
 )
@@ -46,7 +48,7 @@ func TestAPageForARenewalIsNoLossBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// To take the Lease, a candidate must know that nobody has it.
+// To take the Lease, a candidate must know that no replica holds it.
 func TestAPageIsNoFreeLease(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		for name, page := range x.pages() {
@@ -89,4 +91,30 @@ func TestAfterAPageACandidateWaitsForTheRetryPeriod(t *testing.T) {
 			g.Expect(len(different)).To(BeNumerically(">", 1), page.Name)
 		}
 	})
+}
+
+// A conflict of the server's own means that another replica was faster. Whoever
+// else sends one, such as an admission webhook, is named.
+func TestAConflictThatIsNotTheServersIsNamed(t *testing.T) {
+	for _, page := range absenttest.Conflicts() {
+		synctest.Test(t, func(t *testing.T) {
+			g := NewWithT(t)
+			server, err := apisim.New(nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			config := absenttest.Intercept(server.Config("a"), func(r *http.Request) *absenttest.Page {
+				if r.Method == http.MethodGet {
+					return nil
+				}
+				return &page
+			})
+			client := kubernetes.NewForConfigOrDie(config).CoordinationV1()
+			e := newElector(t, leader.Lease{Client: client, Namespace: "default", Name: "test", Identity: "a"}, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			time.AfterFunc(time.Minute-time.Second, func() {
+				g.Expect(e.Ready()).To(MatchError(And(ContainSubstring("taking lease"), Not(ContainSubstring("not found")))), page.Name)
+			})
+			g.Expect(e.Run(ctx, func(context.Context) error { return errors.New("it leads") })).To(Succeed(), page.Name)
+		})
+	}
 }

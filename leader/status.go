@@ -2,6 +2,7 @@ package leader
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -14,16 +15,23 @@ import (
 // Status describes the leadership, as this replica sees it.
 type Status struct {
 	Lease    types.NamespacedName
-	Identity string // this replica's, with its random suffix
+	Identity string // this replica's identity, with its random suffix
 
 	// Leading reports whether this replica leads and may write. TrustedUntil is
-	// when it must stop if no renewal succeeds; it is zero for a standby.
+	// when the replica must stop if no renewal succeeds. It is zero for a
+	// standby.
 	Leading      bool
 	TrustedUntil time.Time
-	// Leader is the last holder that this replica has seen, empty without one,
-	// and Since is when it saw that holder first.
+	// Leader is the last holder that this replica has seen. It is empty if the
+	// replica has not seen a holder. Since is when the replica first saw
+	// Leader.
 	Leader string
 	Since  time.Time
+	// Ended is the time until which Leader is known to have led. It is zero
+	// while its Lease is valid. Otherwise no replica is known to lead, for
+	// example because the API server has not answered for longer than the lease
+	// duration.
+	Ended time.Time
 
 	Transitions int32 // how often the Lease changed hands
 	// Problem is the reason why the last request for the Lease failed, and what
@@ -35,6 +43,9 @@ type Status struct {
 // no request.
 func (e *Elector) Status() Status {
 	t, c := e.current.Load(), e.candidate
+	e.mu.Lock()
+	left := e.left
+	e.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := Status{
@@ -49,6 +60,15 @@ func (e *Elector) Status() Status {
 	}
 	if t != nil && t.left() > 0 {
 		s.Leading, s.TrustedUntil = true, t.until()
+		return s
+	}
+	switch ours := c.ours(s.Leader); {
+	case ours && t != nil:
+		s.Ended = t.until()
+	case ours:
+		s.Ended = left
+	case s.Leader != "" && !e.options.Clock.Now().Before(c.seen.FreeAt(e.options.LeaseDuration)):
+		s.Ended = c.seen.Since
 	}
 	return s
 }
@@ -56,11 +76,12 @@ func (e *Elector) Status() Status {
 // LeaseName returns the name of the Lease, without its namespace.
 func (e *Elector) LeaseName() string { return e.candidate.lease.Name }
 
-// String returns the string of [Status].
+// String returns the text that the String method of [Status] returns.
 func (e *Elector) String() string { return e.Status().String() }
 
-// Healthy is for /livez. An error means that only a restart helps: a function
+// Healthy returns an error if only a restart of the process helps: a function
 // still runs long after its leadership ended, or a request has never returned.
+// It is for /livez.
 func (e *Elector) Healthy() error {
 	now, c := e.options.Clock.Now(), e.candidate
 	e.mu.Lock()
@@ -80,9 +101,9 @@ func (e *Elector) Healthy() error {
 	return nil
 }
 
-// Ready is for /readyz. It returns nil if this or another replica leads; a
-// standby is ready. Otherwise it returns why no replica leads. For example,
-// permissions are missing.
+// Ready returns nil if this or another replica leads; a standby is ready.
+// Otherwise it returns the reason why no replica leads, such as missing
+// permissions. It is for /readyz.
 func (e *Elector) Ready() error {
 	s := e.Status()
 	if s.Problem == nil && s.Leader == "" {
@@ -94,13 +115,29 @@ func (e *Elector) Ready() error {
 	return s.Problem
 }
 
-// String returns a text such as "reboot-7f_02ab leads since 12:00:05".
+// replicaName matches the end of the names that electors write into a Lease.
+var replicaName = regexp.MustCompile(`_[0-9a-f]{8}(\.\d+)?$`) //nolint:gochecknoglobals // compiled once
+
+// String returns a text such as "reboot-7f_02ab04cd leads since 12:00:05". The
+// text also says if the holder of the Lease is not a replica, if no replica is
+// known to lead, or if this replica cannot know it.
 func (s Status) String() string {
 	var b strings.Builder
-	if s.Leader == "" {
+	since, ended := s.Since.Format(time.TimeOnly), s.Ended.Format(time.TimeOnly)
+	switch replica := replicaName.MatchString(s.Leader); {
+	case s.Leader == "":
 		b.WriteString("no replica leads")
-	} else {
-		fmt.Fprintf(&b, "%s leads since %s", s.Leader, s.Since.Format(time.TimeOnly))
+	case !replica && s.Ended.IsZero():
+		fmt.Fprintf(&b, "no replica of this program leads: %q, which is not the name of one, has held lease %q since %s",
+			s.Leader, s.Lease, since)
+	case !replica:
+		fmt.Fprintf(&b, "no replica is known to lead; %q held lease %q until %s", s.Leader, s.Lease, ended)
+	case s.Ended.IsZero():
+		fmt.Fprintf(&b, "%s leads since %s", s.Leader, since)
+	case s.Problem != nil:
+		fmt.Fprintf(&b, "this replica does not know who leads; as far as it knows, %s led until %s", s.Leader, ended)
+	default:
+		fmt.Fprintf(&b, "no replica is known to lead; %s led until %s", s.Leader, ended)
 	}
 	if s.Problem != nil {
 		fmt.Fprintf(&b, " (%v)", s.Problem)

@@ -47,10 +47,10 @@ func newTerm(elector any, o *Options, g grant) *term {
 	return t
 }
 
-// left returns how long the term may still be trusted, and 0 if it may not. If
-// more time has passed by the wall clock than by the monotonic clock, the wall
-// clock counts, because the monotonic clock stands still while the machine is
-// suspended.
+// left returns how long the term may still be trusted, and 0 if that time is
+// over. If more time has passed by the wall clock than by the monotonic clock,
+// the wall clock counts, because the monotonic clock stands still while the
+// machine is suspended.
 func (t *term) left() time.Duration {
 	if t.ctx.Err() != nil {
 		return 0
@@ -62,7 +62,8 @@ func (t *term) left() time.Duration {
 	return max(0, t.options.RenewDeadline-age)
 }
 
-// monotonicLeft is left by the monotonic clock alone, which timers use.
+// monotonicLeft returns how long the term may be trusted by the monotonic clock
+// alone. Timers use that clock.
 func (t *term) monotonicLeft() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +95,7 @@ func (t *term) renewed(g grant) {
 	t.lease, t.sent = g.lease, g.sent
 }
 
-// watch ends the term when its trust window closes, also while requests are in
+// watch ends the term when its trust window closes, even while requests are in
 // flight. It returns when the term has ended.
 func (t *term) watch() {
 	for t.ctx.Err() == nil {
@@ -117,16 +118,17 @@ func (t *term) refusal() error {
 
 // flights are the requests that a term has let through and that may still
 // arrive at the API server. A request without an answer may arrive until the
-// Lease would have expired without any renewal after the request was sent.
+// Lease would have expired if it had not been renewed after the request was
+// sent.
 type flights struct {
 	mu   sync.Mutex // guards the fields below
 	open map[*flight]bool
-	cut  time.Time // when requests that ended without an answer can no longer arrive
+	cut  time.Time // after this time, no request that ended without an answer can still arrive
 }
 
 // flight is one request under way.
 type flight struct {
-	until    time.Time // when it can no longer arrive
+	until    time.Time // after this time, the request can no longer arrive
 	wanted   atomic.Int32
 	occupied atomic.Int32
 }
@@ -147,9 +149,10 @@ func (f *flights) begin(ctx context.Context, until time.Time) (context.Context, 
 	}), one
 }
 
-// end records the answer to a request, or nil without an answer. An answer of
-// 500 or above counts as no answer, because it may come from a proxy, or from a
-// server that has given up waiting for its own work.
+// end records the answer to a request. res is nil if the request was not
+// answered. A status of 500 or above counts as no answer: it may come from a
+// proxy, or from a server that stopped waiting although the request may still
+// take effect.
 func (f *flights) end(one *flight, res *http.Response) {
 	answered := res != nil && res.StatusCode < http.StatusInternalServerError
 	unsent := one.wanted.Load() > 0 && one.occupied.Load() == 0 // it waited for a connection and got none
@@ -161,15 +164,16 @@ func (f *flights) end(one *flight, res *http.Response) {
 	}
 }
 
-// cutUntil returns when no request that was cut off can arrive any longer.
+// cutUntil returns the time after which no request that was cut off can still
+// arrive.
 func (f *flights) cutUntil() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.cut
 }
 
-// until returns when no request can arrive any longer, including requests in
-// flight.
+// until returns the time after which no request can still arrive, including the
+// requests in flight.
 func (f *flights) until() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -48,8 +48,8 @@ func TestALeaseThatOthersTouchIsRenewedByItsLeader(t *testing.T) {
 	})
 }
 
-// Whatever its fields contain, a Lease that nobody renews is taken over, and
-// stays one that a server accepts.
+// A Lease that is not renewed is taken over, regardless of the contents of its
+// fields, and remains a Lease that a server accepts.
 func TestALeaseOfADeadHolderIsTakenOverWhateverItContains(t *testing.T) {
 	const decade = 10 * 365 * 24 * time.Hour
 	for name, edit := range map[string]func(l *coordinationv1.LeaseSpec){

@@ -82,8 +82,8 @@ var (
 )
 
 // informer sends the state of one informer. It leaves out ages of the watch
-// while no watch is open. It also leaves out whether an optional informer has
-// synced until it has, since a 0 there is an alert.
+// while no watch is open. While an optional informer has not synced, it also
+// leaves out the metric that says so, because the value 0 would raise an alert.
 func (s sender) informer(i *inspect.InformerStatus) {
 	if i.Synced || !i.Optional {
 		s.gauge(valueOf(i.Synced), synced, i.Name, i.Kind)

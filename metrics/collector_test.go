@@ -10,10 +10,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -329,5 +331,16 @@ func TestACollectorShowsReferences(t *testing.T) {
 		s.Expect(s.value("homeostat_informer_references")).To(Equal(3.0))
 		s.Expect(s.value("homeostat_informer_reference_watches")).To(Equal(3.0))
 		s.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestANameThatIsNoTextFailsNoScrape(t *testing.T) {
+	inBubble(t, nil, func(s *fixture) {
+		odd, err := reconcile.New("\xff", s.maps, function(idle), nil)
+		s.Expect(err).NotTo(HaveOccurred())
+		s.registry.MustRegister(metrics.New(odd))
+		count, err := testutil.GatherAndCount(s.registry, "homeostat_failing_keys", "workqueue_queue_duration_seconds")
+		s.Expect(err).NotTo(HaveOccurred())
+		s.Expect(count).To(BeNumerically(">", 1))
 	})
 }

@@ -49,9 +49,10 @@ var (
 		"controller")
 )
 
-// reconciles sends the counts of a controller's reconciles. The metrics that
-// controller-runtime has, too, are computed as there: a conflict is an error
-// and a retry, and a terminal error is an error and no retry.
+// reconciles sends the counts of a controller's reconciles. Metrics that
+// controller-runtime has as well are computed in the same way. For example, a
+// conflict counts as an error and a retry, and a terminal error counts as an
+// error but not as a retry.
 func (s sender) reconciles(c *reconcile.Controller) {
 	name, stats := c.Name(), c.Stats()
 	total := uint64(0)
@@ -84,8 +85,8 @@ func (s sender) reconciles(c *reconcile.Controller) {
 	}
 }
 
-// queueLabels are the labels of controller-runtime's queues, which also have
-// the name of their controller.
+// queueLabels are the labels of the queue metrics. As in controller-runtime,
+// they include the name of the controller.
 var queueLabels = []string{"name", "controller"}
 
 // Queues and sweeps.
@@ -121,8 +122,8 @@ var (
 			"If they were indeed deleted, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")
 )
 
-// queue sends the state of a controller's queue. Queues of client-go have no
-// lanes, so the counts that they have, too, are sums over the lanes.
+// queue sends the state of a controller's queue. client-go's queues have no
+// lanes, so metrics that exist in client-go as well are sums over the lanes.
 func (s sender) queue(name string, stats queue.Stats) {
 	waiting, dispatched, waited := 0, uint64(0), 0.0
 	buckets := map[float64]uint64{}
@@ -162,7 +163,7 @@ func (s sender) sweep(name string, sweep *names.Sweep) {
 	s.gauge(float64(stats.Refused), sweepRefused, name)
 }
 
-// master has the name under which client-go reports its own elector.
+// master has the name under which client-go reports its own leader election.
 var master = named("leader_election_master_status",
 	"Whether this replica holds the Lease: 1 on one replica, 0 on the others.", "name")
 

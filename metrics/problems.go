@@ -11,10 +11,10 @@ var problems = named("homeostat_problems",
 	"check", "cause")
 
 // problems sends the number of problems of each check, by cause.
-func (s sender) problems(all []inspect.Problem) {
+func (s sender) problems(list []inspect.Problem) {
 	counts := map[[2]string]int{}
-	for _, p := range all {
-		counts[[2]string{p.Check, p.Cause}] += 1 + p.More
+	for _, p := range list {
+		counts[[2]string(valid([]string{p.Check, p.Cause}))] += 1 + max(p.More, 0)
 	}
 	for labels, n := range counts {
 		s.gauge(float64(n), problems, labels[:]...)

@@ -25,16 +25,16 @@ var requestBuckets = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30,
 func Requests() prometheus.Collector { return requests() }
 
 var requests = sync.OnceValue(func() *prometheus.Registry {
-	all := prometheus.NewRegistry()
+	registry := prometheus.NewRegistry()
 	counts := func(name, help string) counter {
 		vector := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"code", "method", "host"})
-		all.MustRegister(vector)
+		registry.MustRegister(vector)
 		return counter{vector}
 	}
 	durations := func(name, help string) latency {
 		vector := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: requestBuckets},
 			[]string{"verb", "host"})
-		all.MustRegister(vector)
+		registry.MustRegister(vector)
 		return latency{vector}
 	}
 	clientmetrics.Register(clientmetrics.RegisterOpts{
@@ -44,13 +44,14 @@ var requests = sync.OnceValue(func() *prometheus.Registry {
 		RateLimiterLatency: durations("rest_client_rate_limiter_duration_seconds",
 			"How long requests waited for the client's own rate limiter, by verb and host."),
 	})
-	return all
+	return registry
 })
 
 // counter receives counts of requests.
 type counter struct{ *prometheus.CounterVec }
 
-// Increment counts a request by its answer.
+// Increment counts a request by the status code of its answer, its method and
+// its host.
 func (c counter) Increment(_ context.Context, code, method, host string) {
 	c.WithLabelValues(code, method, host).Inc()
 }
@@ -63,7 +64,7 @@ func (c counter) IncrementRetry(ctx context.Context, code, method, host string) 
 // latency receives durations by verb and host.
 type latency struct{ *prometheus.HistogramVec }
 
-// Observe counts a duration.
+// Observe records the duration of a request.
 func (l latency) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
 	l.WithLabelValues(verb, u.Host).Observe(took.Seconds())
 }

@@ -35,7 +35,7 @@
 // like a cluster in which all objects have been deleted. An orphan is only a
 // suspicion: its reconciler decides whether the object is deleted, and asks Live
 // before it deletes what cannot be restored. informer.Informer.IsDeleted saves most
-// of those requests when many objects are deleted at once.
+// of these requests when many objects are deleted at once.
 //
 // The package itself does not delete, and it keeps no inventory: the outside
 // system is the inventory.

@@ -72,8 +72,8 @@ func (c counting) Sync(context.Context) error                  { return nil }
 func (c counting) Find(types.NamespacedName) (types.UID, bool) { return "", false }
 func (c counting) Orphan(names.Orphan)                         { *c.orphans++ }
 
-// A Service that somebody else has deleted already is deleted; one of which a proxy
-// says so may be alive.
+// A Service that another client has deleted already is deleted. A Service may
+// exist if only a proxy says that it was not found.
 func ExampleIsNotFound() {
 	byServer := apierrors.NewNotFound(corev1.Resource("services"), "web")
 	byProxy := apierrors.NewGenericServerResponse(404, "delete", corev1.Resource("services"), "web", "no route", 0, true)

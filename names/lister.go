@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime/debug"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/guard"
 )
 
 // A Name is the name of an object, as an outside system keeps it.
@@ -19,18 +19,18 @@ type Name struct {
 	// Key is the object's namespace and name. The namespace of a cluster-scoped
 	// object is empty.
 	Key types.NamespacedName
-	// UID distinguishes the object from one recreated under the same name. Empty if
-	// the outside system does not keep it.
+	// UID distinguishes the object from one recreated under the same name. It
+	// is empty if the outside system does not keep UIDs.
 	UID types.UID
 }
 
 // A Lister returns the names that an outside system keeps.
 //
-// Names returns all of them, or an error. Names that are missing are only not
-// cleaned up, so a Lister that returns some of them without an error does no
-// harm; one that returns names which do not exist there does. It must return
-// soon after ctx ends, and may return a name twice. The caller does not modify
-// the slice.
+// Names returns all of these names, or an error. A name that is missing from
+// the result is not cleaned up, so an incomplete result does no harm. A name
+// that the outside system does not keep does harm, because it may be taken for
+// an orphan. Names must return soon after ctx ends, and may return a name
+// twice. The caller does not modify the slice.
 type Lister interface {
 	Names(ctx context.Context) ([]Name, error)
 }
@@ -41,12 +41,12 @@ type Func func(ctx context.Context) ([]Name, error)
 // Names calls f.
 func (f Func) Names(ctx context.Context) ([]Name, error) { return f(ctx) }
 
-// Union returns a Lister of the names of all listers, which it calls one after
+// Union returns a Lister of the names of all listers. It calls them one after
 // the other.
 //
-// Errors: the errors of all listers that failed, each with its place in the
-// arguments. The Union then returns no names, because some of them would not be
-// all of them. [NewSweep] refuses a Union with a nil lister.
+// If listers fail, the Union returns their errors, joined, each with the
+// lister's place in the arguments. It then returns no names, because the result
+// would be incomplete. [NewSweep] refuses a Union with a nil lister.
 func Union(listers ...Lister) Lister {
 	if slices.ContainsFunc(listers, func(l Lister) bool { return bound.IsNil(l) }) {
 		return Func(nil) // NewSweep refuses it
@@ -55,11 +55,11 @@ func Union(listers ...Lister) Lister {
 		var union []Name
 		var errs []error
 		for i, l := range listers {
-			all, err := list(ctx, l)
+			listed, err := list(ctx, l)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("lister %d of %d: %w", i+1, len(listers), err))
 			}
-			union = append(union, all...)
+			union = append(union, listed...)
 		}
 		if err := errors.Join(errs...); err != nil {
 			return nil, err
@@ -68,11 +68,11 @@ func Union(listers ...Lister) Lister {
 	})
 }
 
-// list calls l, and makes an error of a panic.
-func list(ctx context.Context, l Lister) (all []Name, err error) {
+// list calls l, and returns a panic as an error.
+func list(ctx context.Context, l Lister) (listed []Name, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			all, err = nil, fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			listed, err = nil, guard.Panicked(r)
 		}
 	}()
 	return l.Names(ctx)
@@ -87,10 +87,11 @@ type Cache[T any, S interface{ All() iter.Seq[T] }] interface {
 	Snapshot() S
 }
 
-// Objects returns a Lister of the names that cached objects stand for. For
-// example, the Services for which there are Ingresses. marker returns the name
-// that an object stands for, and false if the object does not belong to the
-// program. It must not modify the object.
+// Objects returns a Lister of the names that cached objects stand for. It is
+// for programs whose results are objects in the cluster. For example, a
+// ConfigMap with the annotation "example.com/for: web" may stand for the
+// Service web. marker returns the name that an object stands for, and false if
+// the object does not belong to the program. It must not modify the object.
 //
 // Names waits for the cache's first list. If its context ends before that, it
 // returns the cache's error. [NewSweep] refuses a Lister that was made with nil
@@ -105,12 +106,12 @@ func Objects[T metav1.Object, S interface{ All() iter.Seq[T] }](
 		if err := cache.WaitForSync(ctx); err != nil {
 			return nil, fmt.Errorf("waiting for the cache that holds the names: %w", err)
 		}
-		var all []Name
+		var listed []Name
 		for object := range cache.Snapshot().All() {
 			if name, ok := marker(object); ok {
-				all = append(all, name)
+				listed = append(listed, name)
 			}
 		}
-		return all, nil
+		return listed, nil
 	})
 }

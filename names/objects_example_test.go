@@ -16,7 +16,7 @@ import (
 
 // The outputs themselves name the object for which they were made: no inventory
 // is needed. This is for outputs that owner references cannot tie to their
-// input, such as those of an input that opted out but is still there.
+// input, such as the outputs of an input that opted out but still exists.
 func ExampleObjects() {
 	mark := map[string]string{"example.com/for": "web"}
 	client := fake.NewClientset(

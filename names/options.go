@@ -23,7 +23,7 @@ const (
 	jitter = 0.1 // at most this share of a pause is added to it
 )
 
-// Options of a [Sweep]. Nil and zero fields mean the defaults.
+// Options configures a [Sweep]. Nil and zero fields mean the defaults.
 type Options struct {
 	// Namespaces are the namespaces whose names this program cleans up. Names
 	// in other namespaces are counted and left alone. Defaults to all
@@ -49,17 +49,21 @@ type Options struct {
 	// longer.
 	BackoffCap time.Duration
 
-	// MaxShare is one half of the safety limit: a sweep is refused if more than
-	// this share of the names in scope, and more than MaxCount of them, are
-	// orphans. A share of 1 switches the limit off. Defaults to 0.5.
+	// MaxShare and MaxCount are the safety limit of a sweep. If a sweep finds
+	// more than MaxCount orphans, and they are more than this share of the
+	// names in scope, it is refused and enqueues no orphan. For example, with
+	// the defaults 12 orphans among 100 names are enqueued, and 60 are refused.
+	// A share of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
-	// MaxCount is the other half of the safety limit. Defaults to 10, and to 3
-	// for a sweep in which all names are orphans, since that is what a wrong
-	// selector or an empty cache looks like. For example, 4 of 4 orphans are
-	// refused, and 4 of 5 are not.
+	// MaxCount is the number of orphans that a sweep always enqueues, however
+	// large their share is. Defaults to 10. If all names are orphans, it
+	// defaults to 3, because a wrong selector or an empty cache has the same
+	// effect. For example, a sweep with 4 orphans is refused if there are 4
+	// names, but not if there are 5.
 	MaxCount int
-	// Confirmed lets the first sweep enqueue up to this many orphans past the
-	// safety limit, as [Sweep.Confirm] does for the next one. Defaults to 0.
+	// Confirmed is the number of orphans that the first sweep may enqueue
+	// although they exceed the safety limit. [Sweep.Confirm] allows the same
+	// for the next sweep. Defaults to 0.
 	Confirmed int
 	// Refused is called after a sweep that the safety limit has refused, for
 	// example to post an Event. It may set the error's Advice. It must not
@@ -94,7 +98,7 @@ func (o Options) validate() error {
 }
 
 // A RefusedError is the error of a sweep that the safety limit has stopped. So
-// many orphans are more likely a mistake than deleted objects.
+// many orphans are more likely the result of a mistake than of deleted objects.
 type RefusedError struct {
 	// Orphans is how many names would have been enqueued, and Known how many
 	// names are in scope.
@@ -104,13 +108,14 @@ type RefusedError struct {
 	// MaxCount and MaxShare are the limits; both were exceeded.
 	MaxCount int
 	MaxShare float64
-	// Advice tells how to let the sweep pass. [Options].Refused may set it to
-	// name the program's own flags. Defaults to the options and methods of this
-	// package.
+	// Advice tells the user what to do if the orphans are to be deleted.
+	// [Options].Refused may set it to name the program's own flags. By default,
+	// Error names the options and the method of this package that allow the
+	// sweep.
 	Advice string
 }
 
-// Error states the numbers and how to let the sweep pass.
+// Error states the numbers and the advice.
 func (e *RefusedError) Error() string {
 	advice := e.Advice
 	if advice == "" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/guard"
 )
 
 // ErrNotSwept is the error of [Sweep.Ready] until the first sweep has ended.
@@ -23,8 +23,9 @@ var ErrNotSwept = errors.New("the first sweep for orphans has not ended yet")
 // A Target is a cache of objects and the queue of a controller that reconciles
 // them. Its methods are called by one goroutine at a time.
 type Target interface {
-	// Sync returns nil once the cache holds its first list. If a Target can, it
-	// also makes sure that the cache is no older than the call.
+	// Sync returns nil once the cache holds its first list. If possible, it
+	// also waits until the cache is at least as new as the server was at the
+	// call.
 	Sync(ctx context.Context) error
 	// Find returns the UID of the key's cached object, and false if there is no
 	// such object.
@@ -54,8 +55,8 @@ type Stats struct {
 	// Refused is how many orphans the safety limit refused in the last sweep.
 	// It is zero once a sweep has succeeded.
 	Refused int
-	// Known and OutOfScope are the numbers of distinct names in the last successful
-	// listing.
+	// Known is the number of distinct names in scope in the last successful
+	// listing. OutOfScope is the number of the other names in that listing.
 	Known, OutOfScope int
 	// LastSuccess is when the last successful sweep ended. Zero if no sweep has
 	// succeeded.
@@ -82,10 +83,11 @@ type Sweep struct {
 	confirmed int
 }
 
-// NewSweep returns a sweep of the names of l for target. It starts no goroutine
-// and sends no request.
+// NewSweep returns a sweep that compares the names of l with the cache of
+// target, and enqueues the orphans in the queue of target. It starts no
+// goroutine and sends no request.
 //
-// Errors: all wrong arguments and options, joined.
+// NewSweep returns a joined error that names all invalid arguments and options.
 func NewSweep(l Lister, target Target, o *Options) (*Sweep, error) {
 	options := o.withDefaults()
 	errs := []error{options.validate()}
@@ -136,24 +138,23 @@ func (s *Sweep) Run(ctx context.Context) error {
 // and an error that explains why. It waits for a sweep that is already in
 // progress.
 //
-// Errors: those of the lister and of the target's Sync, including their panics,
-// and [RefusedError].
+// Once returns the errors of the lister and of the target's Sync, including
+// their panics. It returns a [RefusedError] if the safety limit has refused the
+// sweep.
 func (s *Sweep) Once(ctx context.Context) (enqueued int, err error) {
 	s.one.Lock()
 	defer s.one.Unlock()
-	err = errGoexit
+	err = guard.ErrGoexit
 	defer func() { s.record(enqueued, err) }()
 	return s.sweep(ctx)
 }
 
-var errGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
-
-// sweep is Once without its record. It recovers from a panic of the lister, the
-// target or a function of the options.
+// sweep does the work of Once, but does not record the result. It recovers from
+// a panic of the lister, the target or a function of the options.
 func (s *Sweep) sweep(ctx context.Context) (enqueued int, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			err = guard.Panicked(r)
 		}
 	}()
 	orphans, err := s.find(ctx)
@@ -169,8 +170,8 @@ func (s *Sweep) sweep(ctx context.Context) (enqueued int, err error) {
 	return enqueued, err
 }
 
-// record counts a sweep for Stats and Ready. err is the reason why it did not
-// clean up, or nil.
+// record counts a sweep for Stats and Ready. err is the reason why the sweep
+// enqueued no orphans, or nil if it succeeded.
 func (s *Sweep) record(enqueued int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,10 +191,10 @@ func (s *Sweep) record(enqueued int, err error) {
 }
 
 // Confirm lets the next sweep, and only that one, enqueue up to this many
-// orphans past the safety limit, and makes Run sweep at once. Pass
-// RefusedError.Orphans. The confirmation stays for a later sweep if the next
-// one fails before it has compared the names, or if all its names are out of
-// scope.
+// orphans although they exceed the safety limit, and makes Run sweep at once.
+// For example, pass the Orphans of a [RefusedError]. The confirmation stays for
+// a later sweep if the next one fails before it has compared the names, or if
+// all its names are out of scope.
 func (s *Sweep) Confirm(orphans int) {
 	s.mu.Lock()
 	s.confirmed = orphans
@@ -303,8 +304,9 @@ func (s *Sweep) inScope(name Name) bool {
 	return s.options.Scope == nil || s.options.Scope(name)
 }
 
-// judge decides about the names of one key. If one of them may be the name of
-// the cached object, the key is not an orphan.
+// judge reports whether a key is an orphan, and returns the orphan. group
+// contains the names that have this key. If one of them may be the name of the
+// cached object, the key is not an orphan.
 func (s *Sweep) judge(group []Name) (Orphan, bool) {
 	cached, found := s.target.Find(group[0].Key)
 	if !found {

@@ -14,23 +14,23 @@ import (
 
 // certificate is the TLS certificate of a Server. Handshakes read its files
 // again, so a renewed certificate needs no restart. While the files do not
-// match, for example because they are being replaced, handshakes use the
-// previous certificate.
+// match, for example because they are being replaced, or the new certificate is
+// not valid yet, handshakes use the previous certificate.
 type certificate struct {
 	certFile, keyFile string
 
 	mu      sync.Mutex // guards the fields below
 	current *tls.Certificate
 	readAt  time.Time
-	// trouble is why the last reading of the files failed, otherwise nil.
+	// trouble is the error of the last reading of the files, or nil.
 	trouble error
 }
 
 // readCertificate reads a certificate from its files. It returns nil if both
 // names are empty.
 //
-// Errors: only one file is named, a file cannot be read, or the key does not
-// match the certificate.
+// It returns an error if only one file is named, if a file cannot be read, or
+// if the key does not match the certificate.
 func readCertificate(certFile, keyFile string) (*certificate, error) {
 	if certFile == "" && keyFile == "" {
 		return nil, nil
@@ -52,7 +52,16 @@ func (c *certificate) load() {
 		c.trouble = fmt.Errorf("reading the certificate %s and its key %s: %w", c.certFile, c.keyFile, err)
 		return
 	}
+	if c.current != nil && time.Now().Before(pair.Leaf.NotBefore) {
+		c.trouble = notYet("certificate in "+c.certFile, pair)
+		return
+	}
 	c.current = &pair
+}
+
+// notYet returns the error of a certificate that is not valid yet.
+func notYet(name string, pair tls.Certificate) error {
+	return fmt.Errorf("the %s is not valid before %s", name, pair.Leaf.NotBefore.Format(time.RFC3339))
 }
 
 // get returns the certificate for a handshake.
@@ -69,7 +78,7 @@ func (c *certificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 }
 
 // problems returns the error of the last reading, and whether the certificate
-// has expired, as a problem.
+// has expired or is not valid yet, as a problem.
 func (c *certificate) problems() []inspect.Problem {
 	if c == nil {
 		return nil
@@ -79,6 +88,9 @@ func (c *certificate) problems() []inspect.Problem {
 	err := c.trouble
 	if end := c.current.Leaf.NotAfter; time.Now().After(end) {
 		err = errors.Join(fmt.Errorf("the certificate of this page expired at %s", end.Format(time.RFC3339)), err)
+	}
+	if time.Now().Before(c.current.Leaf.NotBefore) {
+		err = errors.Join(notYet("certificate of this page", *c.current), err)
 	}
 	if err == nil {
 		return nil

@@ -50,24 +50,28 @@ func certificateIn(dir string) (*certificate, error) {
 	return readCertificate(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
 }
 
+// serialOf returns the serial number of the certificate that a client gets.
+func serialOf(t *testing.T, c *certificate) int64 {
+	t.Helper()
+	g := NewWithT(t)
+	near, far := net.Pipe()
+	conn := tls.Client(near, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it expires
+	go func() { _ = tls.Server(far, &tls.Config{GetCertificate: c.get}).HandshakeContext(t.Context()) }()
+	g.Expect(conn.HandshakeContext(t.Context())).To(Succeed())
+	g.Expect(errors.Join(near.Close(), far.Close())).To(Succeed())
+	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+}
+
 func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, dir := NewWithT(t), t.TempDir()
-		serial := func(c *certificate) int64 {
-			near, far := net.Pipe()
-			conn := tls.Client(near, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it expires
-			go func() { _ = tls.Server(far, &tls.Config{GetCertificate: c.get}).HandshakeContext(t.Context()) }()
-			g.Expect(conn.HandshakeContext(t.Context())).To(Succeed())
-			g.Expect(errors.Join(near.Close(), far.Close())).To(Succeed())
-			return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
-		}
 		pairIn(g, dir, 1, time.Now().Add(time.Hour))
 		c, err := certificateIn(dir)
 		g.Expect(err).NotTo(HaveOccurred())
 		pairIn(g, dir, 2, time.Now().Add(time.Hour))
-		g.Expect(serial(c)).To(BeEquivalentTo(1), "not each handshake reads files")
+		g.Expect(serialOf(t, c)).To(BeEquivalentTo(1), "not each handshake reads files")
 		<-time.After(readEvery)
-		g.Expect(serial(c)).To(BeEquivalentTo(2))
+		g.Expect(serialOf(t, c)).To(BeEquivalentTo(2))
 		g.Expect(c.problems()).To(BeEmpty())
 
 		// The key of another certificate, as while both are being replaced.
@@ -75,16 +79,38 @@ func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) {
 		pairIn(g, other, 3, time.Now().Add(time.Hour))
 		g.Expect(os.Rename(filepath.Join(other, "tls.key"), filepath.Join(dir, "tls.key"))).To(Succeed())
 		<-time.After(readEvery)
-		g.Expect(serial(c)).To(BeEquivalentTo(2))
+		g.Expect(serialOf(t, c)).To(BeEquivalentTo(2))
 		g.Expect(c.problems()).To(ConsistOf(HaveField("Reason", ContainSubstring("private key does not match"))))
 		g.Expect(os.Rename(filepath.Join(other, "tls.crt"), filepath.Join(dir, "tls.crt"))).To(Succeed())
 		<-time.After(readEvery)
-		g.Expect(serial(c)).To(BeEquivalentTo(3))
+		g.Expect(serialOf(t, c)).To(BeEquivalentTo(3))
 		g.Expect(c.problems()).To(BeEmpty())
 
 		<-time.After(2 * time.Hour)
-		g.Expect(serial(c)).To(BeEquivalentTo(3))
+		g.Expect(serialOf(t, c)).To(BeEquivalentTo(3))
 		g.Expect(c.problems()).To(ConsistOf(HaveField("Reason", ContainSubstring("expired at"))))
+	})
+}
+
+// The authority's clock, or the renewal, may be ahead of this machine.
+func TestACertificateThatIsNotValidYetReplacesNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, dir := NewWithT(t), t.TempDir()
+		pairIn(g, dir, 1, time.Now().Add(25*time.Hour)) // which begins in an hour
+		c, err := certificateIn(dir)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(serialOf(t, c)).To(BeEquivalentTo(1), "there is no other")
+		g.Expect(c.problems()).To(ConsistOf(HaveField("Reason", ContainSubstring("is not valid before"))))
+		<-time.After(time.Hour)
+		g.Expect(c.problems()).To(BeEmpty())
+
+		pairIn(g, dir, 2, time.Now().Add(25*time.Hour))
+		<-time.After(readEvery)
+		g.Expect(serialOf(t, c)).To(BeEquivalentTo(1))
+		g.Expect(c.problems()).To(ConsistOf(HaveField("Reason", HavePrefix("the certificate in "+dir))), "not of this page")
+		<-time.After(time.Hour)
+		g.Expect(serialOf(t, c)).To(BeEquivalentTo(2))
+		g.Expect(c.problems()).To(BeEmpty())
 	})
 }
 

@@ -54,18 +54,18 @@ const (
 // remote watches the health of one of Program.Clusters.
 type remote struct {
 	name     string
-	unfenced *cluster.Cluster // not fenced, because reviews are POSTs
-	kinds    *cluster.Cluster // the one that Setup used; it knows the kinds
+	unfenced *cluster.Cluster // a cluster without the fence, which would refuse the POST of a review
+	kinds    *cluster.Cluster // the cluster that Setup used; it knows which kinds are needed
 	needs    []permission
 	file     *kubeconfig
 
-	admitted bool // all needs and kinds have been confirmed once
+	admitted bool // whether all needs and kinds have been confirmed once
 
 	mu      sync.Mutex // guards problem
 	problem *inspect.Problem
 }
 
-// watch checks the cluster again and again, until ctx ends.
+// watch checks the cluster repeatedly, until ctx ends.
 func (r *remote) watch(ctx context.Context) {
 	backoff := askAgain
 	for {
@@ -138,8 +138,8 @@ func (r *remote) note(ctx context.Context, err error) {
 	r.problem = &p
 }
 
-// problemOf returns the problem that err means, where err is the result of
-// asking the server at host.
+// problemOf returns the problem of a cluster whose server, at host, was asked
+// with the result err.
 func problemOf(host string, err error) inspect.Problem {
 	p := inspect.Problem{Reason: err.Error(), Since: time.Now()}
 	switch {
@@ -159,13 +159,13 @@ func problemOf(host string, err error) inspect.Problem {
 func (r *remote) problems() []inspect.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.file.problems("cluster/" + r.name)
+	problems := r.file.problems("cluster/" + r.name)
 	if r.problem != nil && !r.file.isUnread() {
 		p := *r.problem
 		p.Check = "cluster/" + r.name
-		all = append(all, p)
+		problems = append(problems, p)
 	}
-	return all
+	return problems
 }
 
 // isOptional reports whether the program can run without the cluster.
@@ -217,13 +217,13 @@ func (r readers) dispensable(server string) []schema.GroupResource {
 			needed[i.Resource] = needed[i.Resource] || !i.Optional
 		}
 	}
-	var all []schema.GroupResource
+	var resources []schema.GroupResource
 	for resource, required := range needed {
 		if !required {
-			all = append(all, resource)
+			resources = append(resources, resource)
 		}
 	}
-	return all
+	return resources
 }
 
 // required returns a controller that reads from the server and is not optional,

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
@@ -187,34 +190,65 @@ func TestClustersAreAskedSideBySide(t *testing.T) {
 	g.Eventually(ended, patience).Should(Receive(BeZero()), said.String)
 }
 
-// A kind that only an optional controller watches may be missing: it is not the
-// wrong kind that ends a program.
+// A kind that only optional controllers watch may be missing, or be served in
+// another version or with another scope: it is not the wrong kind that ends a
+// program.
 func TestAKindThatOnlyOptionalControllersWatchMayBeMissing(t *testing.T) {
 	g := NewWithT(t)
-	setup := func(optional bool) func(operator.Env, chan<- string) ([]*reconcile.Controller, error) {
-		return func(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
-			pots, err := cluster.NewKind[*corev1.Pod, *corev1.PodList](env.Cluster,
-				corev1.SchemeGroupVersion.WithResource("pots"), corev1.AddToScheme)
+	watching := func(env operator.Env, names []string, resource schema.GroupVersionResource, o *reconcile.Options,
+		clusterScoped bool,
+	) (all []*reconcile.Controller, err error) {
+		kind, err := cluster.NewKind[*corev1.Pod, *corev1.PodList](env.Cluster, resource, func(s *runtime.Scheme) error {
+			s.AddKnownTypeWithName(resource.GroupVersion().WithKind("Pod"), &corev1.Pod{})
+			s.AddKnownTypeWithName(resource.GroupVersion().WithKind("PodList"), &corev1.PodList{})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if clusterScoped {
+			kind.ClusterScoped()
+		}
+		in := informer.For(kind.In(""), nil)
+		for n, name := range names {
+			optional := *o
+			optional.Optional = n > 0 || o.Optional
+			c, err := reconcile.New(name, in, reconcile.Func[*corev1.Pod](
+				func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
+					return reconcile.Result{}, nil
+				}), &optional)
 			if err != nil {
 				return nil, err
 			}
-			potter, err := reconcile.New("potter", informer.ForNamespaces(pots.In, nil), reconcile.Func[*corev1.Pod](
-				func(context.Context, reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
-					return reconcile.Result{}, nil
-				}), &reconcile.Options{Optional: optional})
-			all, made := podController(func() { ran <- "home" })
-			return append(all, potter), errors.Join(err, made)
+			all = append(all, c)
 		}
+		return all, nil
 	}
+	pots := corev1.SchemeGroupVersion.WithResource("pots")
 	file := answers(t, everything)
-	var said bytes.Buffer
-	p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
-		return setup(false)(env, nil)
-	}}
-	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
-	g.Expect(said.String()).To(ContainSubstring("checking that the server has pots"))
+	for _, names := range [][]string{{"potter"}, {"potter", "optional"}} { // the second shares the informer
+		var said bytes.Buffer
+		p := operator.Program{Name: "test", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			return watching(env, names, pots, &reconcile.Options{}, false)
+		}}
+		g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr="}, &said)).To(Equal(1))
+		g.Expect(said.String()).To(ContainSubstring("checking that the server has pots"))
+	}
 
-	r := runs(t, operator.Program{}, setup(true), "--kubeconfig="+file) // last, since it runs until the test ends
+	setup := func(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
+		optional := &reconcile.Options{Optional: true}
+		missing, err := watching(env, []string{"potter"}, pots, optional, false)
+		version, err2 := watching(env, []string{"version"}, schema.GroupVersionResource{
+			Group: "example.com", Version: "v2", Resource: "pods",
+		}, optional, false)
+		scope, err3 := watching(env, []string{"scope"}, corev1.SchemeGroupVersion.WithResource("pods"), optional, true)
+		home, err4 := podController(func() { ran <- "home" })
+		return slices.Concat(home, missing, version, scope), errors.Join(err, err2, err3, err4)
+	}
+	r := runs(t, operator.Program{}, setup, "--kubeconfig="+file) // last, since it runs until the test ends
 	g.Eventually(r.ran, patience).Should(Receive(Equal("home")))
-	g.Eventually(r.readyz, patience).Should(And(HavePrefix("200 "), ContainSubstring("[!] controller/potter: it waits for the cache of ")))
+	g.Eventually(r.readyz, patience).Should(And(HavePrefix("200 "),
+		ContainSubstring("[!] controller/potter: it waits for the cache of "),
+		ContainSubstring("[!] controller/version: it waits for the cache of "),
+		ContainSubstring("[!] controller/scope: it waits for the cache of ")))
 }

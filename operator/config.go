@@ -29,7 +29,8 @@ import (
 // Connections for exec, attach and port-forward keep an inline client
 // certificate until the restart.
 //
-// Errors: the kubeconfig cannot be read, or no cluster is configured.
+// Config returns an error if the kubeconfig cannot be read, or if no cluster is
+// configured.
 func Config(kubeconfig string) (*rest.Config, error) {
 	config, _, err := connect(kubeconfig)
 	return config, err
@@ -54,7 +55,7 @@ func connect(file string) (*rest.Config, *kubeconfig, error) {
 	return k.config(), k, nil
 }
 
-// verbose sets the verbosity of klog, which client-go checks before it logs.
+// verbose sets the verbosity of klog. client-go checks it before it logs.
 func verbose(level int) {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -66,6 +67,8 @@ func TestContract(t *testing.T) {
 			"start when it answers.": TestADeadOptionalClusterStopsNoOther,
 		"All clusters are asked at the same time.":                             TestClustersAreAskedSideBySide,
 		"All clients of a cluster use a changed kubeconfig without a restart.": TestAChangedKubeconfigIsReadAgain,
+		"A clock of this machine that differs from an API server's by more than a minute is a problem in /readyz, which names " +
+			"the difference.": TestAClockThatIsWrongIsAProblemOfTheProgram,
 		"With --leader-elect every cluster is fenced: writes of Setup's controllers are refused once the Lease may have " +
 			"expired.": TestEveryClusterIsFenced,
 		"With --print-fencing-policy, a program that has a FencingPolicy prints the admission policy for its leader's " +
@@ -196,6 +199,9 @@ func TestMain(m *testing.M) {
 func TestASecondSignalEndsTheProcess(t *testing.T) {
 	for _, drains := range []string{"", "yes"} {
 		for _, sign := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+			if signal.Ignored(sign) { // as a shell does with SIGINT for a command in the background; a child inherits it
+				continue
+			}
 			g := NewWithT(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

@@ -36,6 +36,8 @@
 //     names it and stays 200, and its controllers start when it answers.
 //   - All clusters are asked at the same time.
 //   - All clients of a cluster use a changed kubeconfig without a restart.
+//   - A clock of this machine that differs from an API server's by more than a
+//     minute is a problem in /readyz, which names the difference.
 //   - With --leader-elect every cluster is fenced: writes of Setup's
 //     controllers are refused once the Lease may have expired.
 //   - With --print-fencing-policy, a program that has a FencingPolicy prints the

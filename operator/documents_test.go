@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// The table of flags in docs/operating.md has those of a program, with their
-// defaults.
+// The table of flags in docs/operating.md has the flags of a program, with
+// their defaults.
 func TestTheFlagsAreDocumented(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("POD_NAMESPACE", "of-the-pod")

@@ -27,7 +27,7 @@ type Env struct {
 	Context context.Context
 	// Cluster is the cluster that --kubeconfig names. Controllers see their own
 	// writes through its clients. With --leader-elect it refuses writes while
-	// this replica does not lead, so also during Setup.
+	// this replica does not lead, and therefore also during Setup.
 	Cluster *cluster.Cluster
 	// Clusters contains Program.Clusters by name. They refuse writes as Cluster
 	// does.
@@ -39,12 +39,14 @@ type Env struct {
 	// Leader elects the replica that works. It is nil without --leader-elect,
 	// and for a [Sharded] program.
 	Leader reconcile.Leader
-	// Shards divides the keys among the replicas. It is nil without
-	// --leader-elect, and unless the program is [Sharded].
+	// Shards divides the keys among the replicas. It is nil unless
+	// --leader-elect is set and the program is [Sharded].
 	Shards reconcile.Shards
-	// Metrics registers the program's own collectors, which /metrics then
-	// serves. If MustRegister refuses a collector, the program exits after
-	// Setup with an error that names it.
+	// Metrics registers the program's own collectors, so that /metrics serves
+	// them. If MustRegister refuses a collector, the program exits after Setup
+	// with an error that names it.
+	// If a collector panics at a scrape, the log names it, and /metrics serves
+	// the others.
 	Metrics prometheus.Registerer
 
 	asker asker
@@ -63,13 +65,13 @@ func (e Env) Options() *reconcile.Options {
 //
 // The needs have the form of [Program.Needs].
 //
-// Errors: as for the function [CheckPermissions]. Only [ErrPermission] means
-// that the server has refused. An optional cluster must answer within 15
-// seconds.
+// CheckPermissions returns the errors of the function [CheckPermissions]. Only
+// [ErrPermission] means that the server has refused. An optional cluster must
+// answer within 15 seconds.
 func (e Env) CheckPermissions(needs ...string) error {
 	asks := e.asker
 	if asks.clusters == nil { // a test has made e as a literal
-		asks = asker{maps.Clone(e.Clusters), time.Minute, none}
+		asks = asker{maps.Clone(e.Clusters), time.Minute, noneOptional}
 		if asks.clusters == nil {
 			asks.clusters = map[string]*cluster.Cluster{}
 		}
@@ -104,10 +106,10 @@ func (e Env) reach(configs map[string]*rest.Config) (Env, error) {
 		}
 		fenced[name] = config
 	}
-	all, err := clustersOf(fenced)
-	e.Cluster = all[first]
-	delete(all, first)
-	e.Clusters = all
+	made, err := clustersOf(fenced)
+	e.Cluster = made[first]
+	delete(made, first)
+	e.Clusters = made
 	return e, err
 }
 
@@ -117,15 +119,15 @@ func (e Env) check(timeout time.Duration, controllers []*reconcile.Controller) e
 	clusters := maps.Clone(e.Clusters)
 	clusters[first] = e.Cluster
 	maps.DeleteFunc(clusters, func(name string, _ *cluster.Cluster) bool { return e.asker.optional(name) })
-	return each(slices.Sorted(maps.Keys(clusters)), func(name string) error {
+	return forEachCluster(slices.Sorted(maps.Keys(clusters)), func(name string) error {
 		c := clusters[name]
 		dispensable := readers(controllers).dispensable(serverOf(c))
 		return persist(e.Context, c, timeout, func(ctx context.Context) error { return c.Check(ctx, dispensable...) })
 	})
 }
 
-// each calls f for all clusters at the same time, and joins the errors.
-func each(clusters []string, f func(name string) error) error {
+// forEachCluster calls f for all clusters at the same time, and joins the errors.
+func forEachCluster(clusters []string, f func(name string) error) error {
 	errs := make([]error, len(clusters))
 	var asking sync.WaitGroup
 	for i, name := range clusters {
@@ -137,13 +139,13 @@ func each(clusters []string, f func(name string) error) error {
 
 // clustersOf returns a cluster for each config, by name.
 func clustersOf(configs map[string]*rest.Config) (map[string]*cluster.Cluster, error) {
-	all := map[string]*cluster.Cluster{}
+	clusters := map[string]*cluster.Cluster{}
 	for name, config := range configs {
 		c, err := cluster.New(config, nil)
 		if err != nil {
 			return nil, inCluster(name, err)
 		}
-		all[name] = c
+		clusters[name] = c
 	}
-	return all, nil
+	return clusters, nil
 }

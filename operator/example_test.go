@@ -166,8 +166,8 @@ func ExampleEnv_CheckPermissions() {
 	// 1 <nil>
 }
 
-// ownMain is a program with a main of its own, which takes the pieces that it
-// wants. config is that of operator.Config(*kubeconfig).
+// ownMain is a program with a main of its own, which uses the pieces that it
+// wants. config is the result of operator.Config(*kubeconfig).
 func ownMain(ctx context.Context, config *rest.Config, stderr io.Writer) error {
 	log := operator.Logger(stderr, true, 0)
 	ctx = logr.NewContext(ctx, log)

@@ -20,8 +20,8 @@ import (
 // account of the replicas' Pods as namespace/name, and the Lease is in its
 // namespace. Comments in the manifest name the writes that it does not cover.
 //
-// Errors: a service account without a namespace; Needs without a write; the
-// errors of [fence.YAML].
+// FencingPolicy returns an error if the service account has no namespace, or if
+// p.Needs allow no write. It also returns the errors of [fence.YAML].
 func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	namespace, account, found := strings.Cut(serviceAccount, "/")
 	if !found || namespace == "" || account == "" {
@@ -60,7 +60,7 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 // Lease, in the form of [fence.Options], and its writes in other clusters.
 // Events and reviews are left out, because every replica writes them.
 func written(permissions []permission) (resources []string, elsewhere []permission) {
-	all := map[string]bool{}
+	paths := map[string]bool{}
 	for _, p := range permissions {
 		switch {
 		case !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection", "*"}, p.Verb),
@@ -69,12 +69,12 @@ func written(permissions []permission) (resources []string, elsewhere []permissi
 		case p.cluster != first:
 			elsewhere = append(elsewhere, p)
 		default:
-			all[p.path()] = true
+			paths[p.path()] = true
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(all)) {
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		whole, _, isSub := strings.Cut(path, "/")
-		if !isSub || !all[whole] { // a resource includes its subresources
+		if !isSub || !paths[whole] { // a resource includes its subresources
 			resources = append(resources, path)
 		}
 	}

@@ -35,7 +35,7 @@ func newFixture() *fixture {
 	return &fixture{Server: s}
 }
 
-// config is that of a client, whose permissions are reviewed, too.
+// config returns the config of a client whose permissions are reviewed, too.
 func (s *fixture) config() *rest.Config {
 	config := s.Config("labeller")
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

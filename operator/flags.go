@@ -28,26 +28,27 @@ type flags struct {
 	listenAddr  string
 	version     bool
 	metricsAuth bool
-	certFile    string // for listenAddr
+	certFile    string // the certificate of the server at listenAddr
 	keyFile     string
 	leaderElect bool
 	startup     time.Duration
 
 	leaseNamespace string
-	durations      leader.Options // zero fields mean the defaults
+	durations      leader.Options // the durations of the Lease; zero fields mean the defaults
 	identity       string         // the holder name on the Lease
 	policyFor      string         // the service account to print the policy for
 }
 
-// usageError is an error in the command line, which the user can correct.
+// usageError is an error in the command line. The user can correct it.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 // parse reads the command line.
 //
-// Errors: [flag.ErrHelp] after writing the help to out; the mistakes in p,
-// joined; otherwise the mistakes in the command line, joined, as a usageError.
+// It returns [flag.ErrHelp] after it has written the help to out. It returns
+// the mistakes in p, joined, or else the mistakes in the command line, joined,
+// as a usageError.
 func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 	f := &flags{clusters: map[string]*string{}}
 	if err := p.validateClusters(); err != nil { // flags are named after them
@@ -87,10 +88,11 @@ func isJSONFormat(arg string) bool { return strings.TrimLeft(arg, "-") == "log-f
 // logsJSON reports whether the program writes each line as a JSON record.
 func (f *flags) logsJSON() bool { return f.logFormat == formatJSON }
 
-// merge adds all flags to the program's own flags.
+// merge adds the flags of target, which every program has, to own, the
+// program's own flags.
 //
-// Errors: a name that is in both sets.
-func merge(own, all *flag.FlagSet) error {
+// It returns an error that names the flags that are in both sets.
+func merge(own, target *flag.FlagSet) error {
 	var errs []error
 	clashes := func(name string) bool {
 		if own.Lookup(name) == nil {
@@ -102,7 +104,7 @@ func merge(own, all *flag.FlagSet) error {
 	}
 	clashes("h")
 	clashes("help")
-	all.VisitAll(func(f *flag.Flag) {
+	target.VisitAll(func(f *flag.Flag) {
 		if !clashes(f.Name) {
 			own.Var(f.Value, f.Name, f.Usage)
 		}
@@ -137,8 +139,8 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	return fs
 }
 
-// lease defines the flags of the leader election. With prints it also defines
-// --print-fencing-policy.
+// lease defines the flags of the leader election. If prints is true, it also
+// defines --print-fencing-policy.
 func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	usage := "work only while holding the Lease of this program's name"
 	if r == Sharded {
@@ -238,7 +240,7 @@ func (f *flags) validateLease(p Program) error {
 		Client: &coordinationclient.CoordinationV1Client{}, Namespace: f.leaseNamespace, Name: p.Name, Identity: f.identity,
 	}, &f.durations)
 	if err != nil {
-		return fmt.Errorf("the flags --leader-elect-…: %w", err)
+		return fmt.Errorf("checking the flags --leader-elect-…: %w", err)
 	}
 	return nil
 }
@@ -253,7 +255,7 @@ func (p Program) validateClusters() error {
 		for _, fault := range validation.IsDNS1123Label(name) {
 			check.Wrong(field, name, "%s", fault)
 		}
-		check.That(!slices.Contains(names[:i], name), field, name, "must not be the name of another")
+		check.That(!slices.Contains(names[:i], name), field, name, "must not be the name of another cluster")
 	}
 	return check.Err()
 }

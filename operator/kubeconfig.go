@@ -23,7 +23,7 @@ const (
 	// readEvery is how long the contents of a kubeconfig are used before a
 	// request reads it again.
 	readEvery = 10 * time.Second
-	// readAgain is the same time after the server has refused a request.
+	// readAgain replaces readEvery after the server has refused a request.
 	readAgain = time.Second
 )
 
@@ -34,13 +34,13 @@ const (
 type kubeconfig struct {
 	rules   *clientcmd.ClientConfigLoadingRules
 	context string       // the name of the current context at the start
-	first   *rest.Config // as read at the start; clients are made from it
+	first   *rest.Config // the config that was read at the start, from which clients are made
 	unread  bool         // the file could not be read at the start, so first has no real server
 
 	latest  atomic.Pointer[login] // nil while first is up to date
-	trouble atomic.Pointer[error] // why the last reading failed, otherwise nil
+	trouble atomic.Pointer[error] // the error of the last reading, or nil
 
-	reading sync.Mutex // guards the following
+	reading sync.Mutex // guards the fields below
 	readAt  time.Time
 }
 
@@ -49,16 +49,17 @@ type login struct {
 	config *rest.Config
 
 	mu sync.Mutex // guards connections
-	// connections contains the transports with the changed certificates, by the
-	// transport of the start that each replaces. Clients that shared a
-	// transport still share one.
+	// connections contains the transports with the changed certificates. The
+	// key is the original transport that each of them replaces. Clients that
+	// shared a transport still share one.
 	connections map[*http.Transport]http.RoundTripper
 }
 
 // readKubeconfig reads the file or, if file is empty, the files that kubectl
 // would read.
 //
-// Errors: there is no kubeconfig, or it cannot be used.
+// It returns an error if there is no kubeconfig, or if the kubeconfig cannot be
+// used.
 func readKubeconfig(file string) (*kubeconfig, error) {
 	k := &kubeconfig{rules: clientcmd.NewDefaultClientConfigLoadingRules(), readAt: time.Now()}
 	k.rules.ExplicitPath = file
@@ -117,8 +118,9 @@ func (k *kubeconfig) problems(check string) []inspect.Problem {
 // at the start.
 var errOtherServer = errors.New("the kubeconfig names a different server now")
 
-// config returns the config of the start. Its clients follow the file, unless a
-// plugin renews their credentials.
+// config returns a copy of the config that was read when the program started.
+// Clients of that copy use new credentials when the file changes, unless a
+// plugin renews the credentials.
 func (k *kubeconfig) config() *rest.Config {
 	config := rest.CopyConfig(k.first)
 	if config.ExecProvider == nil && config.AuthProvider == nil {
@@ -128,7 +130,7 @@ func (k *kubeconfig) config() *rest.Config {
 }
 
 // load reads the config of the context that was current at the start. If that
-// context is not in the file any more, it reads the current one.
+// context is no longer in the file, load uses the current one.
 func (k *kubeconfig) load() (*rest.Config, error) {
 	raw, err := k.rules.Load()
 	if err != nil {
@@ -187,8 +189,8 @@ func (k *kubeconfig) use(req *http.Request, config *rest.Config) {
 }
 
 // sameLogin reports whether two configs have the same credentials. It ignores
-// the token if both have the same token file, which client-go reads again by
-// itself.
+// the token if both have the same token file, because client-go reads that
+// again by itself.
 func sameLogin(a, b *rest.Config) bool {
 	return sameConnection(a, b) && a.BearerTokenFile == b.BearerTokenFile &&
 		(a.BearerToken == b.BearerToken || a.BearerTokenFile != "") &&
@@ -205,7 +207,7 @@ func sameConnection(a, b *rest.Config) bool {
 	return reflect.DeepEqual(a.TLSClientConfig, b.TLSClientConfig)
 }
 
-// connection returns the transport that replaces base, which has the
+// connection returns the transport that replaces base. base has the
 // certificates of the start. A transport that client-go has not made is
 // returned unchanged. For example, a client makes its own transport to upgrade
 // a connection to SPDY.
@@ -243,7 +245,7 @@ type follower struct {
 	*kubeconfig
 	next http.RoundTripper
 
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	login  *login
 	sender http.RoundTripper // next with the credentials of login
 }
@@ -316,7 +318,7 @@ func (f *follower) redirect(sender http.RoundTripper, req *http.Request, config 
 	return sender.RoundTrip(req)
 }
 
-// with returns next with the credentials of l.
+// withLogin returns next with the credentials of l.
 func (f *follower) withLogin(l *login) (http.RoundTripper, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

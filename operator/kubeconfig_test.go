@@ -231,7 +231,8 @@ func TestAKubeconfigIsReadAgainBeforeTheServerRefuses(t *testing.T) {
 	})
 }
 
-// What is no kubeconfig, or is that of another server, changes nothing.
+// A file that is not a kubeconfig, or that names a different server, changes
+// nothing.
 func TestCredentialsAreKeptWhileTheFileHasNoneForTheServer(t *testing.T) {
 	g := NewWithT(t)
 	server, other := newGatekeeper(t, "a"), newGatekeeper(t, "b")
@@ -272,8 +273,8 @@ func TestCredentialsAreKeptWhileTheFileHasNoneForTheServer(t *testing.T) {
 	g.Expect(other.seen).To(BeEmpty())
 }
 
-// The context that was current at the start is that of the program, whatever
-// kubectl config use-context does to the file.
+// The program keeps the context that was current at the start, even if kubectl
+// config use-context changes the file.
 func TestTheContextOfTheStartIsKept(t *testing.T) {
 	server := newGatekeeper(t, "a")
 	synctest.Test(t, func(t *testing.T) {

@@ -72,6 +72,9 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	LimitMemory(logger)
 	err = p.run(ctx, f)
 	switch {
+	case err == nil && ctx.Err() != nil:
+		logger.Info("stopped after a signal") // a log without this line means that the process was killed
+		return 0
 	case err == nil:
 		return 0
 	case ctx.Err() != nil && isCancellation(err):
@@ -85,11 +88,11 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 // isCancellation reports whether every error in err is the cancellation of a
 // context.
 func isCancellation(err error) bool {
-	switch of := err.(type) { //nolint:errorlint // each layer is looked at
+	switch wrapper := err.(type) { //nolint:errorlint // each layer is looked at
 	case interface{ Unwrap() []error }:
-		return !slices.ContainsFunc(of.Unwrap(), func(err error) bool { return !isCancellation(err) })
+		return !slices.ContainsFunc(wrapper.Unwrap(), func(err error) bool { return !isCancellation(err) })
 	case interface{ Unwrap() error }:
-		if inner := of.Unwrap(); inner != nil {
+		if inner := wrapper.Unwrap(); inner != nil {
 			return isCancellation(inner)
 		}
 	}
@@ -128,6 +131,7 @@ func (p Program) run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
+	compared := compareClocks(logr.FromContextOrDiscard(ctx), configs)
 	unfenced, err := clustersOf(configs)
 	if err != nil {
 		return err
@@ -139,6 +143,7 @@ func (p Program) run(ctx context.Context, f *flags) error {
 	}
 	return server.serve(ctx, func(ctx context.Context, handler *front) error {
 		reportProblems(ctx, func() []inspect.Problem { return files[first].problems("kubeconfig") })
+		reportProblems(ctx, compared.problems)
 		asks := asker{unfenced, f.startup, p.isOptional}
 		if p.Needs != nil {
 			needs := slices.DeleteFunc(p.needs(f), func(need permission) bool { return p.isOptional(need.cluster) })
@@ -159,12 +164,12 @@ func (p Program) run(ctx context.Context, f *flags) error {
 			return err
 		}
 		defer p.watchClusters(ctx, env, files, f)()
-		return p.beside(ctx, env, func(ctx context.Context) error { return server.control(ctx, handler, controllers) })
+		return p.runBeside(ctx, env, func(ctx context.Context) error { return server.control(ctx, handler, controllers) })
 	})
 }
 
-// beside runs the controllers, and p.Beside until they have drained.
-func (p Program) beside(ctx context.Context, env Env, run func(context.Context) error) error {
+// runBeside runs the controllers, and p.Beside until they have drained.
+func (p Program) runBeside(ctx context.Context, env Env, run func(context.Context) error) error {
 	if p.Beside == nil {
 		return run(ctx)
 	}
@@ -242,20 +247,20 @@ func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error
 // the permissions that it can do without.
 func (p Program) needs(f *flags) []permission {
 	const leases = "leases." + coordinationv1.GroupName
-	all := slices.Clone(p.Needs)
+	texts := slices.Clone(p.Needs)
 	suffix := " in " + f.leaseNamespace
 	switch {
 	case !f.leaderElect:
 	case p.Replicas == Sharded:
-		all = append(all, "get,list,watch,create,update,delete "+leases+suffix)
+		texts = append(texts, "get,list,watch,create,update,delete "+leases+suffix)
 	default: // RBAC cannot restrict create to a name
-		all = append(all, "create "+leases+suffix, "get,update "+leases+" "+p.Name+suffix)
+		texts = append(texts, "create "+leases+suffix, "get,update "+leases+" "+p.Name+suffix)
 	}
-	permissions, _ := parseNeeds(all, p.clusterNames()) // validate has checked them
-	want := func(without string, needs ...string) {
+	permissions, _ := parseNeeds(texts, p.clusterNames()) // validate has checked them
+	want := func(consequence string, needs ...string) {
 		wanted, _ := parseNeeds(needs, nil)
 		for _, w := range wanted {
-			w.consequence = without
+			w.consequence = consequence
 			permissions = append(permissions, w)
 		}
 	}
@@ -313,7 +318,8 @@ func (p Program) complainOfReaders(env Env, controllers []*reconcile.Controller)
 	return errors.Join(errs...)
 }
 
-// complain returns the first mistake in the controllers that Setup made.
+// complain returns the first mistake in the controllers that Setup made, or
+// nil.
 func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
 	if i := slices.Index(controllers, nil); i >= 0 {
 		return option.Wrong("operator.Program.Setup", option.Set,

@@ -21,11 +21,12 @@ type permission struct {
 	// mayBeMissing reports whether the namespace may be absent or refuse the
 	// permission; see tenants.
 	mayBeMissing bool
-	// byName reports whether it is needed only for names that are not known at
-	// the start. The server cannot be asked for it then.
+	// byName reports whether the permission is needed only for names that are
+	// not known at the start, so that it cannot be checked.
 	byName bool
-	// without is the consequence of a missing permission that the program can do
-	// without, such as "Events are not recorded". It is empty for a requirement.
+	// consequence is the effect of a missing permission that the program can do
+	// without, such as "Events are not recorded". It is empty for a
+	// requirement.
 	consequence string
 }
 
@@ -43,8 +44,8 @@ func (p permission) path() string {
 }
 
 // String returns the permission in the form of a need, such as "patch
-// deployments.apps in namespace shop". It does not contain the cluster, which
-// the errors add.
+// deployments.apps in namespace shop". It does not contain the cluster; the
+// errors add it.
 func (p permission) String() string {
 	resource := p.path()
 	if p.Name != "" {
@@ -71,16 +72,16 @@ func (p permission) role() string {
 // parseNeeds returns the permissions of needs, whose form [Program.Needs]
 // describes. clusters are the names that may follow "on".
 func parseNeeds(needs, clusters []string) ([]permission, error) {
-	var all []permission
+	var parsed []permission
 	var errs []error
 	for i, need := range needs {
 		permissions, err := parseNeed(need, clusters)
 		if err != nil {
 			errs = append(errs, option.Wrong(fmt.Sprintf("operator.Program.Needs[%d]", i), need, "%w", err))
 		}
-		all = append(all, permissions...)
+		parsed = append(parsed, permissions...)
 	}
-	return all, errors.Join(errs...)
+	return parsed, errors.Join(errs...)
 }
 
 var errNeed = errors.New("must be verbs, a resource and perhaps a name, a namespace and a cluster, such as " +
@@ -94,7 +95,8 @@ var resources = regexp.MustCompile(`^([a-z0-9-]+|\*)(?:\.([a-z0-9.-]+|\*))?(?:/(
 // the resource a need can have, each at most once, a name or "by name", "in"
 // and a namespace, "on" and a cluster.
 //
-// Errors: errNeed, without the need itself; a cluster that is not in clusters.
+// It returns errNeed if the need does not have this form, and a different error
+// if the cluster is not in clusters.
 func parseNeed(need string, clusters []string) ([]permission, error) {
 	words := strings.Split(need, " ")
 	if len(words) < 2 || slices.Contains(words, "") {
@@ -129,14 +131,14 @@ func parseNeed(need string, clusters []string) ([]permission, error) {
 	case parsed.cluster != first && !slices.Contains(clusters, parsed.cluster):
 		return nil, fmt.Errorf("there is no cluster %q: name it in Program.Clusters", parsed.cluster)
 	}
-	var all []permission
+	var list []permission
 	for verb := range strings.SplitSeq(words[0], ",") {
 		if parsed.Verb = verb; verb == "" {
 			return nil, errNeed
 		}
-		all = append(all, parsed)
+		list = append(list, parsed)
 	}
-	return all, nil
+	return list, nil
 }
 
 func (p permission) isOfEvents() bool {

@@ -225,6 +225,60 @@ func TestAMissingPermissionInAnOptionalNamespaceIsOnlyReported(t *testing.T) {
 	}
 }
 
+// For example, a webhook of the server that authorizes requests does not answer,
+// or a cache in between has answered a different question.
+func TestAReviewWithoutADecisionIsNotAMissingPermission(t *testing.T) {
+	for name, answer := range map[string]string{
+		"no answer of a webhook": `"status":{"allowed":false,"evaluationError":"webhook: timeout"}`,
+		"a webhook that fails":   `"status":{"allowed":false,"denied":true,"evaluationError":"webhook: timeout"}`,
+		"another question": `"spec":{"resourceAttributes":{"verb":"get","resource":"secrets"}},` +
+			`"status":{"allowed":false}`,
+		"another question, allowed": `"spec":{"resourceAttributes":{"verb":"get","resource":"secrets"}},` +
+			`"status":{"allowed":true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				var decided atomic.Bool
+				page := absenttest.Page{Status: http.StatusCreated, ContentType: "application/json"}
+				config := absenttest.Intercept(page.Config(), func(*http.Request) *absenttest.Page {
+					status := answer
+					if decided.Load() {
+						status = `"status":{"allowed":true}`
+					}
+					page := page
+					page.Body = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1",` + status + `}`
+					return &page
+				})
+				c, err := cluster.New(config, nil)
+				g.Expect(err).NotTo(HaveOccurred())
+				err = operator.CheckPermissions(t.Context(), c, time.Minute, "list pods")
+				g.Expect(err).To(MatchError(ContainSubstring("checking permission to list pods")))
+				g.Expect(errors.Is(err, operator.ErrPermission)).To(BeFalse())
+				time.AfterFunc(10*time.Second, func() { decided.Store(true) })
+				g.Expect(operator.CheckPermissions(t.Context(), c, time.Minute, "list pods")).To(Succeed())
+			})
+		})
+	}
+}
+
+// What the program can do without does not stop it, either, if the server does
+// not answer about it.
+func TestAReviewOfAnOptionalPermissionThatFailsIsLogged(t *testing.T) {
+	g := NewWithT(t)
+	file := answers(t, func(a authorizationv1.ResourceAttributes) bool {
+		if a.Resource == "tokenreviews" {
+			panic(http.ErrAbortHandler)
+		}
+		return true
+	})
+	p := operator.Program{Name: "test", Setup: begins, Needs: []string{"get pods"}}
+	var said bytes.Buffer
+	g.Expect(p.Main([]string{"--kubeconfig=" + file, "--listen-addr=127.0.0.1:0"}, &said)).To(Equal(1))
+	g.Expect(said.String()).To(ContainSubstring(`permission="create tokenreviews.authentication.k8s.io"`))
+	g.Expect(said.String()).To(ContainSubstring("test: it has begun"))
+}
+
 // The page of a proxy is no answer to the question, so it is asked again.
 func TestTheAnswerOfAProxyIsNotAMissingPermission(t *testing.T) {
 	for _, page := range absenttest.Successes() {

@@ -29,7 +29,7 @@ import (
 // Eventf sends the Event before it returns, so a test sees it at once and has
 // nothing to stop. A failure is logged.
 //
-// Errors: the errors of cluster.New.
+// NewEnv returns the errors of cluster.New.
 func NewEnv(ctx context.Context, config *rest.Config) (Env, error) {
 	c, err := cluster.New(config, nil)
 	if err != nil {
@@ -59,21 +59,21 @@ func (d direct) Eventf(
 }
 
 func (d direct) send(regarding, related runtime.Object, e *eventsv1.Event) error {
-	about, err := reference.GetReference(scheme.Scheme, regarding)
+	ref, err := reference.GetReference(scheme.Scheme, regarding)
 	if err != nil {
 		return fmt.Errorf("naming the object of an Event: %w", err)
 	}
-	e.Regarding = *about
+	e.Regarding = *ref
 	if related != nil {
 		if e.Related, err = reference.GetReference(scheme.Scheme, related); err != nil {
 			return fmt.Errorf("naming the related object of an Event: %w", err)
 		}
 	}
-	e.Namespace = about.Namespace
+	e.Namespace = ref.Namespace
 	if e.Namespace == "" {
 		e.Namespace = corev1.NamespaceDefault
 	}
-	e.GenerateName = about.Name + "-"
+	e.GenerateName = ref.Name + "-"
 	e.EventTime = metav1.NewMicroTime(time.Now())
 	e.ReportingController, e.ReportingInstance = "test", "test"
 	_, err = d.client.EventsV1().Events(e.Namespace).Create(d.ctx, event.Fit(e), metav1.CreateOptions{})

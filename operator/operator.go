@@ -10,7 +10,7 @@ import (
 )
 
 // Program describes a process that runs controllers. Name and Setup are
-// required. Other fields may be zero, which means their defaults.
+// required. Other fields may be zero, and then have their defaults.
 type Program struct {
 	// Name is the name of the program in logs, in the user agent, in Events and
 	// on the Lease. It must be a DNS label, such as "website-operator".
@@ -19,8 +19,8 @@ type Program struct {
 	// Defaults to "Usage of" and the name.
 	Usage string
 	// Flags adds the program's own flags. They are parsed before Setup is
-	// called. The names of the flags that every program has are taken. Defaults
-	// to no additional flags.
+	// called. Their names must differ from the names of the flags that every
+	// program has. Defaults to no additional flags.
 	Flags func(*flag.FlagSet)
 	// Needs are permissions that the program checks at its start. If one is
 	// missing, the program exits. A need consists of verbs and a resource. A
@@ -41,14 +41,14 @@ type Program struct {
 	// namespaces of an informer with Options.Independent.
 	//
 	// A need "by name" is for informers that are made with informer.Referenced.
-	// Their names are not known at the start, so the server is not asked. A
-	// missing permission becomes the error of the keys that refer to the name,
-	// and a problem on the debug page.
+	// The names of their objects are not known at the start, so the server is
+	// not asked. A missing permission becomes the error of the keys that refer
+	// to the name, and a problem on the debug page.
 	//
 	// The program adds the permissions for its Leases if --leader-elect is set.
 	// It also checks the permissions for Events and for the debug page, and
 	// logs the ones that are missing. Setup can call [Env.CheckPermissions] for
-	// permissions that it can do without. Nil checks none of them.
+	// permissions that it can do without. Nil disables all of these checks.
 	Needs []string
 	// Replicas defines how replicas divide the work. Defaults to
 	// [LeaderElected].
@@ -64,7 +64,7 @@ type Program struct {
 	// /readyz names it but stays 200. Defaults to no additional clusters.
 	Clusters []Cluster
 	// FencingPolicy adds the flag --print-fencing-policy. With the flag, the
-	// program prints an admission policy and exits. By the policy the API
+	// program prints an admission policy and exits. With that policy, the API
 	// server itself refuses writes from a replica that does not hold the Lease.
 	// Set it to the function [FencingPolicy]. Defaults to nil, which makes the
 	// program 31 kB smaller.
@@ -81,11 +81,12 @@ type Program struct {
 	// controllers with reconcile.Options.Optional watch them. Such a controller
 	// starts when its kind is installed, without a restart.
 	//
-	// Returns: the controllers to run, at least one, without a nil. With
-	// --leader-elect at least one must have options from [Env.Options].
+	// Setup returns the controllers to run. There must be at least one, and
+	// none of them may be nil. With --leader-elect at least one must have
+	// options from [Env.Options].
 	//
-	// Errors: every error ends the program with exit code 1 before a controller
-	// runs.
+	// If Setup returns an error, the program exits with code 1 before a
+	// controller runs.
 	Setup func(env Env) ([]*reconcile.Controller, error)
 	// Beside runs in every replica while the controllers run. For example, it
 	// can serve webhooks. It is called after Setup. ctx ends when the

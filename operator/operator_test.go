@@ -179,13 +179,14 @@ func TestAnErrorBesideEndsTheProgram(t *testing.T) {
 // what failed meanwhile.
 func TestAnErrorAfterTheSignalIsNotLost(t *testing.T) {
 	failed := errors.New("the certificate was not written")
+	const stopped = `msg="stopped after a signal"`
 	for name, c := range map[string]struct {
 		ends func(ctx context.Context) error
 		code int
 		says string
 	}{
-		"as it was told to": {context.Context.Err, 0, ""},
-		"wrapped":           {func(ctx context.Context) error { return fmt.Errorf("serving: %w", ctx.Err()) }, 0, ""},
+		"as it was told to": {context.Context.Err, 0, stopped},
+		"wrapped":           {func(ctx context.Context) error { return fmt.Errorf("serving: %w", ctx.Err()) }, 0, stopped},
 		"with an error":     {func(ctx context.Context) error { return errors.Join(ctx.Err(), failed) }, 1, "was not written"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +235,7 @@ func TestFaultsOfTheProgramAreNamed(t *testing.T) {
 		`operator.Program.Needs[0] is "get pods/": must be`:                                                   {Needs: []string{"get pods/"}},
 		`operator.Program.Needs[0] is "get Pods": must be`:                                                    {Needs: []string{"get Pods"}},
 		`operator.Program.Needs[0] is "get .apps": must be`:                                                   {Needs: []string{"get .apps"}},
-		`operator.Program.Clusters[1] is "west": must not be the name of another`:                             {Clusters: []operator.Cluster{{Name: "west"}, {Name: "west"}}},
+		`operator.Program.Clusters[1] is "west": must not be the name of another cluster`:                     {Clusters: []operator.Cluster{{Name: "west"}, {Name: "west"}}},
 		`operator.Program.Clusters[0] is "": `:                                                                {Clusters: []operator.Cluster{{Name: ""}}},
 		`operator.Program.Name is "Web Site": a lowercase RFC 1123 label`:                                     {Name: "Web Site"},
 		`operator.Program.Needs[0] is "pods": must be verbs, a resource`:                                      {Needs: []string{"pods"}},

@@ -135,9 +135,9 @@ func kubeconfigWith(g *WithT, file string, config *rest.Config, outside bool) {
 	write(g, file, string(text))
 }
 
-// kubeconfigReplaced deletes the account of a program and gives it another one,
-// then a certificate. The controller of ConfigMaps writes with the one that it
-// has.
+// kubeconfigReplaced deletes the account of a program and gives the program a
+// new account, and then a certificate. The controller of ConfigMaps writes with
+// the credentials that it has.
 func kubeconfigReplaced(ctx context.Context, t *testing.T, server *e2e.Cluster) {
 	for name, outside := range map[string]bool{"inline": false, "a file of its own": true} {
 		t.Run(name, func(t *testing.T) {

@@ -30,19 +30,21 @@ var ErrPermission = errors.New("missing permission")
 
 // CheckPermissions returns nil when the API server has confirmed that this
 // process has every permission in needs. They have the form of [Program.Needs],
-// without a cluster. If the server does not answer, it is asked again until the
-// timeout. One SelfSubjectAccessReview per permission is sent, all at the same
-// time. Needs "by name" send no request.
+// without a cluster. If the server does not answer, or could not find out, it
+// is asked again until the timeout. CheckPermissions sends one
+// SelfSubjectAccessReview per permission, all at the same time, and none for a
+// need "by name".
 //
-// Errors: every missing permission, each with [ErrPermission], joined; a server
-// that did not answer in time; the end of ctx; a malformed need. Concurrency:
-// it is safe for concurrent use.
+// CheckPermissions returns a joined error that names every missing permission,
+// each with [ErrPermission]. It also returns an error if a need is malformed,
+// if the server has not answered in time, or if ctx ends. It is safe for
+// concurrent use.
 func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs ...string) error {
 	permissions, err := parseNeeds(needs, nil)
 	if err != nil {
 		return err
 	}
-	return asker{map[string]*cluster.Cluster{first: c}, timeout, none}.check(ctx, permissions)
+	return asker{map[string]*cluster.Cluster{first: c}, timeout, noneOptional}.check(ctx, permissions)
 }
 
 // errNoCluster is the error of a call with a nil cluster.
@@ -52,11 +54,12 @@ var errNoCluster = errors.New("the cluster is nil: cluster.New has returned an e
 type asker struct {
 	clusters map[string]*cluster.Cluster
 	timeout  time.Duration
-	optional func(name string) bool // reports whether the cluster gets only one answer's time
+	optional func(name string) bool // reports whether check gives up on the cluster after answerWithin
 }
 
-// none reports that a cluster is not optional.
-func none(string) bool { return false }
+// noneOptional is the value of asker.optional for clusters that are all
+// required.
+func noneOptional(string) bool { return false }
 
 // check returns every missing permission, joined. It only logs the ones that
 // the program can do without.
@@ -65,7 +68,7 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 	for _, need := range needs {
 		byCluster[need.cluster] = append(byCluster[need.cluster], need)
 	}
-	return each(slices.Sorted(maps.Keys(byCluster)), func(name string) error {
+	return forEachCluster(slices.Sorted(maps.Keys(byCluster)), func(name string) error {
 		c, timeout := a.clusters[name], a.timeout
 		if c == nil {
 			return fmt.Errorf("checking permissions: %w", errNoCluster)
@@ -79,13 +82,15 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 	})
 }
 
-// persist calls ask, and calls it again while the server does not answer.
+// persist calls ask until it returns nil or an error that is final; see
+// answered. It returns an error that names the server if the timeout passes
+// before that.
 func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := c.Config().Host
 	for pause := askAgain; ; pause = min(2*pause, preflightInterval) {
-		err := within(limited, ask)
+		err := askOnce(limited, ask)
 		if err == nil || answered(err) {
 			starting(ctx, host, "")
 			return err
@@ -106,35 +111,39 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	}
 }
 
-// within calls ask with the time limit for one answer, so that a server that
+// askOnce calls ask with the time limit for one answer, so that a server that
 // accepts a connection but never answers does not use up all the time.
-func within(ctx context.Context, ask func(context.Context) error) error {
+func askOnce(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	return ask(ctx)
 }
 
-// answered reports whether err is final: an answer of the API server or a
-// mistake in the program. Other errors may be gone at the next attempt.
+// answered reports whether err is final, because it is an answer of the API
+// server or a mistake in the program. Another attempt may succeed after any
+// other error.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !temporary(err) && !pageNotFound(err) || errors.Is(err, ErrPermission) ||
 		errors.Is(err, cluster.ErrKind)
 }
 
-// pageNotFound reports whether the status 404 was not sent by the API server.
-// For example, a proxy sends it before it knows the server.
+// pageNotFound reports whether err is a status 404 that the API server has not
+// sent itself. For example, a proxy sends it before it knows the server.
 func pageNotFound(err error) bool {
 	return absent.IsForeign(err) && apierrors.IsNotFound(err) //nolint:forbidigo // IsForeign has been checked
 }
 
-// temporary reports whether the API server asks to retry later.
+// temporary reports whether err means that the API server asks the client to
+// retry later.
 func temporary(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err)
 }
 
-// review asks for all permissions at the same time.
+// review asks the API server for all permissions at the same time. It returns
+// an error for each permission that is missing, joined. It only logs the ones
+// that the program can do without.
 func review(ctx context.Context, client kubernetes.Interface, needs []permission) error {
 	needs = slices.DeleteFunc(slices.Clone(needs), func(p permission) bool { return p.byName })
 	granted, errs := make([]bool, len(needs)), make([]error, len(needs))
@@ -143,13 +152,16 @@ func review(ctx context.Context, client kubernetes.Interface, needs []permission
 		asking.Go(func() { granted[i], errs[i] = may(ctx, client, p) })
 	}
 	asking.Wait()
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return errs[i] // the others are usually the same
-	}
+	unanswered := !slices.Contains(errs, nil)
 	var missing []error
 	for i, p := range needs {
 		switch {
 		case granted[i]:
+		case errs[i] != nil && (p.consequence == "" || unanswered):
+			return errs[i] // the others are usually the same
+		case errs[i] != nil:
+			logr.FromContextOrDiscard(ctx).Info("cannot check a permission, continuing without the answer",
+				"permission", p.String(), "consequence", p.consequence, "error", errs[i].Error())
 		case p.consequence != "":
 			logr.FromContextOrDiscard(ctx).Info("missing permission, continuing without it", "permission", p.String(),
 				"consequence", p.consequence)
@@ -158,7 +170,7 @@ func review(ctx context.Context, client kubernetes.Interface, needs []permission
 		}
 	}
 	if len(missing) > 0 {
-		missing = append(missing, whose(ctx, client))
+		missing = append(missing, accountError(ctx, client))
 	}
 	return errors.Join(missing...)
 }
@@ -176,12 +188,20 @@ func may(ctx context.Context, client kubernetes.Interface, p permission) (bool, 
 	case err != nil:
 		return false, fmt.Errorf("checking permission to %s: %w", p, err)
 	}
-	return answer.Status.Allowed, nil
+	allowed, err := absent.Decision(answer.Status)
+	if err != nil {
+		return false, fmt.Errorf("checking permission to %s: %w", p, err)
+	}
+	if about := answer.Spec.ResourceAttributes; about != nil && *about != p.ResourceAttributes {
+		return false, fmt.Errorf("checking permission to %s: the answer is about %q of %q: a proxy or gateway has sent it",
+			p, about.Verb, about.Resource)
+	}
+	return allowed, nil
 }
 
-// whose returns an error that names the account of this process, or nil if the
-// server does not tell it.
-func whose(ctx context.Context, client kubernetes.Interface) error {
+// accountError returns an error that names the account of this process, or nil
+// if the server does not tell it.
+func accountError(ctx context.Context, client kubernetes.Interface) error {
 	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
 	if err != nil || self.Status.UserInfo.Username == "" {

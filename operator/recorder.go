@@ -20,8 +20,9 @@ import (
 const (
 	// lastEventsWithin is how long stop waits for the last Events to be sent.
 	lastEventsWithin = 5 * time.Second
-	// quietAfter is how long no request may begin or end until all Events count
-	// as sent. An Event passes through several goroutines of client-go.
+	// quietAfter is the time without a new or completed request after which all
+	// Events count as sent. Before its request begins, an Event passes through
+	// several goroutines of client-go.
 	quietAfter = 100 * time.Millisecond
 )
 
@@ -32,13 +33,13 @@ const (
 // a note of more than 1,024 bytes is cut and ends with "…", and a reason or an
 // action is cut to 128 bytes.
 //
-// Returns: r is safe for concurrent use, and does not wait for the server. stop
-// sends the recorded Events, waits at most 5 seconds for them, and ends the
-// recorder. Call it after the controllers have ended. The end of ctx does not
-// end the recorder.
+// The recorder r is safe for concurrent use, and does not wait for the server.
+// The function stop sends the recorded Events, waits at most 5 seconds for
+// them, and ends the recorder. Call it after the controllers have ended. The
+// end of ctx does not end the recorder.
 //
-// Errors: c is nil; the API server would refuse the component; client-go cannot
-// start sending.
+// Recorder returns an error if c is nil, if the API server would refuse the
+// component, or if client-go cannot start sending.
 func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {
@@ -46,7 +47,7 @@ func Recorder(
 		return nil, nil, fmt.Errorf("starting to send events: %w", errNoCluster)
 	}
 	if faults := validation.IsQualifiedName(component); len(faults) > 0 {
-		return nil, nil, fmt.Errorf("starting to send events: the component is %q: %s", component, faults[0])
+		return nil, nil, fmt.Errorf("starting to send events: invalid component %q: %s", component, faults[0])
 	}
 	counting := &sink{EventSink: &events.EventSinkImpl{Interface: c.Client().EventsV1()}}
 	broadcaster := events.NewBroadcaster(counting)
@@ -70,13 +71,13 @@ func Recorder(
 type sink struct {
 	events.EventSink
 
-	mu       sync.Mutex // guards the following
-	requests int        // in flight
-	lastNote time.Time  // the time of the last note
+	mu       sync.Mutex // guards the fields below
+	requests int        // number of requests in flight
+	lastNote time.Time  // when note was last called
 }
 
-// note adds to the number of requests in flight. note(0) records only that
-// there was an Event.
+// note adds requests to the number of requests in flight. note(0) records only
+// that there was an Event.
 func (s *sink) note(requests int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -77,8 +77,8 @@ func TestTheEndWaitsForEventsForALimitedTime(t *testing.T) {
 	})
 }
 
-// client-go drops what a server has refused: a warning that was lost because
-// its cause was long helps nobody.
+// client-go drops an Event that a server has refused, so a warning with a long
+// cause would be lost.
 func TestLongEventsAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -111,7 +111,7 @@ func TestARecorderRefusesAComponentThatNoServerTakes(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, component := range []string{"", "my operator", "a/b/c", strings.Repeat("a", 64)} {
 		_, _, err := operator.Recorder(t.Context(), c, component)
-		g.Expect(err).To(MatchError(ContainSubstring("the component is %q", component)))
+		g.Expect(err).To(MatchError(ContainSubstring("invalid component %q", component)))
 	}
 }
 

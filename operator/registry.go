@@ -26,7 +26,7 @@ func registerOwn(registry prometheus.Registerer, problems func() []inspect.Probl
 	var errs []error
 	for name, collector := range own {
 		err := registry.Register(collector)
-		if _, there := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !there {
+		if _, registered := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !registered {
 			errs = append(errs, fmt.Errorf("registering the metrics %s: %w", name, err))
 		}
 	}
@@ -34,25 +34,25 @@ func registerOwn(registry prometheus.Registerer, problems func() []inspect.Probl
 }
 
 // clashes gathers the metrics once, and returns an error that names the metrics
-// which two collectors serve. Such metrics would make every scrape fail. The
+// that two collectors serve. Such metrics would make every scrape fail. The
 // error of a single collector is ignored, because the collector may work later.
 func clashes(g prometheus.Gatherer) error {
 	_, err := g.Gather()
 	if err == nil {
 		return nil
 	}
-	all := []error{err}
+	errs := []error{err}
 	if several, ok := errors.AsType[prometheus.MultiError](err); ok {
-		all = several
+		errs = several
 	}
-	all = slices.DeleteFunc(slices.Clone(all), func(err error) bool {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool {
 		return strings.HasPrefix(err.Error(), "error collecting metric ")
 	})
-	if len(all) == 0 {
+	if len(errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("gathering the metrics once: %w: give the metrics of the program's own collectors names that are "+
-		"not in docs/operating.md, or each scrape would fail", errors.Join(all...))
+		"not in docs/operating.md, or each scrape would fail", errors.Join(errs...))
 }
 
 // registerer is a prometheus.Registerer whose errors name the collector, and
@@ -66,12 +66,13 @@ type registerer struct {
 
 // Register registers a collector. A collector can be registered only once.
 func (r *registerer) Register(c prometheus.Collector) error {
-	err := r.inner.Register(c)
+	err := r.inner.Register(guardedCollector{c})
 	if err == nil {
 		return nil
 	}
 	advice := "give its metrics other names"
-	if _, there := errors.AsType[prometheus.AlreadyRegisteredError](err); there {
+	if known, registered := errors.AsType[prometheus.AlreadyRegisteredError](err); registered {
+		err = prometheus.AlreadyRegisteredError{ExistingCollector: unguarded(known.ExistingCollector), NewCollector: c}
 		advice = "register it once; the program has registered the Go, process and client-go request collectors"
 	}
 	return fmt.Errorf("registering collector %T on Env.Metrics: %w: %s", c, err, advice)
@@ -79,8 +80,8 @@ func (r *registerer) Register(c prometheus.Collector) error {
 
 // MustRegister registers collectors. A refused collector ends the program after
 // Setup.
-func (r *registerer) MustRegister(all ...prometheus.Collector) {
-	for _, c := range all {
+func (r *registerer) MustRegister(collectors ...prometheus.Collector) {
+	for _, c := range collectors {
 		if err := r.Register(c); err != nil {
 			r.mu.Lock()
 			r.refused = append(r.refused, err)

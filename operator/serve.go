@@ -56,10 +56,10 @@ type Server struct {
 // returns after all of its goroutines have ended. If the listener fails, the
 // controllers stop. Without an Address it only runs the controllers.
 //
-// Errors: the errors of [reconcile.RunAll] and [status.ServeOn], joined; an
-// Address that cannot be listened on, or an Address without a Cluster; a
-// certificate and a key that do not match; collectors in Metrics that clash
-// with the program's own.
+// Run returns the errors of [reconcile.RunAll] and [status.ServeOn], joined.
+// Before it runs the controllers, it returns an error if it cannot listen on
+// Address, if an Address is set without a Cluster, if the certificate and the
+// key do not match, or if collectors in Metrics clash with the program's own.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
 	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
 }
@@ -68,7 +68,7 @@ func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) 
 // answer while setup runs: until the controllers run, /readyz reports that the
 // process is starting. The context of setup ends with ctx.
 //
-// Errors: the errors of setup and of Run.
+// RunSetup returns the errors of setup and of Run.
 func (s *Server) RunSetup(
 	ctx context.Context, setup func(ctx context.Context) ([]*reconcile.Controller, error),
 ) error {
@@ -84,8 +84,8 @@ func (s *Server) RunSetup(
 	})
 }
 
-// serve listens while work runs. work shows its controllers by means of
-// handler.
+// serve listens while work runs. work calls handler.show to add its controllers
+// to the page and the probes.
 func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handler *front) error) error {
 	if s.Address == "" {
 		return work(ctx, nil)
@@ -158,13 +158,13 @@ func (s *Server) control(ctx context.Context, handler *front, controllers []*rec
 	return reconcile.RunAll(ctx, controllers...)
 }
 
-// front is an HTTP handler that delegates to the current handler. Its server
-// has a registry.
+// front is an HTTP handler that delegates to the current handler. The Metrics
+// of its server must be set.
 type front struct {
 	server  *Server
 	current atomic.Pointer[http.Handler]
 
-	mu      sync.Mutex        // guards the following
+	mu      sync.Mutex        // guards the fields below
 	waits   map[string]string // why there are no controllers yet, by server or step
 	sources []func() []inspect.Problem
 }
@@ -196,8 +196,8 @@ func (f *front) starting() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var waits []string
-	for _, about := range slices.Sorted(maps.Keys(f.waits)) {
-		waits = append(waits, f.waits[about])
+	for _, step := range slices.Sorted(maps.Keys(f.waits)) {
+		waits = append(waits, f.waits[step])
 	}
 	if len(waits) > 0 {
 		return fmt.Errorf("starting: %s", strings.Join(waits, "; "))
@@ -209,11 +209,11 @@ func (f *front) starting() error {
 func (f *front) problems() []inspect.Problem {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var all []inspect.Problem
+	var problems []inspect.Problem
 	for _, source := range f.sources {
-		all = append(all, source()...)
+		problems = append(problems, source()...)
 	}
-	return all
+	return problems
 }
 
 // reportProblems adds a source of problems that belong to no controller and no
@@ -233,22 +233,22 @@ func reportProblems(ctx context.Context, source func() []inspect.Problem) {
 type frontKey struct{}
 
 // starting sets what the start of the process waits for, as the reason in
-// /readyz. about is a server or a step. An empty format means that the process
-// does not wait for it any more.
-func starting(ctx context.Context, about, format string, args ...any) {
+// /readyz. step is a server or a step of the start. An empty format means that
+// the process no longer waits for the step.
+func starting(ctx context.Context, step, format string, args ...any) {
 	f, ok := ctx.Value(frontKey{}).(*front)
 	if !ok {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if delete(f.waits, about); format == "" {
+	if delete(f.waits, step); format == "" {
 		return
 	}
 	if f.waits == nil {
 		f.waits = map[string]string{}
 	}
-	f.waits[about] = fmt.Sprintf(format, args...)
+	f.waits[step] = fmt.Sprintf(format, args...)
 }
 
 // authorize returns the function that decides which requests are allowed.
@@ -260,13 +260,13 @@ func (s *Server) authorize() func(*http.Request) error {
 }
 
 // Authorize returns a function for status.Options.Authorize. It shows the
-// metrics, which name no objects, to every client. It shows the other pages
-// only to clients whose token the API server authenticates and whose user may
-// "get" the path. The function is safe for concurrent use. c needs the
+// metrics to every client, because they name no objects. It shows the other
+// pages only to clients whose token the API server authenticates and whose user
+// may "get" the path. The function is safe for concurrent use. c needs the
 // permissions of a [status.ReviewClient]. If c is nil, every request is
 // refused.
 //
-// Errors: the errors of [status.Reviewed].
+// The function returns the errors of [status.Reviewed].
 func Authorize(c *cluster.Cluster) func(*http.Request) error {
 	if c == nil {
 		return func(*http.Request) error { return fmt.Errorf("authorizing: %w", errNoCluster) }

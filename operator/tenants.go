@@ -12,25 +12,26 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// tenantsEvery is the interval between two checks of the permissions in
-// namespaces that may be missing.
+// tenantsEvery is the interval between two checks of the needs that end with a
+// question mark; see [Program.Needs]. Their namespaces and their permissions
+// may be missing.
 const tenantsEvery = 30 * time.Second
 
 // mostTenants is the highest number of problems that are listed.
 const mostTenants = 10
 
-// tenants checks the permissions in namespaces that may be missing (see
-// [Program.Needs]), and reports the missing ones.
+// tenants checks the needs that end with a question mark (see [Program.Needs]),
+// and reports the permissions that are missing.
 type tenants struct {
 	asker asker
 	needs []permission
 
 	mu      sync.Mutex // guards missing
-	missing []bool     // by the index in needs
+	missing []bool     // whether a permission is missing, by the index in needs
 }
 
-// watchTenants checks the needs in namespaces that may be missing, until stop
-// is called.
+// watchTenants checks the needs that end with a question mark, until stop is
+// called.
 func (p Program) watchTenants(ctx context.Context, asks asker, needs []permission) (stop func()) {
 	required := func(need permission) bool { return !need.mayBeMissing }
 	t := &tenants{asker: asks, needs: slices.DeleteFunc(slices.Clone(needs), required)}
@@ -87,21 +88,21 @@ func (t *tenants) ask(ctx context.Context, n int) {
 }
 
 // problems returns a problem for each missing permission.
-func (t *tenants) problems() (all []inspect.Problem) {
+func (t *tenants) problems() (problems []inspect.Problem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for n, need := range t.needs {
 		switch {
 		case !t.missing[n]:
-		case len(all) == mostTenants:
-			all[mostTenants-1].More++
+		case len(problems) == mostTenants:
+			problems[mostTenants-1].More++
 		default:
-			all = append(all, inspect.Problem{
+			problems = append(problems, inspect.Problem{
 				Check: "permissions", Object: fmt.Sprintf("namespace %q", need.Namespace), Cause: "missing permission",
 				Reason: inCluster(need.cluster, fmt.Errorf("%w to %s", ErrPermission, need)).Error(),
 				Remedy: "grant it, for example with " + need.role(),
 			})
 		}
 	}
-	return all
+	return problems
 }

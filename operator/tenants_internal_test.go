@@ -39,7 +39,7 @@ func TestAMissingPermissionOfANamespaceIsNamedUntilItIsGranted(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	needs, err := parseNeeds([]string{"list pods in a?", "list pods in b?", "get pods in c"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	asks := asker{map[string]*cluster.Cluster{first: c}, time.Minute, none}
+	asks := asker{map[string]*cluster.Cluster{first: c}, time.Minute, noneOptional}
 	at := &tenants{asker: asks, needs: needs[:2], missing: make([]bool, 2)}
 	ask := func() []string {
 		var texts []string

@@ -10,9 +10,9 @@ import (
 )
 
 // Version returns the module's version, its commit and the Go version, as the
-// compiler recorded them. For example: "v1.2.3 (commit 0123456789ab, modified)
-// go1.26.0". A module version that was not recorded reads "(devel)", a commit
-// "unknown".
+// compiler recorded them, such as "v1.2.3 (commit 0123456789ab, modified)
+// go1.26.0". If the version of the module was not recorded, it reads "(devel)",
+// and a commit that was not recorded reads "unknown".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

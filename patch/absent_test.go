@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/dynamic"
@@ -51,9 +52,9 @@ func onlyItsOwnAnswer(t *testing.T) {
 	}
 }
 
-// An answer without fields is none, although client-go returns no error. Of a
-// deletion it tells nothing but the status, so package cluster makes an error
-// of the answer.
+// An answer without fields is not the server's, although client-go returns no
+// error. For a deletion it shows only the status, so package cluster makes an
+// error of the answer.
 func TestASuccessThatIsNotTheServersIsNone(t *testing.T) {
 	for _, page := range absenttest.Successes() {
 		t.Run(page.Name, func(t *testing.T) {
@@ -72,6 +73,56 @@ func TestASuccessThatIsNotTheServersIsNone(t *testing.T) {
 				g.Expect(patch.IsStale(err)).To(BeFalse(), "%v", err)
 			}
 		})
+	}
+}
+
+// A gateway has only the name of the object to answer with.
+func TestAnAnswerToAWriteWithoutAUIDIsNotTheServers(t *testing.T) {
+	page := absenttest.Page{
+		ContentType: "application/json", Status: http.StatusOK,
+		Body: `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","namespace":"a","resourceVersion":"4"}}`,
+	}
+	ctx, typed := t.Context(), kubernetes.NewForConfigOrDie(page.Config()).CoreV1().Pods
+	untyped := dynamic.NewForConfigOrDie(page.Config()).Resource(corev1.SchemeGroupVersion.WithResource("pods"))
+	cached := blankPod("a")
+	cached.UID, cached.ResourceVersion = "u", "3"
+	bare := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"name": "x", "namespace": "a", "uid": "u", "resourceVersion": "3"},
+	}}
+	config := corev1apply.Pod("x", "a").WithLabels(map[string]string{"a": "b"})
+	for name, err := range map[string]error{
+		"Merge": second(patch.Merge(ctx, typed, cached, nil, relabel)),
+		"Merge of an unstructured object": second(patch.Merge(ctx, untyped.Namespace, bare, nil,
+			func(u *unstructured.Unstructured) { u.SetLabels(map[string]string{"a": "b"}) })),
+		"Status": second(patch.Status(ctx, typed, cached, nil, func(p *corev1.Pod) { p.Status.Message = "b" })),
+		"Ensure": second(patch.Ensure(ctx, typed, cached, nil, relabel)),
+		"Apply":  second(patch.NewApplier(typed).Apply(ctx, cached, nil, config)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(err).To(MatchError(ContainSubstring("the answer has no UID: a proxy or gateway has sent it")))
+			g.Expect(patch.IsStale(err)).To(BeFalse())
+		})
+	}
+}
+
+// A namespace and its object have the same name.
+func TestTheMissingNamespaceOfWhatIsAppliedIsNotTheObject(t *testing.T) {
+	g := NewWithT(t)
+	page := absenttest.Page{
+		ContentType: "application/json", Status: http.StatusNotFound,
+		Body: `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"namespaces \"a\" not found",` +
+			`"reason":"NotFound","details":{"name":"a","kind":"namespaces"},"code":404}`,
+	}
+	a := patch.NewApplier(kubernetes.NewForConfigOrDie(page.Config()).CoreV1().Pods)
+	cached := blankPod("a")
+	cached.Name, cached.UID, cached.ResourceVersion = "a", "u", "3"
+	for _, cached := range []*corev1.Pod{nil, cached} {
+		_, err := a.Apply(t.Context(), cached, nil, corev1apply.Pod("a", "a").WithLabels(map[string]string{"a": "b"}))
+		g.Expect(names.IsNotFound(err, corev1.Resource("namespaces"), "a")).To(BeTrue(), "%v", err)
+		g.Expect(names.IsNotFound(err, corev1.Resource("pods"), "a")).To(BeFalse())
+		g.Expect(patch.IsStale(err)).To(BeFalse())
 	}
 }
 
@@ -146,7 +197,7 @@ func TestASuccessThatIsNotTheServersExplainsNoRefusal(t *testing.T) {
 	}
 }
 
-// A refusal with another status is none of an operation of the patch, so
+// A refusal with a different status is not about an operation of the patch, so
 // nothing is read to explain it.
 func TestOnlyAnInvalidPatchIsARefusalOfAnOperation(t *testing.T) {
 	g, ctx, cached := NewWithT(t), t.Context(), blankPod("a")

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -21,21 +22,21 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// maxRemembered is how many objects an Applier remembers. When there are more,
-// it forgets any of them, which costs one needless request.
+// maxRemembered is how many objects an Applier remembers. If there are more, it
+// forgets an arbitrary one, at the cost of one needless request.
 const maxRemembered = 1 << 17
 
 // maxLate is how long an older resourceVersion in the cache is attributed to a
-// stale cache. After that the server may have gone back, as it does when etcd is
-// restored from a backup.
+// stale cache. After that time the server itself may have gone back, for
+// example because etcd was restored from a backup.
 const maxLate = time.Minute
 
 // An Applier applies configurations of type C to objects of type T,
 // server-side, and does not repeat a request that would have no effect. It is
 // safe for concurrent use.
 type Applier[C any, T informer.Object] struct {
-	of    func(namespace string) applyClient[C, T]
-	limit int
+	clients func(namespace string) applyClient[C, T]
+	limit   int
 
 	mu     sync.Mutex // guards memory
 	memory map[endpoint]applied
@@ -50,21 +51,21 @@ type endpoint struct {
 // applied is what an Applier remembers of one request that the server has
 // answered.
 type applied struct {
-	uid     types.UID
-	request [sha256.Size]byte
-	rv      string
-	owned   [sha256.Size]byte
-	at      time.Time // when the cache was last seen to agree
+	uid      types.UID
+	request  [sha256.Size]byte
+	rv       string
+	owned    [sha256.Size]byte
+	agreedAt time.Time // when the cache was last seen to agree
 }
 
-// NewApplier returns an Applier. of returns the client of a namespace; see
+// NewApplier returns an Applier. clients returns the client of a namespace; see
 // [Client].
 func NewApplier[K interface {
 	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
-}, C any, T informer.Object](of func(namespace string) K) *Applier[C, T] {
+}, C any, T informer.Object](clients func(namespace string) K) *Applier[C, T] {
 	a := &Applier[C, T]{limit: maxRemembered, memory: map[endpoint]applied{}}
-	if of != nil {
-		a.of = func(namespace string) applyClient[C, T] { return of(namespace) }
+	if clients != nil {
+		a.clients = func(namespace string) applyClient[C, T] { return clients(namespace) }
 	}
 	return a
 }
@@ -74,24 +75,27 @@ func NewApplier[K interface {
 // is not cached. The UID of cached is a precondition, so that a recreated
 // object is refused. It is added to the request, not to config.
 //
-// Apply sends one request. It sends none, and returns cached itself, if the
-// last request was the same, cached is the same object, and every field in
-// config is still owned and has the value that the server gave it then. For one
-// minute after the write, an older resourceVersion in the cache is explained by
-// a cache that is late. Do not modify the result.
+// Apply sends one request, unless that would have no effect. It would have no
+// effect if the last request for this object was the same, and if cached shows
+// that every field in config is still owned and still has the value that the
+// server then returned. In this case Apply returns cached itself. For one
+// minute after a write, a cached object with an older resourceVersion is
+// attributed to a cache that is late, and the request is not repeated. Do not
+// modify the result.
 //
 // With Subresource "status" the status is applied. For custom kinds it is
 // locked by resourceVersion, as in [Status].
 //
-// Errors: a wrong option; a lock (put the resourceVersion into config instead);
-// a config without a name, or for another object than cached. A conflict with
-// another manager, which is possible only with [Options].NoForce, satisfies
-// [IsStale], and so does a recreated object.
+// Apply returns an error for an invalid option, and for [Options].Lock (put the
+// resourceVersion into config instead). It returns an error for a config that
+// has no name or is for an object other than cached. The error for a recreated
+// object satisfies [IsStale]. So does the error for a conflict with another
+// manager, which is possible only with [Options].NoForce.
 func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config C) (T, error) {
-	var none T
+	var zero T
 	opts := o.withDefaults(ctx)
 	if err := opts.validateApply(); err != nil {
-		return none, fmt.Errorf("applying: %w", err)
+		return zero, fmt.Errorf("applying: %w", err)
 	}
 	meta, err := encode(config)
 	key := types.NamespacedName{Namespace: meta.Namespace, Name: meta.Name}
@@ -99,72 +103,74 @@ func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config 
 		err = meta.checkAgainst(cached)
 	}
 	if err != nil {
-		return none, fmt.Errorf("applying %q: %w", key, err)
+		return zero, fmt.Errorf("applying %q: %w", key, err)
 	}
-	if len(opts.TakeOver) > 0 && a.of != nil && !bound.IsNil(cached) {
+	if len(opts.TakeOver) > 0 && a.clients != nil && !bound.IsNil(cached) {
 		if cached, err = a.takeOver(ctx, cached, &opts); err != nil {
-			return none, fmt.Errorf("taking over the fields of %q: %w", key, asConflict(key.Name, err))
+			return zero, fmt.Errorf("taking over the fields of %q: %w", key, asConflict(key.Name, err))
 		}
 	}
-	to := endpoint{key, opts.Subresource}
+	target := endpoint{key, opts.Subresource}
 	request := sha256.Sum256(fmt.Appendf(meta.data, "%s/%t", opts.FieldManager, opts.NoForce))
-	if !opts.DryRun && a.done(to, cached, request, opts.FieldManager) {
+	if !opts.DryRun && a.isApplied(target, cached, request, opts.FieldManager) {
 		return cached, nil
 	}
 	got, err := a.send(ctx, cached, &opts, config, meta)
 	if err != nil {
-		a.forget(to)
-		return none, fmt.Errorf("applying %q: %w", key, asConflict(key.Name, err))
+		a.forget(target)
+		return zero, fmt.Errorf("applying %q: %w", key, asConflict(key.Name, err))
 	}
 	if !opts.DryRun {
 		ownwrites.Wrote(ctx, got)
-		a.remember(to, got, request, opts.FieldManager)
+		a.remember(target, got, request, opts.FieldManager)
 	}
 	return got, nil
 }
 
 func (a *Applier[C, T]) send(ctx context.Context, cached T, o *Options, config C, meta configMeta) (T, error) {
-	var none T
+	var zero T
 	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}
-	apply, err := a.method(want, o.Subresource)
+	c, apply, err := a.method(want, o.Subresource)
 	if err != nil {
-		return none, err
+		return zero, err
 	}
 	if !bound.IsNil(cached) {
 		if config, err = withCondition(config, meta, cached, o.Subresource); err != nil {
-			return none, err
+			return zero, err
 		}
 		want.UID = cached.GetUID()
 	}
-	got, err := apply(ctx, config, metav1.ApplyOptions{
+	watched, witness := witnessOf(ctx, c)
+	got, err := apply(watched, config, metav1.ApplyOptions{
 		FieldManager: o.FieldManager, Force: !o.NoForce, DryRun: o.dryRun(),
 	})
 	if err == nil {
-		err = checkAnswer(want, got)
+		err = cmp.Or(witness.Redirect(), checkAnswer(want, got))
 	}
 	return got, err
 }
 
-// method returns the method of the client that applies to the subresource.
+// method returns the client of want's namespace, and its method that applies to
+// the subresource.
 func (a *Applier[C, T]) method(want metav1.Object, subresource string) (
-	func(context.Context, C, metav1.ApplyOptions) (T, error), error,
+	client any, apply func(context.Context, C, metav1.ApplyOptions) (T, error), err error,
 ) {
-	if a.of == nil {
-		return nil, errNilArgument
+	if a.clients == nil {
+		return nil, nil, errNilArgument
 	}
-	c, err := bound.ClientFor(a.of, want)
+	c, err := bound.ClientFor(a.clients, want)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if subresource == "" {
-		return c.Apply, nil
+		return c, c.Apply, nil
 	}
 	s, ok := c.(statusClient[C, T])
 	if !ok {
-		return nil, option.Wrong("patch.Options.Subresource", subresource,
+		return nil, nil, option.Wrong("patch.Options.Subresource", subresource,
 			"must be empty, the client of the kind has no ApplyStatus")
 	}
-	return s.ApplyStatus, nil
+	return c, s.ApplyStatus, nil
 }
 
 // Forget drops the record of an object, so that the next Apply sends its
@@ -174,26 +180,26 @@ func (a *Applier[C, T]) Forget(key types.NamespacedName) {
 	a.forget(endpoint{key, status})
 }
 
-func (a *Applier[C, T]) forget(to endpoint) {
+func (a *Applier[C, T]) forget(target endpoint) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.memory, to)
+	delete(a.memory, target)
 }
 
-// done reports whether the request would have no effect on the server.
-func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, manager string) bool {
+// isApplied reports whether the request would have no effect on the server.
+func (a *Applier[C, T]) isApplied(target endpoint, cached T, request [sha256.Size]byte, manager string) bool {
 	if bound.IsNil(cached) {
 		return false
 	}
 	a.mu.Lock()
-	last, ok := a.memory[to]
+	last, ok := a.memory[target]
 	a.mu.Unlock()
 	if !ok || last.uid != cached.GetUID() || last.request != request || last.rv == "" {
 		return false
 	}
 	rv := cached.GetResourceVersion()
 	order, err := resourceversion.CompareResourceVersion(rv, last.rv)
-	if err == nil && order < 0 && time.Since(last.at) < maxLate {
+	if err == nil && order < 0 && time.Since(last.agreedAt) < maxLate {
 		return true
 	}
 	owned, listed := ownedBy(cached, manager)
@@ -203,38 +209,44 @@ func (a *Applier[C, T]) done(to endpoint, cached T, request [sha256.Size]byte, m
 	case owned != last.owned:
 		return false
 	case err == nil:
-		a.confirm(to, last, rv)
+		a.confirm(target, last, rv)
 	}
 	return true
 }
 
-// confirm records that the object at rv still has what was applied last. From
-// now on, a cached object that is older than rv is explained by a late cache.
-func (a *Applier[C, T]) confirm(to endpoint, last applied, rv string) {
+// confirm records that the object at rv still has the fields that were applied
+// last. From now on, a cached object that is older than rv is taken as a sign
+// of a late cache, not of a change by another client.
+func (a *Applier[C, T]) confirm(target endpoint, last applied, rv string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.memory[to] == last {
-		last.rv, last.at = rv, time.Now()
-		a.memory[to] = last
+	if a.memory[target] == last {
+		last.rv, last.agreedAt = rv, time.Now()
+		a.memory[target] = last
 	}
 }
 
 // remember stores what was applied to an endpoint, with the answer. If the
-// memory is full, it forgets any other endpoints, each of which costs one
+// memory is full, it forgets arbitrary other endpoints, each at the cost of one
 // needless request.
-func (a *Applier[C, T]) remember(to endpoint, got T, request [sha256.Size]byte, manager string) {
-	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion(), at: time.Now()}
+func (a *Applier[C, T]) remember(target endpoint, got T, request [sha256.Size]byte, manager string) {
+	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion(), agreedAt: time.Now()}
 	last.owned, _ = ownedBy(got, manager) // without managed fields, a sum that no object with managed fields has
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.memory, to)
-	for other := range a.memory {
+	before, known := a.memory[target]
+	delete(a.memory, target)
+	if order, err := resourceversion.CompareResourceVersion(last.rv, before.rv); known && before.request != request &&
+		err == nil && order <= 0 {
+		return // another request has changed nothing, or the answer is from before it: ask again next time
+	}
+	for key := range a.memory {
 		if len(a.memory) < a.limit {
 			break
 		}
-		delete(a.memory, other)
+		delete(a.memory, key)
 	}
-	a.memory[to] = last
+	a.memory[target] = last
 }
 
 // configMeta identifies the object of a configuration. data is the
@@ -261,19 +273,20 @@ func encode(config any) (configMeta, error) {
 	case meta.Name == "":
 		return meta, errors.New("the configuration is nil or has no name")
 	case len(data) > maxBytes:
-		return meta, fmt.Errorf("the configuration has %d bytes, a server reads at most %d", len(data), maxBytes)
+		return meta, fmt.Errorf("the configuration has %d bytes, but a server reads at most %d", len(data), maxBytes)
 	}
 	return meta, nil
 }
 
-// checkAgainst refuses a configuration for another object than cached.
+// checkAgainst returns an error if the configuration is for an object other
+// than cached.
 func (m configMeta) checkAgainst(cached informer.Object) error {
 	if bound.IsNil(cached) {
 		return nil
 	}
 	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
 	if key != bound.KeyOf(cached) || m.UID != "" && m.UID != cached.GetUID() {
-		return fmt.Errorf("the configuration is of %q with UID %q, the cached object is %q with UID %q",
+		return fmt.Errorf("the configuration is for %q with UID %q, but the cached object is %q with UID %q",
 			key, m.UID, bound.KeyOf(cached), cached.GetUID())
 	}
 	return nil
@@ -296,17 +309,17 @@ func withCondition[C any](config C, meta configMeta, cached informer.Object, sub
 	}
 	data := diff.WithMetadata(meta.data, members)
 	var copied C
-	into := any(&copied)
+	dst := any(&copied)
 	if t := reflect.TypeOf(config); t.Kind() == reflect.Pointer {
 		fresh := reflect.New(t.Elem())
-		copied, into = fresh.Interface().(C), fresh.Interface()
+		copied, dst = fresh.Interface().(C), fresh.Interface()
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err := json.Unmarshal(data, dst); err != nil {
 		return config, fmt.Errorf("putting the UID into the configuration: %w", err)
 	}
-	if again, err := json.Marshal(copied); err != nil || !sameJSON(again, data) {
+	if encoded, err := json.Marshal(copied); err != nil || !sameJSON(encoded, data) {
 		return config, errors.Join(err,
-			errors.New("the configuration loses something on its way through JSON: put the UID into it"))
+			errors.New("the configuration changes when it is encoded as JSON and decoded: put the UID into it"))
 	}
 	return copied, nil
 }

@@ -203,3 +203,17 @@ func TestAnApplierWorksOnFakeClientsetsWhichHaveNoVersionsAndSoNeverSkip(t *test
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(got.Labels).To(HaveKeyWithValue("zone", "b"))
 }
+
+// An answer may be from before the request: a cache between the program and the
+// server has kept it. An answer of the same version is also right if another
+// request has the same effect, and then it is sent once more.
+func TestAnApplierDoesNotRememberAnotherRequestThatHasChangedNothing(t *testing.T) {
+	f := newFixture(t)
+	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
+	f.server.version = 0 // the next answer is as the last one was
+	cached := applied(1, "doorman", `{"f:metadata":{}}`)
+	f.Expect(f.asks(cached, zoned("b"))).To(Equal(1))
+	f.Expect(f.asks(cached, zoned("b"))).To(Equal(1), "the answer had the version of a")
+	cached = applied(2, "doorman", `{"f:metadata":{}}`)
+	f.Expect(f.asks(cached, zoned("b"))).To(BeZero())
+}

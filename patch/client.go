@@ -16,6 +16,10 @@ import (
 // cluster-scoped kind. Generated, gentype, dynamic, metadata and fake clients
 // have this method.
 //
+// A client that is written by hand should have a method GetNamespace() string,
+// as generated clients have it. Without it, an answer that the object does not
+// exist may be about another namespace, and is an error.
+//
 // Functions of this package do not take a Client. They take a function that
 // returns the client of a namespace, and call it with the namespace of the
 // object:
@@ -69,13 +73,13 @@ type (
 )
 
 // ClusterScoped adapts the client of a cluster-scoped kind. The returned
-// function has no client for any namespace, so that a write of a namespaced
-// object is refused.
+// function returns no client for a namespace, so a write of a namespaced object
+// is refused.
 func ClusterScoped[C any](client C) func(namespace string) C {
 	return func(namespace string) C {
 		if namespace != "" {
-			var none C
-			return none
+			var zero C
+			return zero
 		}
 		return client
 	}

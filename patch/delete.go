@@ -2,36 +2,46 @@ package patch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// Delete deletes the object that was read, and never a recreated one: the UID
-// is a precondition, and with [Options].Lock the resourceVersion too. It
-// returns nil if the object is already deleted or being deleted. Only the
-// server's own answer about this object is taken for that: for example, a page
-// of a proxy with status 404 is an error. of returns the client of a namespace;
-// see [Client].
+// Delete deletes the object of which cached is the cached state, and never a
+// recreated one: the UID is a precondition, and with [Options].Lock the
+// resourceVersion too. It returns nil if the object is already deleted or being
+// deleted. Only the API server's own answer about this object counts as proof
+// that it is deleted. For example, a proxy's page with status 404 is an error.
+// clients returns the client of a namespace; see [Client].
 //
-// Delete sends at most one request, and none if cached is being deleted. It
+// Delete sends at most one deletion, and none if cached is being deleted. It
 // returns when the server has accepted the deletion; finalizers may delay it.
+// If it cannot see that, it also reads the object, and believes a client that
+// must not read it. For example, clients that are not of package cluster follow
+// a redirect to a page, and report success.
 //
-// Errors: [IsStale] if the object was recreated or, with a lock, has changed.
+// The error satisfies [IsStale] if the object was recreated or, with a lock,
+// has changed. Delete also returns an error for an invalid option, such as a
+// Subresource, and for an object that still exists after the server has
+// reported success.
 func Delete[C interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }, T informer.Object](
-	ctx context.Context, of func(namespace string) C, cached T, o *Options,
+	ctx context.Context, clients func(namespace string) C, cached T, o *Options,
 ) error {
-	if of == nil || bound.IsNil(cached) {
+	if clients == nil || bound.IsNil(cached) {
 		return errNilArgument
 	}
 	opts := o.withDefaults(ctx)
-	if err := opts.validate(); err != nil {
+	if err := opts.validateDelete(); err != nil {
 		return describe("deleting", cached, err)
 	}
 	if cached.GetDeletionTimestamp() != nil {
@@ -41,7 +51,7 @@ func Delete[C interface {
 	if err != nil {
 		return describe("deleting", cached, err)
 	}
-	c, err := bound.ClientFor(of, cached)
+	c, err := bound.ClientFor(clients, cached)
 	if err != nil {
 		return describe("deleting", cached, err)
 	}
@@ -49,16 +59,43 @@ func Delete[C interface {
 	if opts.Propagation != "" {
 		do.PropagationPolicy = &opts.Propagation
 	}
-	switch err := c.Delete(ctx, cached.GetName(), do); {
-	case absent.Object(err, cached):
+	watched, witness := witnessOf(ctx, c)
+	switch err := c.Delete(watched, cached.GetName(), do); {
+	case absent.From(c, err, cached):
 		return nil
 	case err != nil:
 		return describe("deleting", cached, err)
 	}
-	if !opts.DryRun {
-		ownwrites.Deleted(ctx, cached)
+	if opts.DryRun {
+		return nil
 	}
+	if err := confirmDeleted(ctx, c, cached, witness); err != nil {
+		return describe("deleting", cached, err)
+	}
+	ownwrites.Deleted(ctx, cached)
 	return nil
+}
+
+// confirmDeleted returns an error if the object still exists although its
+// deletion has returned no error. It reads the object unless the answer to the
+// deletion proves that it is deleted. If the client cannot or must not read, or
+// if no witness has seen the answer, confirmDeleted assumes that the deletion
+// has succeeded.
+func confirmDeleted[T informer.Object](ctx context.Context, c any, cached T, deletion *answer.Witness) error {
+	if deletion == nil || deletion.IsDeleted(cached.GetResourceVersion()) {
+		return nil
+	}
+	live, err := get(ctx, c, cached)
+	switch {
+	case errors.Is(err, errCannotRead), apierrors.IsForbidden(err), absent.From(c, err, cached):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the object, since its deletion was not seen: %w", err)
+	case live.GetUID() != cached.GetUID(), live.GetDeletionTimestamp() != nil:
+		return nil
+	}
+	return errors.New("the object still exists, although the client has reported success: " +
+		"a redirect, a proxy or a gateway has answered")
 }
 
 // deletePreconditions returns the preconditions for deleting cached.

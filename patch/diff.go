@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
@@ -18,13 +20,14 @@ const (
 )
 
 // Diff returns the difference between two objects of one kind for people: one
-// line for each member that differs, with the value before and after. For
-// example, "spec.replicas: 1 → 3". It returns "" if the objects are equal, and
-// "created" or "deleted" if one of them is nil.
+// line for each member that differs, with the value before and after, such as
+// "spec.replicas: 1 → 3". It returns "" if the objects are equal, and "created"
+// or "deleted" if one of them is nil.
 //
-// Values of Secrets are replaced by their size. Long values and long results
-// are truncated. resourceVersion, generation and managedFields are left out.
-// Diff is meant for logs: it costs much more than the comparison of [Merge].
+// Values of Secrets, and the copy of an object that kubectl apply stores in an
+// annotation, are replaced by their size. Long values and long results are
+// truncated. resourceVersion, generation and managedFields are left out. Diff
+// is meant for logs: it costs much more than the comparison of [Merge].
 func Diff(before, after informer.Object) string {
 	switch {
 	case bound.IsNil(before) && bound.IsNil(after):
@@ -67,19 +70,20 @@ type describer struct {
 // walk adds a line for each leaf of changed, a merge patch from before to after.
 func (d *describer) walk(path []string, changed, before, after map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
-		at := append(slices.Clip(path), name)
-		if noise(at) {
+		full := append(slices.Clip(path), name)
+		if noise(full) {
 			continue
 		}
-		was, is := before[name], after[name]
+		oldValue, newValue := before[name], after[name]
 		deeper, ok := changed[name].(map[string]any)
-		x, okX := was.(map[string]any)
-		y, okY := is.(map[string]any)
+		x, okX := oldValue.(map[string]any)
+		y, okY := newValue.(map[string]any)
 		if ok && (okX || okY) && len(deeper) > 0 {
-			d.walk(at, deeper, x, y)
+			d.walk(full, deeper, x, y)
 			continue
 		}
-		d.lines = append(d.lines, fmt.Sprintf("%s: %s → %s", strings.Join(at, "."), d.show(at, was), d.show(at, is)))
+		d.lines = append(d.lines, fmt.Sprintf("%s: %s → %s",
+			strings.Join(full, "."), d.show(full, oldValue), d.show(full, newValue)))
 	}
 }
 
@@ -97,7 +101,7 @@ func (d *describer) show(path []string, v any) string {
 	if err != nil {
 		return err.Error()
 	}
-	if d.secret && secretPath(path) {
+	if d.secret && secretPath(path) || path[len(path)-1] == corev1.LastAppliedConfigAnnotation {
 		return fmt.Sprintf("(%d bytes)", len(data))
 	}
 	if text := []rune(string(data)); len(text) > maxValue {

@@ -41,6 +41,19 @@ func TestDiffKeepsTheDataOfSecretsToItself(t *testing.T) {
 	}
 }
 
+// Objects with metadata only do not show that they are Secrets.
+func TestDiffDoesNotShowTheCopyOfAnObjectInAnAnnotation(t *testing.T) {
+	g := NewWithT(t)
+	bare := func(value string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: value, "a": "b" + value}},
+		}
+	}
+	g.Expect(patch.Diff(bare("hunter2"), bare("hunter33"))).To(Equal("metadata.annotations.a: \"bhunter2\" → \"bhunter33\"\n" +
+		"metadata.annotations." + corev1.LastAppliedConfigAnnotation + ": (9 bytes) → (10 bytes)"))
+}
+
 func TestDiffShowsWhatIsNoSecretOfASecret(t *testing.T) {
 	after := &corev1.Secret{Type: corev1.SecretTypeOpaque, ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
 	NewWithT(t).Expect(patch.Diff(&corev1.Secret{}, after)).To(Equal(

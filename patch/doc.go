@@ -5,10 +5,11 @@
 //		edit.Labels["app"] = "shop"
 //	})
 //
-// An update, in contrast, sends the whole object. It undoes what its author does
-// not know: changes made since the read, and fields that a newer server has and
-// the program's Go type has not. A patch has neither problem, but is usually slow
-// to compute, and gives up the lock that an update has; see [Options].Lock.
+// An update, in contrast, sends the whole object. It undoes changes that its
+// author does not know about: changes made since the read, and fields that a
+// newer server has but the program's Go type lacks. A patch has neither
+// problem, but is usually slow to compute, and gives up the lock that an update
+// has; see [Options].Lock.
 //
 //	cached ──deep copy──▶ edit ──▶ compare ──┬─ equal ─────▶ no request, cached
 //	  (shared, read only)                    └─ different ─▶ PATCH ──▶ answer
@@ -72,8 +73,8 @@
 // not be patched.
 //
 // Generated, gentype, dynamic and metadata clients work, and so do fake clientsets.
-// The namespace of a dynamic, metadata or wrapped client cannot be checked before
-// the request; only the UID and the answer show that it is wrong. Fakes give
+// The namespace of a client that is written by hand cannot be checked before the
+// request; only the UID and the answer show that it is wrong. Fakes give
 // objects no UID and no resourceVersion, never enforce preconditions, ignore dry
 // runs, and let patches of the status change every field. With them, [Ensure] needs
 // three requests to patch.

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,88 +26,93 @@ import (
 //		edit.Data = map[string]string{"greeting": "hello"}
 //	})
 //
-// base is the cached object. If the cache has none, it is a new object with the
-// name and the namespace: an object without a UID is created. of returns the
-// client of a namespace; see [Client]. Ensure does not write to base.
+// base is the cached object. If the object is not cached, base is a new object
+// with its name and namespace. Ensure creates an object that has no UID.
+// clients returns the client of a namespace; see [Client]. Ensure does not
+// write to base.
 //
 // Ensure sends at most one request. If the cache was wrong and the object
 // exists, it sends two more: it reads the object and patches it, locked by its
-// resourceVersion. It calls edit once for each object on which it tries it, and
-// edit may retain that object. For an object that has a controller and needs a
-// patch, one more such object is a copy without owner references, which shows
-// which owner the edit makes the controller.
+// resourceVersion. Each call of edit gets a new copy of the object, which edit
+// may retain. There is one more call if the object has a controller and needs a
+// patch. That call gets a copy without owner references, to find out which
+// owner the edit makes the controller.
 //
-// Errors: as for [Merge]. An object that was deleted since it was read
-// satisfies [IsStale] as well. An object that another owner controls is not
-// written and not adopted: the error is a [ForeignError], unless
-// [Options].Adopt is set. An edit that makes that owner the controller itself
-// may write the object.
+// Ensure returns the errors of [Merge]. The error also satisfies [IsStale] if
+// the object was deleted since it was read. An object that another owner
+// controls is not written and not adopted, and the error is a [ForeignError].
+// It is written if [Options].Adopt is set, or if the edit itself makes that
+// owner the controller.
 func Ensure[C CreateClient[T], T informer.Object](
-	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
+	ctx context.Context, clients func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {
-	var none T
-	if of == nil || bound.IsNil(base) || edit == nil {
-		return none, errNilArgument
+	var zero T
+	if clients == nil || bound.IsNil(base) || edit == nil {
+		return zero, errNilArgument
 	}
 	if base.GetUID() != "" {
-		got, err := merge(ctx, of, base, o, edit, checkController(o, edit))
-		if absent.Object(err, base) {
-			err = fmt.Errorf("it was deleted since it was read: %w",
+		got, err := merge(ctx, clients, base, o, edit, checkController(o, edit))
+		if c, refusal := bound.ClientFor(clients, base); refusal == nil && absent.From(c, err, base) {
+			err = fmt.Errorf("the object was deleted since it was read: %w",
 				apierrors.NewConflict(schema.GroupResource{Resource: kindOf(base)}, base.GetName(), err))
 		}
 		return got, err
 	}
-	got, err := create(ctx, of, base, o, edit)
+	got, err := create(ctx, clients, base, o, edit)
 	if err == nil {
 		return got, nil
 	}
 	if !apierrors.IsAlreadyExists(err) || base.GetName() == "" {
-		return none, describe("creating", base, err)
+		return zero, describe("creating", base, err)
 	}
-	live, err := read(ctx, of, base)
+	live, err := read(ctx, clients, base)
 	if err != nil {
-		return none, describe("reading", base, err)
+		return zero, describe("reading", base, err)
 	}
 	locked := lockIf(ptr.Deref(o, Options{}), live, true)
-	return merge(ctx, of, live, &locked, edit, checkController(o, edit))
+	return merge(ctx, clients, live, &locked, edit, checkController(o, edit))
 }
 
 // create sends the request that creates base as edit has changed it. It does
 // not wrap errors; its callers do.
 func create[C CreateClient[T], T informer.Object](
-	ctx context.Context, of func(namespace string) C, base T, o *Options, edit func(T),
+	ctx context.Context, clients func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {
-	var none T
+	var zero T
 	opts := o.withDefaults(ctx)
 	if err := opts.validate(); err != nil {
-		return none, err
+		return zero, err
 	}
 	if opts.Subresource != "" {
-		return none, option.Wrong("patch.Options.Subresource", opts.Subresource,
+		return zero, option.Wrong("patch.Options.Subresource", opts.Subresource,
 			"must be empty, an object is created as a whole")
 	}
-	obj, ok := base.DeepCopyObject().(T)
-	if !ok {
-		return none, errOtherCopy
+	obj, err := copyOf(base)
+	if err != nil {
+		return zero, err
 	}
 	obj.SetResourceVersion("")
 	edit(obj)
 	if err := checkIdentity(base, obj, ""); err != nil {
-		return none, err
+		return zero, err
 	}
 	if obj.GetName() == "" && obj.GetGenerateName() == "" {
-		return none, errors.New("it has no name")
+		return zero, errors.New("the object has no name")
 	}
-	c, err := bound.ClientFor(of, base)
+	c, err := bound.ClientFor(clients, base)
 	if err != nil {
-		return none, err
+		return zero, err
 	}
-	got, err := c.Create(ctx, obj, metav1.CreateOptions{FieldManager: opts.FieldManager, DryRun: opts.dryRun()})
+	watched, witness := witnessOf(ctx, c)
+	got, err := c.Create(watched, obj, metav1.CreateOptions{FieldManager: opts.FieldManager, DryRun: opts.dryRun()})
+	if err == nil {
+		err = cmp.Or(witness.Redirect(), checkAnswer(base, got))
+	}
+	if err == nil {
+		err = checkCreated(obj, got)
+	}
 	if err != nil {
-		return none, err
-	}
-	if err := checkAnswer(base, got); err != nil {
-		return none, err
+		return zero, err
 	}
 	if !opts.DryRun {
 		ownwrites.Wrote(ctx, got)
@@ -115,11 +121,13 @@ func create[C CreateClient[T], T informer.Object](
 }
 
 // read reads the object with the name of base from the server.
-func read[C CreateClient[T], T informer.Object](ctx context.Context, of func(namespace string) C, base T) (T, error) {
-	var none T
-	c, err := bound.ClientFor(of, base)
+func read[C CreateClient[T], T informer.Object](
+	ctx context.Context, clients func(namespace string) C, base T,
+) (T, error) {
+	var zero T
+	c, err := bound.ClientFor(clients, base)
 	if err != nil {
-		return none, err
+		return zero, err
 	}
 	live, err := c.Get(ctx, base.GetName(), metav1.GetOptions{})
 	if err == nil {

@@ -55,6 +55,8 @@ func (s *store) Delete(_ context.Context, name string, opts metav1.DeleteOptions
 	return s.err
 }
 
+func (*store) GetNamespace() string { return "ns" }
+
 func configMap(uid string) *corev1.ConfigMap {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}
 	if uid != "" {
@@ -172,7 +174,7 @@ func TestATypeThatIsCopiedAsAnotherIsAnError(t *testing.T) {
 	edit := func(*derived) { t.Error("edited") }
 	for _, uid := range []string{"", "u3"} {
 		_, err := patch.Ensure(t.Context(), always(&derivedStore{}), &derived{*configMap(uid)}, nil, edit)
-		g.Expect(err).To(MatchError(ContainSubstring("its DeepCopyObject returns another type")), uid)
+		g.Expect(err).To(MatchError(ContainSubstring("the object's DeepCopyObject method returns a different type")), uid)
 	}
 }
 

@@ -17,15 +17,16 @@ import (
 
 var (
 	errNilArgument = errors.New("patching: client, object and edit must not be nil")
-	errOtherCopy   = errors.New("its DeepCopyObject returns another type")
+	errOtherCopy   = errors.New("the object's DeepCopyObject method returns a different type")
 )
 
 // IsStale reports whether a write was refused because the object has been
-// changed or recreated since it was read. It is not a failure: return the error
-// unchanged, and the controller reconciles the newest object. A status 409 that
-// is not the API server's own, for example the page of a proxy, is a failure.
+// changed or recreated since it was read. A stale write is not a failure:
+// return the error unchanged, and the controller reconciles the newest object.
+// A status 409 that is not the API server's own, for example the page of a
+// proxy or the refusal of an admission webhook, is a failure.
 func IsStale(err error) bool {
-	return (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !absent.IsForeign(err)
+	return absent.IsConflict(err)
 }
 
 // describe wraps err with the operation and the object, and makes a conflict of

@@ -66,7 +66,8 @@ func ExampleMerge_unchanged() {
 	// Output: true <nil>
 }
 
-// Conditions are merged by their type: those of others are not mentioned.
+// Conditions are merged by their type, so conditions of other clients are not
+// mentioned.
 func ExampleStatus() {
 	cached := exampleNode()
 	_, err := patch.Status(context.Background(), patch.ClusterScoped(printing{cached}), cached, nil, func(n *corev1.Node) {

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
-// A Finalizer prevents that the server removes an object before Clean has
+// A Finalizer prevents the server from removing an object before Clean has
 // undone what a reconciler did for it outside the cluster:
 //
 //	live, object, err := finalizer.Guard(ctx, object)
@@ -23,12 +23,13 @@ import (
 //		return reconcile.Result{}, err
 //	}
 //
-// Objects inside the cluster need no Finalizer: owner references do that. Since
-// a cache may be late, it may contain an object that the server no longer has.
-// A reconciler that is about to create something outside the cluster should ask
-// the server first (names.Live). A Finalizer is safe for concurrent use.
+// Objects inside the cluster need no Finalizer, because the garbage collector
+// follows their owner references. Since a cache may be late, it may contain an
+// object that the server no longer has. A reconciler that is about to create
+// something outside the cluster should ask the server first (names.Live). A
+// Finalizer is safe for concurrent use.
 type Finalizer[T informer.Object, C Client[T]] struct {
-	// Name has a domain. For example, "example.com/volumes".
+	// Name must contain a domain, such as "example.com/volumes".
 	Name string
 	// Client returns the client of a namespace, as clientset.CoreV1().Pods and
 	// [ClusterScoped] do. It is called with the namespace of the object.
@@ -39,49 +40,58 @@ type Finalizer[T informer.Object, C Client[T]] struct {
 	Clean func(ctx context.Context, object T) error
 }
 
-// Guard adds the finalizer to an object. It returns true, and the object as the
-// server then has it, once the object has the finalizer: work outside the
-// cluster is safe now. For an object that is being deleted, it calls Clean,
-// removes the finalizer if Clean succeeded, and returns false.
+// Guard adds the finalizer to an object. Once the object has the finalizer,
+// Guard returns true and the object as the server then has it. Work outside the
+// cluster is safe from then on. For an object that is being deleted, it calls
+// Clean, removes the finalizer if Clean succeeded, and returns false.
 //
 // Guard sends at most one request, and none if there is no finalizer to add or
 // to remove. It does not write to cached. The patch is locked by
 // resourceVersion and UID, so that no finalizer of another client is lost.
 //
-// Errors: the error of Clean; a conflict ([IsStale]) if the object has changed,
-// which a controller retries on its own; a terminal error, before Clean is
-// called, if a field is wrong or the client is for another namespace.
+// Guard returns the error of Clean. If the object has changed, it returns a
+// conflict ([IsStale]), which a controller retries on its own. If a field is
+// wrong, or the client is for another namespace, it returns a terminal error
+// before it calls Clean.
 func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest T, err error) {
 	if err := f.validate(); err != nil {
 		return false, cached, terminal.Mark(err)
 	}
 	if bound.IsNil(cached) {
-		return false, cached, terminal.Mark(fmt.Errorf("guarding an object by finalizer %q: it is nil", f.Name))
+		return false, cached, terminal.Mark(fmt.Errorf("guarding an object with finalizer %q: the object is nil", f.Name))
 	}
-	if _, err := bound.ClientFor(f.Client, cached); err != nil {
-		return false, cached, terminal.Mark(fmt.Errorf("guarding %s by finalizer %q: %w", bound.KeyOf(cached), f.Name, err))
+	c, err := bound.ClientFor(f.Client, cached)
+	if err != nil {
+		return false, cached, terminal.Mark(fmt.Errorf("guarding %s with finalizer %q: %w", bound.KeyOf(cached), f.Name, err))
 	}
-	has := slices.Contains(cached.GetFinalizers(), f.Name)
+	guarded := slices.Contains(cached.GetFinalizers(), f.Name)
 	switch deleting := cached.GetDeletionTimestamp() != nil; {
-	case deleting && !has, !deleting && has:
+	case deleting && !guarded, !deleting && guarded:
 		return !deleting, cached, nil
 	case !deleting:
 		newest, err = f.set(ctx, cached, append(slices.Clone(cached.GetFinalizers()), f.Name))
 		if err != nil {
 			return false, cached, fmt.Errorf("adding finalizer %q: %w", f.Name, err)
 		}
+		if !slices.Contains(newest.GetFinalizers(), f.Name) {
+			return false, cached, fmt.Errorf("adding finalizer %q: the answer does not have it: "+
+				"an admission webhook has removed it, or a proxy has answered", f.Name)
+		}
 		return true, newest, nil
 	}
 	if err := f.Clean(ctx, cached); err != nil {
 		return false, cached, fmt.Errorf("cleaning up for finalizer %q: %w", f.Name, err)
 	}
-	without := slices.DeleteFunc(slices.Clone(cached.GetFinalizers()), func(name string) bool { return name == f.Name })
-	newest, err = f.set(ctx, cached, without)
+	remaining := slices.DeleteFunc(slices.Clone(cached.GetFinalizers()), func(name string) bool { return name == f.Name })
+	newest, err = f.set(ctx, cached, remaining)
 	switch {
-	case absent.Object(err, cached):
+	case absent.From(c, err, cached):
 		return false, cached, nil
 	case err != nil:
 		return false, cached, fmt.Errorf("removing finalizer %q: %w", f.Name, err)
+	case slices.Contains(newest.GetFinalizers(), f.Name):
+		return false, cached, fmt.Errorf("removing finalizer %q: the answer still has it: "+
+			"an admission webhook has put it back, or a proxy has answered", f.Name)
 	}
 	return false, newest, nil
 }

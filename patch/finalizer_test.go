@@ -138,14 +138,20 @@ func TestAFinalizersConflictIsAConflict(t *testing.T) {
 	g.Expect(live).To(BeFalse())
 	g.Expect(newest).To(BeIdenticalTo(cached))
 	f.err = apierrors.NewNotFound(configMaps, "w")
-	_, _, err = f.guard(t, deleting(mine))
+	dying := deleting(mine)
+	_, _, err = f.guard(t, dying)
+	g.Expect(err).To(MatchError(ContainSubstring("removing finalizer")), "its client may be of another namespace")
+	dying.Namespace = ""
+	_, _, err = f.guard(t, dying)
 	g.Expect(err).NotTo(HaveOccurred(), "a deleted object needs no finalizer removed")
 }
 
 // The list of a built-in kind is merged by its elements, and locked all the same.
 func TestAFinalizerOfABuiltInKindIsLocked(t *testing.T) {
 	g := NewWithT(t)
-	c := &recording[*corev1.Node]{answer: node()}
+	guarded := node()
+	guarded.Finalizers = []string{mine}
+	c := &recording[*corev1.Node]{answer: guarded}
 	f := patch.Finalizer[*corev1.Node, *recording[*corev1.Node]]{
 		Name: mine, Client: always(c), Clean: func(context.Context, *corev1.Node) error { return nil },
 	}
@@ -165,7 +171,7 @@ func TestAWrongFinalizerSaysWhatAndIsTerminal(t *testing.T) {
 	g.Expect(terminal.Is(err)).To(BeTrue())
 	f := newGuarded()
 	_, _, err = f.Guard(t.Context(), nil)
-	g.Expect(err).To(MatchError(`guarding an object by finalizer "example.com/mine": it is nil`))
+	g.Expect(err).To(MatchError(`guarding an object with finalizer "example.com/mine": the object is nil`))
 	g.Expect(terminal.Is(err)).To(BeTrue())
 	f.Name = metav1.FinalizerOrphanDependents
 	_, _, err = f.Guard(t.Context(), deleting(f.Name))
@@ -198,4 +204,25 @@ func TestAFinalizersClientIsThatOfTheObject(t *testing.T) {
 		g.Expect(err).To(MatchError(And(ContainSubstring("guarding d/x"), ContainSubstring(want))))
 		g.Expect(terminal.Is(err)).To(BeTrue())
 	}
+}
+
+// Work outside the cluster is safe only with the finalizer. A webhook can remove
+// it, and a cache can answer with an earlier state.
+func TestAnAnswerWithoutTheFinalizerDoesNotGuard(t *testing.T) {
+	g := NewWithT(t)
+	f := newGuarded()
+	f.answer = gadget()
+	live, _, err := f.Guard(t.Context(), gadget())
+	g.Expect(live).To(BeFalse())
+	g.Expect(err).To(MatchError(ContainSubstring(`adding finalizer "example.com/mine": the answer does not have it`)))
+	g.Expect(patch.IsStale(err)).To(BeFalse())
+}
+
+func TestAnAnswerThatStillHasTheFinalizerIsAnError(t *testing.T) {
+	g := NewWithT(t)
+	f := newGuarded()
+	live, _, err := f.guard(t, deleting(mine), mine)
+	g.Expect(live).To(BeFalse())
+	g.Expect(err).To(MatchError(ContainSubstring(`removing finalizer "example.com/mine": the answer still has it`)))
+	g.Expect(patch.IsStale(err)).To(BeFalse())
 }

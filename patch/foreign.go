@@ -14,7 +14,7 @@ import (
 // ErrForeign means that an object was not written because it does not belong to
 // the program. The error is a [ForeignError], which names the object and its
 // owner.
-var ErrForeign = errors.New("the object is not the program's")
+var ErrForeign = errors.New("the object does not belong to the program")
 
 // ForeignError is the refusal to write an object that belongs to another owner,
 // or that has no owner. It satisfies errors.Is(err, [ErrForeign]). For example,
@@ -48,26 +48,43 @@ func (e *ForeignError) Is(target error) bool { return target == ErrForeign }
 // adoption.
 func checkController[T informer.Object](o *Options, edit func(T)) func(cached, edited informer.Object) error {
 	return func(cached, edited informer.Object) error {
-		was := metav1.GetControllerOfNoCopy(cached)
-		if was == nil || o != nil && o.Adopt {
+		controller := metav1.GetControllerOfNoCopy(cached)
+		if controller == nil || o != nil && o.Adopt {
 			return nil
 		}
 		foreign := &ForeignError{Kind: kindOf(cached), Key: bound.KeyOf(cached)}
-		foreign.Owner = fmt.Sprintf("%s %q", was.Kind, was.Name)
-		for _, is := range edited.GetOwnerReferences() {
-			if is.Controller != nil && *is.Controller && is.UID != was.UID {
+		foreign.Owner = fmt.Sprintf("%s %q", controller.Kind, controller.Name)
+		for _, ref := range edited.GetOwnerReferences() {
+			if ref.Controller != nil && *ref.Controller && ref.UID != controller.UID {
 				foreign.Reason = fmt.Sprintf("%s %q with UID %q controls it, %s %q with UID %q cannot adopt it: "+
-					"choose another name", was.Kind, was.Name, was.UID, is.Kind, is.Name, is.UID)
+					"choose another name", controller.Kind, controller.Name, controller.UID, ref.Kind, ref.Name, ref.UID)
 				return foreign
 			}
 		}
-		if wouldControl(cached, edit, was.UID) {
+		if wouldControl(cached, edit, controller.UID) {
 			return nil
 		}
 		foreign.Reason = fmt.Sprintf("%s %q with UID %q controls it, and the edit does not name it as the controller: "+
-			"choose another name, patch it with patch.Merge, or set patch.Options.Adopt", was.Kind, was.Name, was.UID)
+			"choose another name, patch it with patch.Merge, or set patch.Options.Adopt",
+			controller.Kind, controller.Name, controller.UID)
 		return foreign
 	}
+}
+
+// checkCreated returns an error if got, the answer to the creation of sent, has
+// another controller, so that it is another object.
+func checkCreated(sent, got informer.Object) error {
+	controller := metav1.GetControllerOfNoCopy(got)
+	if controller == nil {
+		return nil
+	}
+	if ours := metav1.GetControllerOfNoCopy(sent); ours != nil && ours.UID == controller.UID {
+		return nil
+	}
+	owner := fmt.Sprintf("%s %q", controller.Kind, controller.Name)
+	return &ForeignError{Kind: kindOf(sent), Key: bound.KeyOf(got), Owner: owner, Reason: fmt.Sprintf(
+		"the answer to its creation says that %s controls it: a proxy or gateway has sent it, or a webhook has set the owner",
+		owner)}
 }
 
 // wouldControl reports whether edit makes the owner with this UID the

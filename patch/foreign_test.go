@@ -1,11 +1,15 @@
 package patch_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/homeostat/homeostat/patch"
 )
@@ -79,4 +83,30 @@ func TestAdoptLetsAnEditReplaceTheController(t *testing.T) {
 		func(m *corev1.ConfigMap) { m.OwnerReferences = controlledBy("mine") })
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.requests).To(HaveLen(1))
+}
+
+// answeringCreate is a client whose creations are answered with another object.
+type answeringCreate struct {
+	typedcorev1.PodInterface
+	answer *corev1.Pod
+}
+
+func (a answeringCreate) Create(context.Context, *corev1.Pod, metav1.CreateOptions) (*corev1.Pod, error) {
+	return a.answer, nil
+}
+
+func TestTheAnswerToACreationIsNotTheObjectOfAnotherOwner(t *testing.T) {
+	foreign := blankPod("d")
+	foreign.UID, foreign.ResourceVersion, foreign.OwnerReferences = "77", "3", controlledBy("other")
+	pods := func(string) answeringCreate { return answeringCreate{fake.NewClientset().CoreV1().Pods("d"), foreign} }
+	for name, edit := range map[string]func(*corev1.Pod){
+		"without a controller": relabel, "with another controller": func(p *corev1.Pod) { p.OwnerReferences = controlledBy("ours") },
+	} {
+		g := NewWithT(t)
+		_, err := patch.Ensure(t.Context(), pods, blankPod("d"), nil, edit)
+		g.Expect(err).To(MatchError(patch.ErrForeign), name)
+		g.Expect(err).To(MatchError(ContainSubstring("controls it")), name)
+	}
+	_, err := patch.Ensure(t.Context(), pods, blankPod("d"), nil, func(p *corev1.Pod) { p.OwnerReferences = controlledBy("other") })
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }

@@ -3,6 +3,8 @@
 package patch_test
 
 import (
+	"slices"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +18,7 @@ var _ = Describe("On the real server, what the program does not see", func() {
 	It("survives in custom kinds, or the edit is refused", func(ctx SpecContext) {
 		namespace, err := server.Namespace(ctx, "hidden")
 		Expect(err).NotTo(HaveOccurred())
-		newHiddenWorld(ctx, GinkgoTB(), server.Config(), namespace).survives(hiddenCases)
+		newHiddenWorld(ctx, GinkgoTB(), server.Config(), namespace).survives(slices.Concat(hiddenCases, shorthandCases, roundedCases))
 	})
 
 	It("survives in the tolerations of a Pod, of which a Transform has cleared the seconds", func(ctx SpecContext) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -143,7 +144,7 @@ var hiddenCases = []hiddenCase{
 	},
 	{
 		name: "values that their type writes otherwise", is: `{"retries":["60s"],"rules":[{"host":"a","new":"x"}]}`,
-		wanted: `{"retries":["1m0s","2s"],"rules":[{"host":"a","new":"x"}]}`,
+		wanted: `{"retries":["60s","2s"],"rules":[{"host":"a","new":"x"}]}`,
 		edit:   func(w *widget) { w.Spec.Retries = append(w.Spec.Retries, metav1.Duration{Duration: 2 * time.Second}) },
 	},
 	{
@@ -155,6 +156,22 @@ var hiddenCases = []hiddenCase{
 		name: "a list in a list", is: `{"matrix":[[{"host":"a","port":1,"new":"x"},{"host":"b","new":"y"}],[{"new":"z"}]]}`,
 		wanted: `{"matrix":[[{"host":"a","port":2,"new":"x"},{"host":"b","new":"y"}],[{"new":"z"}]]}`,
 		edit:   func(w *widget) { w.Spec.Matrix[0][0].Port = 2 },
+	},
+	{
+		name: "a list in a list, its first element removed", is: `{"matrix":[[{"host":"a","new":"x"},{"host":"b","new":"y"}]]}`,
+		refused: "spec.matrix", edit: func(w *widget) { w.Spec.Matrix[0] = w.Spec.Matrix[0][1:] },
+	},
+	{
+		name: "a list in a list, all that is seen of it edited", is: `{"matrix":[[{"host":"a","new":"x"}]]}`,
+		refused: "spec.matrix", edit: func(w *widget) { w.Spec.Matrix[0][0].Host = "b" },
+	},
+	{
+		name: "a list in a list of which nothing is seen", is: `{"matrix":[[{"new":"x"}]]}`,
+		refused: "spec.matrix", edit: func(w *widget) { w.Spec.Matrix[0][0].Port = 2 },
+	},
+	{
+		name: "a list in a list that hides nothing", is: `{"matrix":[[{"host":"a"},{"host":"b"}]]}`,
+		wanted: `{"matrix":[[{"host":"b"}]]}`, edit: func(w *widget) { w.Spec.Matrix[0] = w.Spec.Matrix[0][1:] },
 	},
 	{
 		name: "lists in a map, one of them removed", is: `{"groups":{"a/~1":[{"host":"a","new":"x"}],"b":[{"host":"b","new":"y"}]}}`,
@@ -176,6 +193,44 @@ var hiddenCases = []hiddenCase{
 		name: "a map emptied of which a Transform has cut out an entry", is: `{"settings":{"a":"b","hidden":"c"}}`,
 		refused: "spec.settings", cut: func(w *widget) { delete(w.Spec.Settings, "hidden") },
 		edit: func(w *widget) { w.Spec.Settings = map[string]string{} },
+	},
+	{
+		name: "an entry whose key the type writes otherwise", is: `{"hosts":{"A":{"port":1,"new":"x"}}}`,
+		refused: "spec.hosts", edit: func(w *widget) { w.Spec.Hosts["a"] = rule{Port: 2} },
+	},
+	{
+		name: "such an entry of strings", is: `{"colors":{"A":"red","b":"blue"}}`, refused: "spec.colors",
+		edit: func(w *widget) { w.Spec.Colors["a"] = "green" },
+	},
+	{
+		name: "such an entry removed", is: `{"colors":{"A":"red","b":"blue"}}`, refused: "spec.colors",
+		edit: func(w *widget) { delete(w.Spec.Colors, "a") },
+	},
+	{
+		name: "such an entry of which the key is a struct", is: `{"pools":{"fd00:0::/64":{"port":1,"new":"x"}}}`,
+		refused: "spec.pools", edit: func(w *widget) { w.Spec.Pools[pool] = rule{Port: 2} },
+	},
+	{
+		name: "such an entry removed of which the key is a struct", is: `{"pools":{"fd00:0::/64":{"port":1},"10.0.0.0/8":{}}}`,
+		refused: "spec.pools", edit: func(w *widget) { delete(w.Spec.Pools, pool) },
+	},
+	{
+		name:   "entries beside such an entry",
+		is:     `{"hosts":{"A":{"port":1,"new":"x"},"b":{"port":1,"new":"y"},"c":{}},"colors":{"A":"red","b":"blue","c":"red"}}`,
+		wanted: `{"hosts":{"A":{"port":1,"new":"x"},"b":{"port":2,"new":"y"},"d":{"port":3}},"colors":{"A":"red","b":"green","d":"red"}}`,
+		edit: func(w *widget) {
+			w.Spec.Hosts["b"], w.Spec.Hosts["d"] = rule{Port: 2}, rule{Port: 3}
+			w.Spec.Colors["b"], w.Spec.Colors["d"] = "green", "red"
+			delete(w.Spec.Hosts, "c")
+			delete(w.Spec.Colors, "c")
+		},
+	},
+	{
+		name: "entries of which the key is a struct", is: `{"pools":{"fd00::/64":{"port":1,"new":"x"},"fd01:0::/64":{}}}`,
+		wanted: `{"pools":{"fd00::/64":{"port":2,"new":"x"},"fd01:0::/64":{},"10.0.0.0/8":{"port":3}}}`,
+		edit: func(w *widget) {
+			w.Spec.Pools[pool], w.Spec.Pools[netip.MustParsePrefix("10.0.0.0/8")] = rule{Port: 2}, rule{Port: 3}
+		},
 	},
 	{
 		name: "members that a Transform has cleared", is: `{"rules":[{"host":"a","port":1},{"host":"b","port":2}]}`,
@@ -247,6 +302,8 @@ var hiddenCases = []hiddenCase{
 		cut: func(w *widget) { w.Status = widgetStatus{} },
 	},
 }
+
+var pool = netip.MustParsePrefix("fd00::/64")
 
 func cutHidden(w *widget) {
 	w.Spec.Rules = slices.DeleteFunc(w.Spec.Rules, func(r rule) bool { return r.Host == "hidden" })
@@ -427,7 +484,8 @@ func TestAnEditThatCouldLoseSomethingIsRefused(t *testing.T) {
 	simulatedWidgets(t).survives(slices.DeleteFunc(slices.Clone(hiddenCases), func(c hiddenCase) bool { return c.refused == "" }))
 }
 
-// An index of an object that has changed since would be that of another element.
+// If the object has changed since, the index of an element would be the index
+// of a different element.
 func TestAnEditOfAListIsRefusedIfTheObjectHasChanged(t *testing.T) {
 	w := simulatedWidgets(t)
 	for i, theirs := range []string{`{"rules":[]}`, `{"rules":[{"host":"b"},{"host":"a"}]}`, `{"rules":[{"host":"a"}],"size":2}`} {

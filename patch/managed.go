@@ -16,13 +16,13 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// ownedBy returns a sum of the fields that manager has applied to obj, in all
-// subresources, with their values. The values count because another replica may
-// have applied different ones under the same name, which leaves the ownership
-// as it was. It returns false if the managed fields are missing or cannot be
-// read.
+// ownedBy returns a checksum of the fields that manager has applied to obj, in
+// all subresources, with their values. The values are included because another
+// replica may have applied different values under the same manager name, which
+// does not change the ownership. It returns false if the managed fields are
+// missing or cannot be read.
 func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
-	var none [sha256.Size]byte
+	var zero [sha256.Size]byte
 	h := sha256.New()
 	var content map[string]any
 	for _, e := range obj.GetManagedFields() {
@@ -34,7 +34,7 @@ func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
 		}
 		var fields map[string]any
 		if json.Unmarshal([]byte(e.FieldsV1.GetRawString()), &fields) != nil {
-			return none, false
+			return zero, false
 		}
 		fmt.Fprintf(h, "%q %q\n", e.APIVersion, e.Subresource)
 		writeOwned(h, fields, content)
@@ -61,9 +61,9 @@ func contentOf(obj informer.Object) map[string]any {
 	return content
 }
 
-// writeOwned writes the values of fields, which are in the form of
-// [metav1.FieldsV1], to w. Where fields names a value but no part of it, it
-// writes the whole value.
+// writeOwned writes the values of fields to w. fields has the form of
+// [metav1.FieldsV1]. Where fields names a value but no part of it, it writes
+// the whole value.
 func writeOwned(w io.Writer, fields map[string]any, value any) {
 	for _, step := range slices.Sorted(maps.Keys(fields)) {
 		if step == "." {
@@ -108,8 +108,9 @@ func partOf(value any, step string) any {
 	return nil
 }
 
-// isElement reports whether element is the element of a list that want
-// describes: by its keys, or as a whole.
+// isElement reports whether want describes element, which is an element of a
+// list. want contains the element's keys if keys is true, and otherwise the
+// whole element.
 func isElement(element, want any, keys bool) bool {
 	if !keys {
 		return textOf(element) == textOf(want)

@@ -7,30 +7,31 @@ import (
 	"fmt"
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
 // Merge applies edit to a copy of cached, sends what the edit changed, and
 // returns the object as the server then has it. If the edit changed nothing, it
-// sends no request and returns cached itself, which must not be modified.
+// sends no request and returns cached itself; do not modify it.
 //
-// of returns the client of a namespace; see [Client]. The UID of cached is a
-// precondition of the write, so that an object of another namespace or a
+// clients returns the client of a namespace; see [Client]. The UID of cached is
+// a precondition of the write, so that an object of another namespace or a
 // recreated object is never written to. cached is shared, and Merge does not
 // write to it.
 //
 // Go types of k8s.io/api are patched by strategic merge. All others, including
 // unstructured objects of the same kinds, are patched by JSON merge. Merge
-// usually sends one request. It may send more where the Go type cannot tell
-// whether the server's object has a member: then it tries the most likely form
-// first. The logger of ctx gets a [Diff] at V(4).
+// usually sends one request. It may send more if the Go type does not show
+// whether the server's object has a member. It then tries the most likely form
+// of the patch first. The logger of ctx gets a [Diff] at V(4).
 //
 // A list that has no merge key is patched element by element, by index, and
 // such a patch is always locked by the resourceVersion. Fields of the elements
@@ -40,41 +41,50 @@ import (
 // or id, and otherwise by its place and by what it has in common with the old
 // one. A map of a custom kind that the edit empties is patched in this way,
 // too: its entries are removed one by one, and the edit is refused if a
-// Transform hides others.
+// Transform hides others. An entry that the edit changes is patched by itself,
+// too, if the Go type may write its key in a different form than the server
+// has, as netip.Prefix does.
+//
+// The UnmarshalJSON of a type may read a second form of a value. For example,
+// it may read a string as a struct. An edit inside such a value is patched in
+// the same way, and is refused if the server has the second form.
 //
 // The copy belongs to edit, which may retain it or parts of it; changes made
 // after edit has returned are not sent. The copy of a Go struct has no managed
 // fields, because they belong to the server.
 //
-// Errors: a refusal because of the UID or the lock satisfies [IsStale]. An edit
-// that could lose fields which the program does not see is refused, and the
-// error names the field. For example, one of two elements that look the same to
-// the program is removed. These mistakes are found before any request:
+// The error of a write that was refused because of the UID or the lock
+// satisfies [IsStale]. An edit that could lose fields which the program does
+// not see is refused, and the error names the field. For example, an edit is
+// refused if it removes one of two elements that look the same to the program.
+// These mistakes are found before any request:
 //
-//   - a nil argument, a wrong option, a client of another namespace,
+//   - a nil argument, an invalid option, a client of another namespace,
 //   - an edit that changes name, namespace, UID, resourceVersion or kind,
-//   - an edit that the endpoint would silently drop: other fields than the
-//     status in the status subresource and, without it, the status of a Go type
-//     of k8s.io/api (for other types it is not known whether they have the
-//     subresource),
+//   - an edit of generation, creationTimestamp or deletionTimestamp,
+//   - an edit that the endpoint would silently drop. The status subresource
+//     drops all fields except the status, and the object itself drops the
+//     status of a Go type of k8s.io/api. For other types it is not known
+//     whether they have the subresource,
+//   - a Go type whose DeepCopyObject forgets a field, or shares it with cached,
 //   - a lock on an object without a resourceVersion,
 //   - a patch of more than 3 MiB.
 //
 // A write to a subresource that the kind does not have gets an error of its
-// own. Merge distinguishes it from a deleted object by reading the object once.
-// If the answer is about another object, which clients whose namespace cannot
-// be checked make possible, the error names both.
+// own. Merge reads the object once to distinguish this case from a deleted
+// object. If the server's answer is about another object, the error names both
+// objects. This can happen with clients whose namespace cannot be checked.
 func Merge[C Client[T], T informer.Object](
-	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
+	ctx context.Context, clients func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {
-	return merge(ctx, of, cached, o, edit, func(_, _ informer.Object) error { return nil })
+	return merge(ctx, clients, cached, o, edit, func(_, _ informer.Object) error { return nil })
 }
 
 // Status is [Merge] on the status subresource. On custom kinds with a Go type,
-// whose status belongs to their controller, it also sets status.observedGeneration,
-// if the kind has it, to the generation of cached, so that an edit need not. The
-// same goes for conditions ([]metav1.Condition) that the edit sets without an
-// ObservedGeneration:
+// whose status belongs to their controller, it also sets
+// status.observedGeneration, if the kind has it, to the generation of cached,
+// so the edit need not do that. It does the same for conditions
+// ([]metav1.Condition) that the edit sets without an ObservedGeneration:
 //
 //	patch.Status(ctx, websites.In, site, nil, func(edit *v1.Website) {
 //		meta.SetStatusCondition(&edit.Status.Conditions, metav1.Condition{Type: "Ready", …})
@@ -85,15 +95,15 @@ func Merge[C Client[T], T informer.Object](
 // The status of custom kinds is always locked by resourceVersion: servers ignore
 // the UID there, and could write to a recreated object.
 func Status[C Client[T], T informer.Object](
-	ctx context.Context, of func(namespace string) C, cached T, o *Options, edit func(T),
+	ctx context.Context, clients func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {
-	var none T
+	var zero T
 	if edit == nil {
-		return none, errNilArgument
+		return zero, errNilArgument
 	}
 	opts := ptr.Deref(o, Options{})
 	opts.Subresource = status
-	return Merge(ctx, of, cached, &opts, func(obj T) {
+	return Merge(ctx, clients, cached, &opts, func(obj T) {
 		edit(obj)
 		if diff.StyleOf(obj) == diff.JSON {
 			observeGeneration(cached, obj)
@@ -101,109 +111,80 @@ func Status[C Client[T], T informer.Object](
 	})
 }
 
-// observeGeneration sets the observed generation in the status of obj and in
-// the conditions that the edit has set.
-func observeGeneration(cached, obj informer.Object) {
-	s := statusOf(obj)
-	if !s.IsValid() || obj.GetGeneration() == 0 {
-		return
-	}
-	if f := s.FieldByName("ObservedGeneration"); f.IsValid() && f.Kind() == reflect.Int64 && f.CanSet() {
-		f.SetInt(obj.GetGeneration())
-	}
-	before := conditionsOf(statusOf(cached))
-	conditions := conditionsOf(s)
-	for i := range conditions {
-		is := &conditions[i]
-		if is.ObservedGeneration == 0 && !sameCondition(meta.FindStatusCondition(before, is.Type), is) {
-			is.ObservedGeneration = obj.GetGeneration()
-		}
-	}
-}
-
-// statusOf returns the field Status of an object that is a pointer to a struct.
-// The result is not valid if there is no such field, or if it is not a struct.
-func statusOf(obj informer.Object) reflect.Value {
-	v := reflect.ValueOf(obj).Elem()
-	if v.Kind() != reflect.Struct {
-		return reflect.Value{}
-	}
-	if s := v.FieldByName("Status"); s.IsValid() && s.Kind() == reflect.Struct {
-		return s
-	}
-	return reflect.Value{}
-}
-
-// conditionsOf returns the conditions in a status. They are not copied.
-func conditionsOf(status reflect.Value) []metav1.Condition {
-	if !status.IsValid() {
-		return nil
-	}
-	f := status.FieldByName("Conditions")
-	if !f.IsValid() {
-		return nil
-	}
-	conditions, _ := reflect.TypeAssert[[]metav1.Condition](f)
-	return conditions
-}
-
-// sameCondition reports whether an edit has left a condition as it was.
-func sameCondition(was, is *metav1.Condition) bool {
-	if was == nil || !was.LastTransitionTime.Equal(&is.LastTransitionTime) {
-		return false
-	}
-	same := *was
-	same.LastTransitionTime = is.LastTransitionTime
-	return same == *is
-}
-
-// merge is Merge with one more check of what the edit has done.
+// merge is Merge with an additional check of the edited object.
 func merge[C Client[T], T informer.Object](
-	ctx context.Context, of func(namespace string) C, cached T, o *Options,
+	ctx context.Context, clientOf func(namespace string) C, cached T, o *Options,
 	edit func(T), check func(cached, edited informer.Object) error,
 ) (T, error) {
-	var none T
-	if of == nil || bound.IsNil(cached) || edit == nil {
-		return none, errNilArgument
+	var zero T
+	if clientOf == nil || bound.IsNil(cached) || edit == nil {
+		return zero, errNilArgument
 	}
 	opts := o.withDefaults(ctx)
 	if err := opts.validate(); err != nil {
-		return none, describe("patching", cached, err)
+		return zero, describe("patching", cached, err)
 	}
 	before := withoutManagedFields(cached)
-	edited, ok := before.DeepCopyObject().(T)
-	if !ok {
-		return none, describe("patching", cached, errOtherCopy)
+	edited, err := copyOf(before)
+	if err != nil {
+		return zero, describe("patching", cached, err)
 	}
 	edit(edited)
 	if len(edited.GetManagedFields()) > 0 { // the edit has overwritten its copy, for example by another copy of cached
 		before = cached
 	}
 	if err := checkIdentity(cached, edited, cached.GetResourceVersion()); err != nil {
-		return none, describe("patching", cached, err)
+		return zero, describe("patching", cached, err)
 	}
 	style := diff.StyleOf(cached)
 	p, err := diff.Make(before, edited, style)
 	if err != nil {
-		return none, describe("comparing", cached, err)
+		return zero, describe("comparing", cached, err)
 	}
 	if p.Data == nil {
 		return cached, nil
 	}
 	if err := cmp.Or(checkEndpoint(p, style, opts.Subresource), check(cached, edited)); err != nil {
-		return none, describe("patching", cached, err)
+		return zero, describe("patching", cached, err)
 	}
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
 		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(before, edited))
 	}
 	// A patch by index is right only for the object that was read, so it is
-	// locked. The same goes for a list that a strategic patch cannot merge.
+	// locked. The same is true for a list that a strategic patch cannot merge.
 	locked := lockIf(opts, cached, p.Style != style || ignoresUID(cached, opts.Subresource))
-	got, err := send(ctx, of, cached, p, locked)
+	c, err := bound.ClientFor(clientOf, cached)
 	if err != nil {
-		return none, describe("patching", cached, err)
+		return zero, describe("patching", cached, err)
+	}
+	watched, witness := witnessOf(ctx, c)
+	got, err := send(watched, c, cached, p, locked)
+	if err == nil {
+		err = witness.Redirect()
+	}
+	if err != nil {
+		return zero, describe("patching", cached, err)
 	}
 	return got, nil
+}
+
+// witnessOf returns a context whose requests are witnessed, and the witness. It
+// returns nil for a client that is not known to send requests, such as a fake.
+func witnessOf(ctx context.Context, client any) (context.Context, *answer.Witness) {
+	if clients.SenderOf(client).REST == nil {
+		return ctx, nil
+	}
+	return answer.WithWitness(ctx)
+}
+
+// copyOf returns a deep copy of obj for an edit. It refuses a copy that is not
+// deep, because an edit of it would remove fields, or change the cache.
+func copyOf[T informer.Object](obj T) (T, error) {
+	copied, ok := obj.DeepCopyObject().(T)
+	if !ok {
+		return copied, errOtherCopy
+	}
+	return copied, diff.CheckCopy(obj, copied)
 }
 
 // checkEndpoint refuses an edit of fields that the endpoint would silently
@@ -220,22 +201,41 @@ func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 	}
 }
 
-// checkIdentity refuses an edit that turns cached into another object, or gives
-// it another resourceVersion than rv.
+// checkIdentity returns an error if an edit turns cached into another object,
+// or gives it a resourceVersion other than rv.
 func checkIdentity(cached, edited informer.Object, rv string) error {
 	var errs []error
-	changed := func(field, was, is string) {
-		if was != is {
-			errs = append(errs, fmt.Errorf("the edit changes %s from %q to %q", field, was, is))
+	changed := func(field, oldValue, newValue string) {
+		if oldValue != newValue {
+			errs = append(errs, fmt.Errorf("the edit changes %s from %q to %q", field, oldValue, newValue))
 		}
 	}
-	was, is := cached.GetObjectKind().GroupVersionKind(), edited.GetObjectKind().GroupVersionKind()
-	changed("apiVersion", was.GroupVersion().String(), is.GroupVersion().String())
-	changed("kind", was.Kind, is.Kind)
+	oldKind, newKind := cached.GetObjectKind().GroupVersionKind(), edited.GetObjectKind().GroupVersionKind()
+	changed("apiVersion", oldKind.GroupVersion().String(), newKind.GroupVersion().String())
+	changed("kind", oldKind.Kind, newKind.Kind)
 	changed("metadata.name", cached.GetName(), edited.GetName())
 	changed("metadata.namespace", cached.GetNamespace(), edited.GetNamespace())
 	changed("metadata.uid", string(cached.GetUID()), string(edited.GetUID()))
 	changed("metadata.resourceVersion", rv, edited.GetResourceVersion())
+	return errors.Join(append(errs, checkServerFields(cached, edited))...)
+}
+
+// checkServerFields refuses an edit of fields that only the server sets. The
+// server would silently drop the edit, so that each reconcile would send it
+// again. Times are compared in seconds, as the server stores them.
+func checkServerFields(cached, edited informer.Object) error {
+	var errs []error
+	check := func(field string, same bool) {
+		if !same {
+			errs = append(errs, fmt.Errorf("the edit changes %s, which only the server sets", field))
+		}
+	}
+	created, now := cached.GetCreationTimestamp(), edited.GetCreationTimestamp()
+	check("metadata.creationTimestamp", created.Unix() == now.Unix())
+	deleted := ptr.Deref(cached.GetDeletionTimestamp(), metav1.Time{})
+	now = ptr.Deref(edited.GetDeletionTimestamp(), metav1.Time{})
+	check("metadata.deletionTimestamp", deleted.Unix() == now.Unix())
+	check("metadata.generation", cached.GetGeneration() == edited.GetGeneration())
 	return errors.Join(errs...)
 }
 

@@ -69,7 +69,7 @@ func node() *corev1.Node {
 func TestMergeSendsOnlyWhatTheEditChangedAndLeavesTheCachedObjectAlone(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	got, err := patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) {
 		n.Annotations["reboot"] = "now"
 		n.Spec.Unschedulable = true
@@ -87,7 +87,7 @@ func TestMergeSendsOnlyWhatTheEditChangedAndLeavesTheCachedObjectAlone(t *testin
 func TestMergeSendsNothingWhenNothingChanged(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	got, err := patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) { n.Labels["zone"] = "a" })
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got).To(BeIdenticalTo(cached))
@@ -97,7 +97,7 @@ func TestMergeSendsNothingWhenNothingChanged(t *testing.T) {
 func TestMergePutsTheLockedFieldsIntoThePatch(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	_, err := patch.Merge(t.Context(), always(c), cached, &patch.Options{Lock: true}, relabelNode)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = patch.Merge(t.Context(), always(c), cached, &patch.Options{Lock: true}, func(n *corev1.Node) { n.Spec.PodCIDR = "10.0.0.0/8" })
@@ -110,7 +110,7 @@ func TestMergePutsTheLockedFieldsIntoThePatch(t *testing.T) {
 func TestMergeQuotesAResourceVersionAsJSONDoes(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	cached.ResourceVersion = "a\x01\"é"
 	lock := &patch.Options{Lock: true}
 	_, err := patch.Merge(t.Context(), always(c), cached, lock, relabelNode)
@@ -121,7 +121,7 @@ func TestMergeQuotesAResourceVersionAsJSONDoes(t *testing.T) {
 func TestMergeDoesNotReportADryRunAsWritten(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	var w written
 	_, err := patch.Merge(ownwrites.NewContext(t.Context(), &w), always(c), cached, &patch.Options{DryRun: true},
 		relabelNode)
@@ -133,7 +133,7 @@ func TestMergeDoesNotReportADryRunAsWritten(t *testing.T) {
 func TestMergeReturnsAConflict(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	c.err = apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "n1", errors.New("changed"))
 	_, err := patch.Merge(t.Context(), always(c), cached, nil, relabelNode)
 	g.Expect(err).To(Satisfy(patch.IsStale))
@@ -143,7 +143,7 @@ func TestMergeReturnsAConflict(t *testing.T) {
 func TestMergeMakesAConflictOfARefusedUID(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	c.err = &apierrors.StatusError{ErrStatus: metav1.Status{
 		Reason: metav1.StatusReasonInvalid, Code: 422, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
 			{Field: "metadata.uid", Type: metav1.CauseTypeFieldValueInvalid},
@@ -202,7 +202,7 @@ func relabelNode(n *corev1.Node) { n.Labels["b"] = "c" }
 func TestMergeRefusesNilObjectsAndNilClients(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	_, err := patch.Merge(t.Context(), always(c), nil, nil, func(*corev1.Node) {})
 	g.Expect(err).To(MatchError(ContainSubstring("must not be nil")))
 	_, err = patch.Merge[patch.Client[*corev1.Node]](t.Context(), nil, cached, nil, func(*corev1.Node) {})
@@ -214,7 +214,7 @@ func TestMergeRefusesNilObjectsAndNilClients(t *testing.T) {
 func TestMergeSaysAtVFourWhatItChangesAndNothingBelow(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	for level, want := range map[int]int{3: 0, 4: 1} {
 		var lines []string
 		log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: level})
@@ -230,7 +230,7 @@ func TestMergeSaysAtVFourWhatItChangesAndNothingBelow(t *testing.T) {
 func TestMergeDoesNotModifyWhatAnEditHasPutIntoItsCopy(t *testing.T) {
 	g := NewWithT(t)
 	cached := node()
-	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "8"}}}
+	c := &recording[*corev1.Node]{answer: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", ResourceVersion: "8"}}}
 	wanted := node()
 	for range 3 {
 		_, err := patch.Merge(t.Context(), always(c), cached, nil, func(n *corev1.Node) { n.Labels, n.Spec = wanted.Labels, wanted.Spec })
@@ -307,4 +307,30 @@ func TestMetadataOfBuiltInKindsIsMergedByElement(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(c.requests[0].body).To(MatchJSON(want))
 	}
+}
+
+// The server would drop such an edit, and each reconcile would send it again.
+func TestAnEditOfWhatOnlyTheServerSetsIsRefused(t *testing.T) {
+	for field, edit := range map[string]func(*corev1.Node){
+		"metadata.generation":        func(n *corev1.Node) { n.Generation++ },
+		"metadata.creationTimestamp": func(n *corev1.Node) { n.CreationTimestamp = metav1.Now() },
+		"metadata.deletionTimestamp": func(n *corev1.Node) { n.DeletionTimestamp = new(metav1.Now()) },
+	} {
+		t.Run(field, func(t *testing.T) {
+			g := NewWithT(t)
+			c := &recording[*corev1.Node]{answer: node()}
+			_, err := patch.Merge(t.Context(), always(c), node(), nil, edit)
+			g.Expect(err).To(MatchError(ContainSubstring("the edit changes " + field + ", which only the server sets")))
+			g.Expect(c.requests).To(BeEmpty())
+		})
+	}
+}
+
+func TestADeletionOfASubresourceIsRefused(t *testing.T) {
+	g := NewWithT(t)
+	client := fake.NewClientset(node())
+	nodes := patch.ClusterScoped(client.CoreV1().Nodes())
+	err := patch.Delete(t.Context(), nodes, node(), &patch.Options{Subresource: "status"})
+	g.Expect(err).To(MatchError(ContainSubstring("patch.Options.Subresource")))
+	g.Expect(client.Actions()).To(BeEmpty())
 }

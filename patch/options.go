@@ -18,35 +18,35 @@ import (
 
 const (
 	defaultFieldManager = "homeostat"
-	maxFieldManager     = 128     // bytes, as the server has it
-	maxBytes            = 3 << 20 // of a patch that a server reads
+	maxFieldManager     = 128     // in bytes; the server has the same limit
+	maxBytes            = 3 << 20 // the largest patch that a server reads
 	status              = "status"
 )
 
-// Options of a write. Nil and zero fields mean the defaults.
+// Options configures a write. Nil and zero fields mean the defaults.
 type Options struct {
 	// Lock makes the server refuse the write if the object has changed since it
 	// was read, by its resourceVersion. Without it a patch overwrites the
 	// fields that it sets, whoever changed them. The UID is a precondition of
 	// every write, with or without Lock.
 	Lock bool
-	// Subresource is written instead of the object itself. For example,
-	// "status" or "scale". Defaults to the object itself.
+	// Subresource is the subresource to write, such as "status" or "scale".
+	// Defaults to the object itself.
 	Subresource string
 	// FieldManager is the name that the server records for the change. It has
 	// at most 128 bytes. Defaults to the name of the reconciling controller, or
 	// to "homeostat" outside of a reconcile.
 	FieldManager string
-	// DryRun makes the server validate the write and answer it without storing
-	// it. The write is not reported to the reconcile.
+	// DryRun makes the server validate and answer the write without storing it.
+	// The write is not reported to the reconcile.
 	DryRun bool
 	// Propagation decides, for [Delete], what happens to the objects that the
 	// deleted one owns. Defaults to the server's policy for the kind.
 	Propagation metav1.DeletionPropagation
-	// TakeOver are field managers whose updates an [Applier] takes over before
-	// it applies. Fields that they have set and that the configuration does not
-	// have are then removed. Without TakeOver such fields stay, owned by the
-	// update. Name the managers that wrote the object before the program
+	// TakeOver lists field managers whose updates an [Applier] takes over
+	// before it applies. Fields that they have set and that the configuration
+	// does not have are then removed. Without TakeOver such fields stay, owned
+	// by the update. Name the managers that wrote the object before the program
 	// applied it, such as the controller itself with [Ensure], or the default
 	// manager of controller-runtime. Finalizers and owner references stay with
 	// these managers. Taking over costs one more request, once for each object.
@@ -83,7 +83,7 @@ func (o *Options) validate() error {
 	return check.Err()
 }
 
-// validateApply is validate for an Applier.
+// validateApply returns the mistakes in the options of an apply, joined.
 func (o *Options) validateApply() error {
 	check := option.Of("patch.Options")
 	if o.Lock {
@@ -95,9 +95,18 @@ func (o *Options) validateApply() error {
 	return errors.Join(o.validate(), check.Err())
 }
 
-// lockIf returns o, with the lock if it is needed and cached has a
-// resourceVersion. Objects of a real server always have one, but objects of
-// fakes may not.
+// validateDelete returns the mistakes in the options of a deletion, joined.
+func (o *Options) validateDelete() error {
+	check := option.Of("patch.Options")
+	if o.Subresource != "" {
+		check.Wrong("Subresource", o.Subresource, "must be empty to delete, which deletes the object")
+	}
+	return errors.Join(o.validate(), check.Err())
+}
+
+// lockIf returns o. If needed is true and cached has a resourceVersion, the
+// result has Lock set. Objects of a real server always have a resourceVersion,
+// but objects of fakes may lack it.
 func lockIf(o Options, cached metav1.Object, needed bool) Options {
 	o.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
 	return o

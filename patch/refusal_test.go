@@ -69,7 +69,7 @@ func TestAMissingSubresourceIsNamedAsThat(t *testing.T) {
 			_, err := patch.Merge(t.Context(), always(s), configMap("u3"), &patch.Options{Subresource: "scale"}, setB)
 			g.Expect(apierrors.IsNotFound(err)).To(Equal(!row.missing))
 			if row.missing {
-				g.Expect(err).To(MatchError(ContainSubstring(`its kind has no subresource "scale"`)))
+				g.Expect(err).To(MatchError(ContainSubstring(`the kind has no subresource "scale"`)))
 			}
 		})
 	}

@@ -196,7 +196,11 @@ type plain struct {
 	} `json:"status"`
 }
 
-func (p *plain) DeepCopyObject() runtime.Object { c := *p; return &c }
+func (p *plain) DeepCopyObject() runtime.Object {
+	c := *p
+	p.DeepCopyInto(&c.ObjectMeta)
+	return &c
+}
 
 func TestTheStatusOfACustomKindNeedsNoConditions(t *testing.T) {
 	g := NewWithT(t)

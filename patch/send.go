@@ -25,14 +25,8 @@ var errNoVersion = errors.New("the object has no metadata.resourceVersion to loc
 // send sends a patch with its preconditions. It reports the write to the
 // reconcile of ctx, unless it was a dry run. It does not wrap errors; its
 // callers do.
-func send[C Client[T], T informer.Object](
-	ctx context.Context, of func(namespace string) C, cached T, p diff.Patch, o Options,
-) (T, error) {
-	var none T
-	c, err := bound.ClientFor(of, cached)
-	if err != nil {
-		return none, err
-	}
+func send[C Client[T], T informer.Object](ctx context.Context, c C, cached T, p diff.Patch, o Options) (T, error) {
+	var zero T
 	answer, err := sendOne(ctx, c, cached, p, o)
 	for i := 0; refused(p, err) && i < len(p.Fallbacks); i++ {
 		p.Data = p.Fallbacks[i]
@@ -40,14 +34,14 @@ func send[C Client[T], T informer.Object](
 	}
 	switch {
 	case refused(p, err):
-		return none, explainRefusal(ctx, c, cached, p, err)
+		return zero, explainRefusal(ctx, c, cached, p, err)
 	case o.Subresource != "" && apierrors.IsNotFound(err): //nolint:forbidigo // proves nothing: the object is read
-		return none, explainNotFound(ctx, c, cached, o.Subresource, err)
+		return zero, explainNotFound(ctx, c, cached, o.Subresource, err)
 	case err != nil:
-		return none, err
+		return zero, err
 	}
 	if err := checkAnswer(cached, answer); err != nil {
-		return none, err
+		return zero, err
 	}
 	if !o.DryRun {
 		ownwrites.WroteAs(ctx, answer, ownwrites.PatchOf(string(typeOf(p)), o.Subresource, p.Data))
@@ -57,13 +51,13 @@ func send[C Client[T], T informer.Object](
 
 // sendOne sends one request of send.
 func sendOne[C Client[T], T informer.Object](ctx context.Context, c C, cached T, p diff.Patch, o Options) (T, error) {
-	var none T
+	var zero T
 	data, err := withPreconditions(p, cached, o.Lock)
 	if err != nil {
-		return none, err
+		return zero, err
 	}
 	if len(data) > maxBytes {
-		return none, fmt.Errorf("the patch has %d bytes, a server reads at most %d: make the object smaller",
+		return zero, fmt.Errorf("the patch has %d bytes, but a server reads at most %d: make the object smaller",
 			len(data), maxBytes)
 	}
 	var subresources []string
@@ -103,18 +97,18 @@ func refused(p diff.Patch, err error) bool {
 
 // explainRefusal finds out why a JSON patch was refused: because the object has
 // changed since it was read, or because it has fields that the cached one does
-// not show. It reads the object, if the client can.
+// not show. It reads the object if the client has a method Get.
 func explainRefusal[C Client[T], T informer.Object](
 	ctx context.Context, c C, cached T, p diff.Patch, refusal error,
 ) error {
-	live, err := get[T](ctx, c, cached.GetName())
+	live, err := get(ctx, c, cached)
 	switch {
 	case errors.Is(err, errCannotRead):
 	case err != nil:
 		return errors.Join(refusal, fmt.Errorf("reading the object: %w", err))
 	case live.GetUID() != cached.GetUID() || live.GetResourceVersion() != cached.GetResourceVersion():
 		return apierrors.NewConflict(schema.GroupResource{Resource: kindOf(cached)}, cached.GetName(),
-			fmt.Errorf("it was changed since it was read: %w", refusal))
+			fmt.Errorf("the object was changed since it was read: %w", refusal))
 	}
 	return fmt.Errorf("the server has more in %s than the Go type or a Transform lets the program see, "+
 		"and the edit could lose it: add the missing fields to the type, or edit fewer elements at once: %w",
@@ -122,49 +116,50 @@ func explainRefusal[C Client[T], T informer.Object](
 }
 
 // errCannotRead means that a client has no method Get.
-var errCannotRead = errors.New("the client cannot read")
+var errCannotRead = errors.New("the client has no method Get")
 
-// get reads an object, if the client can. Otherwise it returns errCannotRead. An
-// answer that cannot be about the object is an error.
-func get[T informer.Object](ctx context.Context, c any, name string) (object T, err error) {
+// get reads from the server the object whose cached state is cached. It returns
+// errCannotRead if the client has no method Get, and an error if the answer
+// cannot be about this object.
+func get[T informer.Object](ctx context.Context, c any, cached T) (object T, err error) {
 	switch c := c.(type) {
 	case getter[T]:
-		object, err = c.Get(ctx, name, metav1.GetOptions{})
+		object, err = c.Get(ctx, cached.GetName(), metav1.GetOptions{})
 	case untypedGetter[T]:
-		object, err = c.Get(ctx, name, metav1.GetOptions{})
+		object, err = c.Get(ctx, cached.GetName(), metav1.GetOptions{})
 	default:
 		return object, errCannotRead
 	}
 	if err == nil {
-		err = absent.Answer(object, name)
+		err = absent.Answer(object, cached)
 	}
 	return object, err
 }
 
 // explainNotFound finds out why a write of a subresource was not found: because
 // the kind does not have the subresource, or because the object is deleted.
-// Servers give the same answer in both cases, so it reads the object, if the
-// client can. The result proves that the object does not exist only if that
-// read has proven it.
+// Servers give the same answer in both cases, so explainNotFound reads the
+// object if the client has a method Get. Its result proves that the object does
+// not exist only if the answer to that read proves it.
 func explainNotFound[C Client[T], T informer.Object](
 	ctx context.Context, c C, cached T, subresource string, notFound error,
 ) error {
-	got, err := get[T](ctx, c, cached.GetName())
+	got, err := get(ctx, c, cached)
 	switch {
-	case errors.Is(err, errCannotRead), absent.Object(err, cached):
+	case errors.Is(err, errCannotRead), absent.From(c, err, cached):
 		return notFound
 	case err != nil:
 		return fmt.Errorf("reading the object after the answer %q: %w", notFound.Error(), err)
 	case got.GetUID() != cached.GetUID():
 		return notFound
 	}
-	return fmt.Errorf("its kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself",
+	return fmt.Errorf("the kind has no subresource %q: add it to the CustomResourceDefinition, or edit the object itself",
 		subresource) // not wrapping notFound: the object exists
 }
 
 // withPreconditions adds preconditions on the metadata to a patch: the UID of
 // cached and, if locked, its resourceVersion. An object without a UID, as fakes
-// have it, is identified by its name alone.
+// may return it, is identified by its name alone.
 func withPreconditions(p diff.Patch, cached informer.Object, locked bool) ([]byte, error) {
 	if locked && cached.GetResourceVersion() == "" {
 		return nil, errNoVersion
@@ -197,7 +192,8 @@ func conditions(cached informer.Object, locked bool) []string {
 	return members
 }
 
-// appendMember appends one member of a JSON object.
+// appendMember appends a string member to members, which are the members of a
+// JSON object without its braces, and returns the result.
 func appendMember(members []byte, name, value string) []byte {
 	if len(members) > 0 {
 		members = append(members, ',')
@@ -207,8 +203,8 @@ func appendMember(members []byte, name, value string) []byte {
 }
 
 // ignoresUID reports whether servers may ignore the UID in a request to the
-// subresource. Only the resourceVersion then protects from writing to a
-// recreated object, because that never has the old one.
+// subresource. Only the resourceVersion then prevents a write to a recreated
+// object, because a recreated object never has the old resourceVersion.
 func ignoresUID(obj informer.Object, subresource string) bool {
 	if subresource == "" {
 		return false
@@ -218,17 +214,23 @@ func ignoresUID(obj informer.Object, subresource string) bool {
 	return diff.StyleOf(obj) == diff.JSON || isScale || strings.HasPrefix(path, "k8s.io/api/flowcontrol/")
 }
 
-// checkAnswer refuses the answer to a write of want if it is about another
-// object. Fields that are empty, as in answers of fakes, are not compared.
+// checkAnswer refuses the answer to a write of want unless it is the API
+// server's answer about that object. Fields that want does not have, as with
+// objects of fakes, are not compared. An API server's answer has a namespace
+// and a UID, but the answer of a gateway may have the right name alone.
 func checkAnswer(want, got informer.Object) error {
 	if bound.IsNil(got) || got.GetName() == "" {
-		return absent.Answer(got, want.GetName())
+		return absent.Answer(got, want)
 	}
 	differs := func(a, b string) bool { return a != "" && b != "" && a != b }
-	if got.GetName() == want.GetName() && !differs(want.GetNamespace(), got.GetNamespace()) &&
-		!differs(string(want.GetUID()), string(got.GetUID())) {
+	switch {
+	case got.GetName() != want.GetName() || differs(want.GetNamespace(), got.GetNamespace()) ||
+		differs(string(want.GetUID()), string(got.GetUID())):
+		return fmt.Errorf("the client has written %q with UID %q instead of %q with UID %q: "+
+			"it is of another namespace or kind", bound.KeyOf(got), got.GetUID(), bound.KeyOf(want), want.GetUID())
+	case want.GetUID() != "" && got.GetUID() == "":
+		return absent.Answer(got, want)
+	default:
 		return nil
 	}
-	return fmt.Errorf("the client has written %q with UID %q instead of %q with UID %q: "+
-		"it is of another namespace or kind", bound.KeyOf(got), got.GetUID(), bound.KeyOf(want), want.GetUID())
 }

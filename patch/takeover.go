@@ -17,8 +17,8 @@ import (
 type fieldTree = map[string]any
 
 // takeOver makes the Applier own what the managers of Options.TakeOver have set
-// by updates. It patches the managed fields, if one of these managers owns any,
-// and returns the object after that.
+// by updates. If one of these managers owns any fields, it patches the managed
+// fields. It returns the object as the server then has it.
 func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, error) {
 	fields, err := takenOver(cached, o)
 	if fields == nil || err != nil {
@@ -28,24 +28,24 @@ func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, 
 	if err != nil {
 		return cached, err
 	}
-	c, ok := any(a.of(cached.GetNamespace())).(Client[T])
+	c, ok := any(a.clients(cached.GetNamespace())).(Client[T])
 	if !ok {
 		return cached, errors.New("the client cannot patch, which Options.TakeOver needs")
 	}
 	data := append([]byte(`[{"op":"replace","path":"/metadata/managedFields","value":`), value...)
 	locked := lockIf(Options{FieldManager: o.FieldManager, DryRun: o.DryRun}, cached, true)
-	return send(ctx, func(string) Client[T] { return c }, cached,
+	return send(ctx, c, cached,
 		diff.Patch{Data: append(data, "}]"...), Style: diff.Operations, Fields: []string{"metadata.managedFields"}}, locked)
 }
 
-// takenOver returns the managed fields of obj as they are after taking over:
-// what the managers of o.TakeOver have set by updates then counts as applied by
-// the field manager. It returns nil if there are no fields to take over.
+// takenOver returns the managed fields of obj after the takeover. In them, the
+// fields that the managers of o.TakeOver have set by updates count as applied
+// by the field manager. It returns nil if there are no fields to take over.
 //
 // Finalizers and owner references stay with the managers that set them, because
 // an apply that does not mention them would remove them.
 func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, error) {
-	var all, kept []metav1.ManagedFieldsEntry
+	var candidates, kept []metav1.ManagedFieldsEntry
 	var ours *metav1.ManagedFieldsEntry
 	for _, e := range obj.GetManagedFields() {
 		switch mine := e.Manager == o.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply; {
@@ -54,13 +54,13 @@ func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, er
 		case mine:
 			ours = e.DeepCopy()
 		case e.Operation == metav1.ManagedFieldsOperationUpdate && slices.Contains(o.TakeOver, e.Manager):
-			all = append(all, e)
+			candidates = append(candidates, e)
 		default:
 			kept = append(kept, e)
 		}
 	}
 	taken := fieldTree{}
-	for _, e := range all {
+	for _, e := range candidates {
 		fields, err := fieldsOf(e)
 		if err != nil {
 			return nil, err
@@ -127,15 +127,15 @@ func withhold(fields fieldTree) fieldTree {
 	return fieldTree{"f:metadata": withheld}
 }
 
-// unite adds fields to into.
-func unite(into, fields fieldTree) {
+// unite adds fields to dst.
+func unite(dst, fields fieldTree) {
 	for name, below := range fields {
-		is, ok := into[name].(fieldTree)
+		nested, ok := dst[name].(fieldTree)
 		more, okMore := below.(fieldTree)
 		if ok && okMore {
-			unite(is, more)
+			unite(nested, more)
 		} else {
-			into[name] = below
+			dst[name] = below
 		}
 	}
 }

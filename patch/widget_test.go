@@ -2,6 +2,8 @@ package patch_test
 
 import (
 	"encoding/json"
+	"net/netip"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +30,26 @@ type widgetSpec struct {
 	Retries  []metav1.Duration `json:"retries,omitempty"`
 	Groups   map[string][]rule `json:"groups,omitempty"`
 	Matrix   [][]rule          `json:"matrix,omitempty"`
+
+	Hosts  map[host]rule         `json:"hosts,omitempty"`
+	Colors map[host]string       `json:"colors,omitempty"`
+	Pools  map[netip.Prefix]rule `json:"pools,omitempty"`
+
+	Image  image             `json:"image,omitzero"`
+	Images map[string]*image `json:"images,omitempty"`
+	Env    env               `json:"env,omitempty"`
+	Steps  steps             `json:"steps,omitempty"`
+	Port   *listener         `json:"port,omitempty"`
+
+	Weights []float32 `json:"weights,omitempty"`
+}
+
+// host is a name that is read in lower case.
+type host string
+
+func (h *host) UnmarshalText(text []byte) error {
+	*h = host(strings.ToLower(string(text)))
+	return nil
 }
 
 // rule has no key.

@@ -132,7 +132,7 @@ var _ = Describe("On the real server, no write reaches another object", func() {
 		m, err := typed.CoreV1().ConfigMaps(space).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "without-status"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = patch.Merge(ctx, typed.CoreV1().ConfigMaps, m, &patch.Options{Subresource: "scale"}, setB)
-		Expect(err).To(MatchError(ContainSubstring(`its kind has no subresource "scale"`)))
+		Expect(err).To(MatchError(ContainSubstring(`the kind has no subresource "scale"`)))
 		Expect(err).NotTo(MatchError(apierrors.IsNotFound, "IsNotFound"))
 		Expect(patch.Delete(ctx, typed.CoreV1().ConfigMaps, m, nil)).To(Succeed())
 		_, err = patch.Merge(ctx, typed.CoreV1().ConfigMaps, m, &patch.Options{Subresource: "scale"}, setB)

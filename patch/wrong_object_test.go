@@ -50,10 +50,16 @@ var podWrites = map[string]func(ctx context.Context, of podClients, pod *corev1.
 	},
 }
 
+// embedding is a client as programs wrap it.
+type embedding struct{ typedcorev1.PodInterface }
+
 func relabel(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }
 
-// hidden is a client whose namespace cannot be seen, as that of a dynamic client.
-type hidden struct{ typedcorev1.PodInterface }
+// hidden is a client whose namespace cannot be seen.
+type (
+	hidden       struct{ podInterface }
+	podInterface typedcorev1.PodInterface
+)
 
 func blankPod(namespace string) *corev1.Pod {
 	return &corev1.Pod{
@@ -91,7 +97,7 @@ func untouched(
 }
 
 // inTwoNamespaces makes a Pod of the same name in namespaces a and b, and
-// returns that of b.
+// returns the Pod in b.
 func inTwoNamespaces(ctx context.Context, t testing.TB, client kubernetes.Interface, a, b string) *corev1.Pod {
 	t.Helper()
 	g := NewWithT(t)
@@ -108,9 +114,11 @@ func TestAClientOfAnotherNamespaceIsRefused(t *testing.T) {
 	for name, write := range podWrites {
 		t.Run(name, func(t *testing.T) {
 			for _, client := range []kubernetes.Interface{simulated(t), fake.NewClientset()} {
-				cached := inTwoNamespaces(t.Context(), t, client, "a", "b")
-				err := untouched(t.Context(), t, client, "a", func() error { return write(t.Context(), always(client.CoreV1().Pods("a")), cached) })
-				NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring(`"a/x"`), ContainSubstring(`"b/x"`))))
+				cached, wrong := inTwoNamespaces(t.Context(), t, client, "a", "b"), client.CoreV1().Pods("a")
+				for _, wrong := range []typedcorev1.PodInterface{wrong, embedding{wrong}} {
+					err := untouched(t.Context(), t, client, "a", func() error { return write(t.Context(), always(wrong), cached) })
+					NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring(`"a/x"`), ContainSubstring(`"b/x"`))))
+				}
 			}
 		})
 	}
@@ -122,7 +130,7 @@ func TestAClientOfAHiddenNamespaceIsRefusedByTheServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := simulated(t)
 			cached := inTwoNamespaces(t.Context(), t, client, "a", "b")
-			of := func(string) typedcorev1.PodInterface { return hidden{client.CoreV1().Pods("a")} }
+			of := func(string) typedcorev1.PodInterface { return hidden{podInterface(client.CoreV1().Pods("a"))} }
 			err := untouched(t.Context(), t, client, "a", func() error { return write(t.Context(), of, cached) })
 			NewWithT(t).Expect(patch.IsStale(err) || apierrors.IsBadRequest(err)).To(BeTrue(), "%v", err)
 		})

@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// An empty queue keeps room for some keys, and gives back that of the others of
-// a burst.
+// An empty queue keeps room for some keys, and gives back the room for the
+// other keys of a burst.
 const some, burst = 4096, 20_000
 
 // takeAll takes n items and ends them by end.

@@ -7,23 +7,23 @@ import (
 )
 
 // A Cause is one reason why a key is dispatched. It explains the dispatch in
-// logs and on debug pages; the queue bases no decision on it. Every field may
-// be empty, and the zero Cause is not listed.
+// logs and on debug pages, and does not influence when the key is dispatched.
+// Every field may be empty. The zero Cause is ignored.
 type Cause struct {
 	// Trigger names the source of the addition, such as an informer.
 	Trigger string
 	// Type is the change of the object, such as "added", "updated" or
 	// "deleted".
 	Type string
-	// Namespace and Name identify the object that changed, which need not be
-	// the key's.
+	// Namespace and Name identify the object that changed. It need not be the
+	// key's object.
 	Namespace, Name string
 	// OldVersion and NewVersion are the object's resourceVersions before and
 	// after the change.
 	OldVersion, NewVersion string
-	// Merged counts further changes of the same object, seen by the same
-	// trigger, that this cause stands for, up to 65,535. Type and NewVersion
-	// belong to the last one.
+	// Merged is the number of further changes of the same object, seen by the
+	// same trigger, that were merged into this cause. It is at most 65,535.
+	// Type and NewVersion describe the last of these changes.
 	Merged int
 }
 
@@ -32,20 +32,20 @@ func (c *Cause) empty() bool {
 		c.OldVersion == "" && c.NewVersion == "" && c.Merged == 0
 }
 
-// maxCauses bounds the causes of one key. Further causes are only counted, in
-// Merged of the last one.
+// maxCauses bounds the causes of one key. Further causes are not stored. They
+// are counted in Merged of the last cause.
 const maxCauses = 8
 
 // packedCause is a Cause in a third of its size. A resourceVersion is stored as
 // a number. Strings that are in the key or in the list of known names are not
 // stored again.
 type packedCause struct {
-	oldVersion, newVersion uint64 // 0: see texts
+	oldVersion, newVersion uint64 // the versions as numbers; 0 if the version is in texts
 	next                   uint32
-	texts                  uint32 // number of the strings that do not fit; 0 if all do
+	texts                  uint32 // number of the strings that do not fit; 0 if all strings fit
 	merged                 uint16
-	trigger, kind          uint8 // index in causes.known, plus one; 0: see texts
-	ofKey                  bool  // namespace and name are the key's
+	trigger, kind          uint8 // index in causes.known, plus one; 0 if the string is in texts
+	ofKey                  bool  // whether namespace and name are the key's
 }
 
 // causes stores the causes of all keys as linked lists. A list is identified by
@@ -53,12 +53,12 @@ type packedCause struct {
 type causes struct {
 	nodes slab[packedCause]
 	texts slab[Cause]
-	known []string // triggers and types
+	known []string // the known triggers and types
 }
 
-// add appends c, which must not be empty, to the list of a key, given as a
-// pointer. If the list has a cause of the same object and the same trigger, c
-// is merged into that.
+// add appends c, which must not be empty, to the causes of a key. key is a
+// pointer to the key. If the list already has a cause with the same object and
+// the same trigger, c is merged into that cause.
 func (s *causes) add(list *uint32, key any, c *Cause) {
 	own, _ := key.(*types.NamespacedName)
 	link := list
@@ -77,7 +77,7 @@ func (s *causes) add(list *uint32, key any, c *Cause) {
 	s.pack(s.nodes.at(*link), own, c)
 }
 
-// pack stores c in p, which must be zero.
+// pack stores c in p. p must be zero.
 func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
 	p.merged = addSaturated(0, c.Merged)
 	p.trigger, p.kind = s.intern(c.Trigger), s.intern(c.Type)
@@ -90,8 +90,8 @@ func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
 	}
 }
 
-// absorb merges c into p and reports whether it did: only if both are about the
-// same object and of the same trigger.
+// absorb merges c into p if both name the same object and the same trigger, and
+// reports whether it did so.
 func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) bool {
 	if p.ofKey {
 		if own.Name != c.Name || own.Namespace != c.Namespace {
@@ -124,9 +124,10 @@ func (s *causes) textsOf(p *packedCause) Cause {
 	return *s.texts.at(p.texts)
 }
 
-// list returns the causes of a key, given as a pointer.
+// list returns the causes of a key, starting with cause number first. key is a
+// pointer to the key.
 func (s *causes) list(first uint32, key any) []Cause {
-	var all []Cause
+	var list []Cause
 	for n := first; n != 0; n = s.nodes.at(n).next {
 		p := s.nodes.at(n)
 		c := s.textsOf(p)
@@ -146,9 +147,9 @@ func (s *causes) list(first uint32, key any) []Cause {
 		if p.newVersion != 0 {
 			c.NewVersion = strconv.FormatUint(p.newVersion, 10)
 		}
-		all = append(all, c)
+		list = append(list, c)
 	}
-	return all
+	return list
 }
 
 func (s *causes) drop(first uint32) {
@@ -163,7 +164,8 @@ func (s *causes) drop(first uint32) {
 	}
 }
 
-// maxKnown bounds the list of known names, which is searched from its start.
+// maxKnown bounds the list of known names, because it is searched from its
+// start.
 const maxKnown = 32
 
 // intern returns the index of name among the known names, plus one. It returns
@@ -182,7 +184,7 @@ func (s *causes) intern(name string) uint8 {
 }
 
 // encodeVersion returns version as a number, or 0 if the number would not print
-// as the same text. For example, "07" and "abc" give 0.
+// as the same text. For example, it returns 0 for "07" and for "abc".
 func encodeVersion(version string) (n uint64) {
 	const safe = 19 // digits that never overflow
 	if version == "" || len(version) > safe || version[0] == '0' {

@@ -27,9 +27,10 @@ func (i Item[K]) Key() K { return i.key }
 // For example, it is 3 after two failures. A later Forget does not change it.
 func (i Item[K]) Attempt() int { return int(i.failures) + 1 }
 
-// Causes returns why the key was dispatched: at most eight causes, oldest first.
-// A retry also has the causes of the failed attempt. The caller owns the slice.
-// Returns nil once the item has ended, and if no addition gave a cause.
+// Causes returns why the key was dispatched: at most eight causes, oldest
+// first. A retry also has the causes of the failed attempt. The caller owns the
+// slice. It returns nil once the item has ended, or if no addition gave a
+// cause.
 func (i Item[K]) Causes() []Cause {
 	if i.queue == nil {
 		return nil
@@ -44,10 +45,11 @@ func (i Item[K]) Causes() []Cause {
 	return s.causes.list(l.causes, &s.table.at(l.entry).key)
 }
 
-// Own reports whether every addition that led to the dispatch had
-// [AddOptions].Own, however many there were. A timer that has expired counts as
-// the addition that set it. Timers of After and of retries are not own. Returns
-// false once the item has ended.
+// Own reports whether every addition that led to the dispatch was marked with
+// [AddOptions].Own. For example, it is false if the event of the caller's own
+// write was merged with a change by another client. A timer that has expired
+// counts as the addition that set it. Own returns false for a dispatch after
+// [Item.After], [Item.Retry] or [Item.RetryAfter], and once the item has ended.
 func (i Item[K]) Own() bool {
 	if i.queue == nil {
 		return false
@@ -58,11 +60,11 @@ func (i Item[K]) Own() bool {
 	return l != nil && l.own
 }
 
-// Hold delays the next dispatch of the key until d has passed or Release is
-// called. The time runs from the call; of several calls, the last one counts.
-// Hold neither ends the item nor adds the key: a key that is not added is not
-// dispatched at the deadline. A back-off runs at the same time, and the later
-// of the two ends counts.
+// Hold delays the next dispatch of the key until d has passed since the call,
+// or until Release is called. If Hold is called repeatedly, the last call
+// counts. Hold neither ends the item nor adds the key, so when the hold ends,
+// the key is dispatched only if it was added. A key that is also backing off is
+// dispatched when both the hold and the back-off have ended.
 func (i Item[K]) Hold(d time.Duration) {
 	if i.queue == nil {
 		return
@@ -77,7 +79,8 @@ func (i Item[K]) Hold(d time.Duration) {
 }
 
 // Done ends the item with success and forgets the key's failures. The key is
-// dispatched again only if it was, or is, added.
+// dispatched again only if it was added while it was held, or if it is added
+// later.
 func (i Item[K]) Done() { i.queue.end(i.lease, i.ticket, &ending{how: done}) }
 
 // After ends the item with success and forgets the key's failures. The key is
@@ -88,8 +91,9 @@ func (i Item[K]) After(d time.Duration) {
 }
 
 // Retry ends the item with failure. The key is dispatched again after its
-// [Backoff], in lane Retrying. Additions do not end the back-off, also those
-// made while the key was held, unless they have ResetBackoff.
+// [Backoff], in lane Retrying. Additions do not end the back-off unless they
+// have ResetBackoff. This includes additions that were made while the key was
+// held.
 func (i Item[K]) Retry() {
 	if i.queue != nil {
 		i.queue.end(i.lease, i.ticket, &ending{how: retry, jitter: i.queue.jitter()})
@@ -97,31 +101,31 @@ func (i Item[K]) Retry() {
 }
 
 // RetryAfter ends the item with failure. The key is dispatched again after
-// exactly d, without jitter, for example a server's Retry-After. It counts as a
-// failure: a later Retry waits longer.
+// exactly d, without jitter. For example, d may be the delay that a server
+// requests in its Retry-After header. The failure is counted, so a later Retry
+// waits longer.
 func (i Item[K]) RetryAfter(d time.Duration) {
 	i.queue.end(i.lease, i.ticket, &ending{how: retryAfter, delay: d})
 }
 
 // end ends the item with this lease and ticket. The item itself is not a
 // parameter, because copying it costs more. q is nil for the zero Item.
-func (q *Queue[K]) end(place uint32, ticket uint64, with *ending) {
+func (q *Queue[K]) end(place uint32, ticket uint64, outcome *ending) {
 	if q == nil {
 		return
 	}
 	q.mu.Lock()
 	if q.schedule.leaseOf(place, ticket) != nil {
-		q.schedule.finish(place, with)
+		q.schedule.finish(place, outcome)
 	}
 	q.unlock()
 }
 
-// ending is how a worker ended an item, and what the schedule needs to know for
-// it.
+// ending describes how a worker ended an item.
 type ending struct {
 	how    how
 	delay  time.Duration
-	jitter float64 // in [0, 1)
+	jitter float64 // a random number in [0, 1)
 }
 
 type how uint8
@@ -137,17 +141,16 @@ const (
 // Get waits for the next key and returns it. The caller holds the key until it
 // ends the item. Any number of goroutines may wait at the same time.
 //
-// Errors: [ErrStopped], or ctx.Err() once ctx has ended, even if keys are
-// waiting.
+// Get returns [ErrStopped] if the queue has stopped. Once ctx has ended, it
+// returns ctx.Err(), even if keys are waiting.
 func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {
 	err = q.get(ctx, true, &item)
 	return item, err
 }
 
-// get implements Get. It differs for callers that are not patient, in a drained
-// queue in which no key waits for a worker: they get [ErrStopped] at once,
-// while patient callers wait for keys that were added and are still held or
-// delayed.
+// get implements Get. If the queue is drained and no key waits for a worker, a
+// patient caller waits for the keys that were added and are still held or
+// delayed. A caller that is not patient gets [ErrStopped] at once.
 func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -207,8 +210,8 @@ func (q *Queue[K]) passGate(ctx context.Context) error {
 }
 
 // dispatch leases the next key and writes it to item. There must be a waiting
-// key. Returning an item instead would copy what was just written, which costs
-// more than the rest of the dispatch.
+// key. Returning an item instead would copy what was just written, and that
+// costs more than the rest of the dispatch.
 func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	n, e := s.lanes.pop()
 	place := s.leases.take()
@@ -220,7 +223,7 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	s.counters.waited(e.lane, l.waited)
 	e.causes, e.marks, e.state, e.pending = 0, 0, held, nothing
 	e.at, e.next = 0, place
-	if r := s.retries.of(e.retry); r != nil {
+	if r := s.retries.get(e.retry); r != nil {
 		item.failures = r.failures
 	}
 	if s.options.MinInterval > 0 {
@@ -236,7 +239,7 @@ func (s *schedule[K]) waitOf(e *entry[K], now int64) int64 { return now - max(e.
 
 // leaseOf returns the lease of an item, or nil if the item has ended.
 func (s *schedule[K]) leaseOf(place uint32, ticket uint64) *lease {
-	if s.leases.has(place) {
+	if s.leases.contains(place) {
 		if l := s.leases.at(place); l.ticket == ticket {
 			return l
 		}
@@ -244,9 +247,9 @@ func (s *schedule[K]) leaseOf(place uint32, ticket uint64) *lease {
 	return nil
 }
 
-// finish ends a lease and schedules the next dispatch of its key, if there is
-// one to come.
-func (s *schedule[K]) finish(place uint32, with *ending) {
+// finish ends a lease, and schedules the next dispatch of its key if the key
+// needs one.
+func (s *schedule[K]) finish(place uint32, outcome *ending) {
 	l := s.leases.at(place)
 	n, past := l.entry, l.causes
 	s.leases.drop(place)
@@ -256,7 +259,7 @@ func (s *schedule[K]) finish(place uint32, with *ending) {
 		s.counters.began-- // enqueue counts it again
 	}
 	e.state = absent
-	if with.how == done && e.retry == 0 && e.pending != timer { // the time does not matter
+	if outcome.how == done && e.retry == 0 && e.pending != timer { // the time does not matter
 		s.causes.drop(past)
 		if e.pending == demand && s.mode != stopped {
 			s.enqueue(n, e, e.at)
@@ -266,14 +269,14 @@ func (s *schedule[K]) finish(place uint32, with *ending) {
 		return
 	}
 	now := s.now()
-	switch with.how {
+	switch outcome.how {
 	case done:
 		s.clearFailures(e)
 	case after:
 		s.clearFailures(e)
-		s.mergeAddition(e, &AddOptions{Lane: Retrying, After: with.delay}, now)
+		s.mergeAddition(e, &AddOptions{Lane: Retrying, After: outcome.delay}, now)
 	case retry, retryAfter:
-		past = s.fail(e, past, with, now)
+		past = s.fail(e, past, outcome, now)
 	case released:
 	}
 	s.causes.drop(past)
@@ -281,9 +284,10 @@ func (s *schedule[K]) finish(place uint32, with *ending) {
 }
 
 // fail makes e back off, unless it was added with ResetBackoff while it was
-// held. The causes of the failed attempt are kept for the retry; fail returns
-// the list that is no longer needed, which the caller drops.
-func (s *schedule[K]) fail(e *entry[K], past uint32, with *ending, now int64) (rest uint32) {
+// held. past is the list of the causes of the failed attempt, which are kept
+// for the retry. fail returns the list of causes that is no longer needed, for
+// the caller to drop.
+func (s *schedule[K]) fail(e *entry[K], past uint32, outcome *ending, now int64) (rest uint32) {
 	if e.marks&wasReset != 0 {
 		s.clearFailures(e)
 		if e.pending == demand {
@@ -293,9 +297,9 @@ func (s *schedule[K]) fail(e *entry[K], past uint32, with *ending, now int64) (r
 	}
 	r := s.ensureRetryState(e)
 	s.retries.fail(r)
-	delay := with.delay
-	if with.how == retry {
-		delay = s.options.Backoff.after(r.failures, with.jitter)
+	delay := outcome.delay
+	if outcome.how == retry {
+		delay = s.options.Backoff.after(r.failures, outcome.jitter)
 	}
 	r.backoff = deadline(now, delay)
 	if e.pending != demand {

@@ -10,12 +10,13 @@ import (
 	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
-// Parts returns what only other packages of this module need: operations that
-// take a key instead of an item.
+// Parts returns the operations that only other packages of this module need.
+// They take a key instead of an item.
 func (q *Queue[K]) Parts() keyed.Queue[K] { return byKey[K]{q} }
 
-// byKey is a queue without items. A delayed addition is not merged with one
-// without delay: both lead to a dispatch. The time of the delayed one is
+// byKey is a view of a queue whose operations take keys instead of items. A
+// delayed addition is not merged with an addition without a delay, so each of
+// them leads to a dispatch. The time of the delayed addition is stored in
 // retryState.later.
 type byKey[K comparable] struct{ queue *Queue[K] }
 
@@ -115,7 +116,7 @@ func (b byKey[K]) Reopen() {
 			continue
 		}
 		e := s.table.at(o.entry)
-		if r := s.retries.of(e.retry); r == nil || r.failures == 0 {
+		if r := s.retries.get(e.retry); r == nil || r.failures == 0 {
 			continue
 		}
 		retried := e.state != held && e.pending == timer

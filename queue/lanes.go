@@ -16,27 +16,28 @@ const (
 type lanes[K comparable] struct {
 	entries  *slab[entry[K]]
 	rings    [laneCount]ring
-	ready    int // keys in all rings
+	ready    int // number of keys in all rings
 	groups   slab[group]
-	numberOf map[string]uint32 // of groups; nil if there is only one
+	numberOf map[string]uint32 // group numbers by name; nil if there is only one group
 }
 
-// ring is the groups of one lane that have waiting keys. They take turns.
+// ring links the groups that have waiting keys in one lane. They take turns.
 type ring struct {
-	cursor  uint32 // the next group, 0 if there is none
+	cursor  uint32 // the next group, 0 for an empty ring
 	waiting int
-	skipped int // dispatches from other lanes since the last one from this lane
+	skipped int // number of dispatches from other lanes since the last one from this lane
 }
 
-// group is the keys for which Options.Group returns the same name.
+// group is the set of keys for which Options.Group returns the same name.
 type group struct {
 	name  string
-	users int // entries of this group
+	users int // number of entries of this group
 	fifos [laneCount]fifo
 }
 
-// fifo is the waiting keys of one group in one lane. They are linked by their
-// entries. next and prev are the neighbours of the group in the ring.
+// fifo is the list of the waiting keys of one group in one lane. The keys are
+// linked by their entries. next and prev are the neighbours of the group in the
+// ring.
 type fifo struct {
 	head, tail uint32
 	next, prev uint32
@@ -110,9 +111,9 @@ func (l *lanes[K]) leave(lane Lane, g uint32) {
 func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 	lane := l.choose()
 	r := &l.rings[lane]
-	for other := range l.rings {
-		if l.rings[other].waiting > 0 {
-			l.rings[other].skipped++
+	for i := range l.rings {
+		if l.rings[i].waiting > 0 {
+			l.rings[i].skipped++
 		}
 	}
 	r.skipped = 0
@@ -170,7 +171,8 @@ func (l *lanes[K]) enter(name string, hash uint32) (tag uint32) {
 	return g
 }
 
-// exit undoes enter, in a queue with groups.
+// exit counts one key less in the group with this tag. It must not be called in
+// a queue without groups.
 func (l *lanes[K]) exit(tag uint32) {
 	g := l.groups.at(tag)
 	g.users--
@@ -180,7 +182,8 @@ func (l *lanes[K]) exit(tag uint32) {
 	}
 }
 
-// heads yields the first key of each group that has keys in a lane.
+// heads yields, for each group that has keys in a lane, the number of the entry
+// of its first key.
 func (l *lanes[K]) heads(lane Lane) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		first := l.rings[lane].cursor

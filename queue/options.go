@@ -17,7 +17,7 @@ const (
 	defaultBackoffCap  = 5 * time.Minute
 )
 
-// Options of a [Queue]. Nil and zero fields mean the defaults.
+// Options configures a [Queue]. Nil and zero fields mean the defaults.
 type Options[K comparable] struct {
 	// Name appears in metrics and on debug pages. It may be empty, and need not be
 	// unique.
@@ -117,12 +117,13 @@ func (l Lane) String() string {
 	return fmt.Sprintf("lane(%d)", uint8(l))
 }
 
-// AddOptions defines how a key enters the queue. The zero value is a change of
-// an object, to be reconciled now, without a cause.
+// AddOptions defines how a key enters the queue. The zero value fits a change
+// of an object: the key waits in the lane Normal, without a delay, and keeps
+// its back-off. The addition then has no cause.
 type AddOptions struct {
-	// Lane is where the key waits. A key that is already waiting only moves to
-	// a higher lane, even if the addition has a delay. An unknown lane counts
-	// as Background.
+	// Lane is the lane in which the key waits. A key that is already waiting
+	// only moves to a higher lane, even if the addition has a delay. An unknown
+	// lane counts as Background.
 	Lane Lane
 	// After delays the key. The earliest deadline of a key wins, and an addition
 	// without a delay beats every timer. Zero or less means no delay.

@@ -21,7 +21,7 @@ var ErrStopped = errors.New("the queue has stopped")
 // something else. Functions of the caller, such as Options.Group, are never
 // called while the lock is held.
 type Queue[K comparable] struct {
-	gate   func(context.Context) // a simulator's, called before each dispatch; otherwise nil
+	gate   func(context.Context) // the hook of a simulator, called before each dispatch; nil without a simulator
 	jitter func() float64
 
 	mu       sync.Mutex // guards the fields below; released by unlock
@@ -34,7 +34,7 @@ type Queue[K comparable] struct {
 // goroutine and no timer, so a queue that is no longer used need not be
 // stopped.
 //
-// Errors: every option that is out of range, joined.
+// New returns a joined error that names every option that is out of range.
 func New[K comparable](o *Options[K]) (*Queue[K], error) {
 	options := o.withDefaults()
 	if err := options.validate(); err != nil {
@@ -63,8 +63,8 @@ func New[K comparable](o *Options[K]) (*Queue[K], error) {
 // Name returns [Options].Name.
 func (q *Queue[K]) Name() string { return q.schedule.options.Name }
 
-// unlock releases mu and wakes the callers of Get for which there is a key, a
-// new earliest timer, or the end of the queue.
+// unlock releases mu. It wakes callers of Get if there are keys for them, if
+// there is a new earliest timer, or if the queue has ended.
 func (q *Queue[K]) unlock() {
 	s := &q.schedule
 	if s.mode != running && s.lanes.ready == 0 && s.readded == 0 {

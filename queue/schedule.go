@@ -13,7 +13,7 @@ type schedule[K comparable] struct {
 	epoch      time.Time
 	mode       mode
 	opened     int64  // when this process began to work on the keys; waiting times count from here
-	readded    int    // held keys that were added again
+	readded    int    // number of held keys that were added again
 	lastTicket uint64 // the ticket of the newest lease
 	timers     timers
 	lanes      lanes[K]
@@ -32,7 +32,7 @@ const (
 	stopped
 )
 
-// now returns the time since the epoch. It is never 0, which stands for no
+// now returns the time since the epoch. It is never 0, because 0 stands for no
 // time.
 func (s *schedule[K]) now() int64 { return int64(s.options.Clock.Since(s.epoch)) + 1 }
 
@@ -78,8 +78,8 @@ func (s *schedule[K]) insert(key K, hash uint32, group string) (n uint32, e *ent
 	return n, e
 }
 
-// merge adds a key that has entry n already. now is the time of the addition; 0
-// means the clock's.
+// merge adds a key that already has entry n. now is the time of the addition; 0
+// means the current time.
 func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	e := s.table.at(n)
 	if !a.Cause.empty() {
@@ -114,10 +114,11 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 	}
 }
 
-// mergeAddition merges an addition into the pending one of e. A demand beats a
-// timer, and of two timers the earlier one wins.
+// mergeAddition merges an addition into the pending one of e. An addition
+// without a delay (demand) replaces a timer, and of two timers the earlier one
+// counts.
 func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
-	if r := s.retries.of(e.retry); e.pending == nothing {
+	if r := s.retries.get(e.retry); e.pending == nothing {
 		e.lane = min(a.Lane, Background)
 	} else if r == nil || r.backoff <= now {
 		e.lane = min(e.lane, a.Lane)
@@ -160,8 +161,8 @@ func (e *entry[K]) expire() {
 	}
 }
 
-// setPending sets the pending addition of e, which must not be in state
-// waiting. Callers must call reschedule afterwards, unless a worker holds e.
+// setPending sets the pending addition of e. e must not be in state waiting.
+// Callers must call reschedule afterwards, unless a worker holds e.
 func (s *schedule[K]) setPending(e *entry[K], p pending, due int64) {
 	if e.state == held && (e.pending == demand) != (p == demand) {
 		if p == demand {
@@ -172,7 +173,7 @@ func (s *schedule[K]) setPending(e *entry[K], p pending, due int64) {
 		}
 	}
 	e.pending = p
-	if r := s.retries.of(e.retry); r != nil {
+	if r := s.retries.get(e.retry); r != nil {
 		r.due = due
 		return
 	}
@@ -182,7 +183,7 @@ func (s *schedule[K]) setPending(e *entry[K], p pending, due int64) {
 
 // due returns the time of e's pending addition.
 func (s *schedule[K]) due(e *entry[K]) int64 {
-	if r := s.retries.of(e.retry); r != nil {
+	if r := s.retries.get(e.retry); r != nil {
 		return r.due
 	}
 	return e.at
@@ -199,23 +200,24 @@ func (s *schedule[K]) ensureRetryState(e *entry[K]) *retryState {
 
 // clearFailures ends the back-off of e and forgets its failures.
 func (s *schedule[K]) clearFailures(e *entry[K]) {
-	if r := s.retries.of(e.retry); r != nil {
+	if r := s.retries.get(e.retry); r != nil {
 		s.retries.forget(r)
 		r.backoff = 0
 	}
 }
 
-// reschedule decides again what entry n waits for: a worker, a time, or no
-// dispatch at all. It follows from the pending addition and from the ends of
-// back-off, hold and interval. No worker may hold the entry.
+// reschedule decides again whether entry n waits for a worker, for a point in
+// time, or not at all. The result depends on the pending addition and on the
+// ends of the back-off, the hold and the minimum interval. No worker may hold
+// the entry.
 func (s *schedule[K]) reschedule(n uint32, now int64) {
 	e := s.table.at(n)
-	at := int64(0)
+	due := int64(0)
 	if e.pending != nothing {
-		at = s.due(e)
+		due = s.due(e)
 	}
-	if r := s.retries.of(e.retry); r != nil {
-		at = max(at, r.earliest())
+	if r := s.retries.get(e.retry); r != nil {
+		due = max(due, r.earliest())
 		if r.failures == 0 && r.later == 0 && r.earliest() <= now {
 			s.retries.setBackingOff(r, false)
 			s.retries.setSurplus(r, 0)
@@ -224,11 +226,11 @@ func (s *schedule[K]) reschedule(n uint32, now int64) {
 		}
 	}
 	switch {
-	case at > now && (s.mode == running || s.mode == draining && e.pending == demand):
-		s.delay(n, at)
+	case due > now && (s.mode == running || s.mode == draining && e.pending == demand):
+		s.delay(n, due)
 	case s.mode == running && e.pending != nothing,
 		s.mode == draining && e.pending == demand:
-		s.enqueue(n, e, at)
+		s.enqueue(n, e, due)
 	case s.mode == running && e.retry != 0:
 		s.unschedule(e)
 		e.state = idle
@@ -239,13 +241,14 @@ func (s *schedule[K]) reschedule(n uint32, now int64) {
 	s.recount(e)
 }
 
-// recount records the surplus of e: how many of its timers do not stand for a
-// delayed key. For example, an entry that only waits for the end of its
-// back-off without an addition has a surplus of 1, and one with two timers and
-// an addition too. Stats subtracts the sum from the number of timers.
+// recount records the surplus of e, which is the number of its timers that do
+// not stand for a delayed key. For example, the surplus is 1 if e waits for the
+// end of its back-off and was not added, and also if e has two timers, because
+// the key is then delayed only once. Stats subtracts the sum of all surpluses
+// from the number of timers.
 func (s *schedule[K]) recount(e *entry[K]) {
-	r := s.retries.of(e.retry)
-	if r == nil { // e has at most one timer, that of a pending addition
+	r := s.retries.get(e.retry)
+	if r == nil { // e has at most one timer, for a pending addition
 		return
 	}
 	surplus := int8(0)
@@ -281,7 +284,7 @@ func (s *schedule[K]) delay(n uint32, until int64) {
 		e.state, e.at = delayed, until
 		s.timers.push(until, n)
 	}
-	r := s.retries.of(e.retry)
+	r := s.retries.get(e.retry)
 	s.retries.setBackingOff(r, r != nil && r.backoff == until && e.pending != nothing)
 }
 
@@ -291,27 +294,27 @@ func (s *schedule[K]) unschedule(e *entry[K]) {
 		return
 	}
 	e.state = absent
-	s.retries.setBackingOff(s.retries.of(e.retry), false)
+	s.retries.setBackingOff(s.retries.get(e.retry), false)
 	s.timers.expire(s.current)
 }
 
-// current reports whether its entry still waits for a timer. If not, the timer
-// is stale.
+// current reports whether the entry of t still waits for t. Otherwise t is
+// stale.
 func (s *schedule[K]) current(t timerNode) bool {
-	if !s.table.has(t.entry) {
+	if !s.table.contains(t.entry) {
 		return false
 	}
 	e := s.table.at(t.entry)
 	if e.state == delayed && e.at == t.due {
 		return true
 	}
-	r := s.retries.of(e.retry)
+	r := s.retries.get(e.retry)
 	return r != nil && r.later == t.due
 }
 
-// promote reschedules the delayed keys whose time has come. Each timer stands
-// for one reason to wait: a delayed key with another addition at the same time
-// has two.
+// promote reschedules the delayed keys whose time has come. A key has one timer
+// for its state, and a second timer if it also has a delayed addition through
+// byKey.
 func (s *schedule[K]) promote(now int64) {
 	for len(s.timers.nodes) > 0 && s.timers.nodes[0].due <= now {
 		t := s.timers.pop()
@@ -327,13 +330,13 @@ func (s *schedule[K]) promote(now int64) {
 			continue
 		}
 		e.state = absent
-		s.retries.setBackingOff(s.retries.of(e.retry), false)
+		s.retries.setBackingOff(s.retries.get(e.retry), false)
 		s.reschedule(t.entry, now)
 	}
 }
 
-// setLater sets the time of the addition by key of entry n, unless an earlier
-// one is set already. See byKey.
+// setLater sets to due the time of the delayed addition that entry n got through
+// byKey. It does nothing if an earlier time is set already.
 func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
 	if r.later != 0 {
 		s.counters.merged++
@@ -348,9 +351,10 @@ func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
 	s.timers.sweep(s.current)
 }
 
-// dropLater drops the addition by key of e and reports whether there was one.
+// dropLater drops the delayed addition that e got through byKey, and reports
+// whether there was one.
 func (s *schedule[K]) dropLater(e *entry[K]) bool {
-	r := s.retries.of(e.retry)
+	r := s.retries.get(e.retry)
 	if r == nil || r.later == 0 {
 		return false
 	}
@@ -369,7 +373,7 @@ func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 		s.lanes.unlink(e)
 	}
 	s.causes.drop(e.causes)
-	if r := s.retries.of(e.retry); r != nil { // only while the queue ends, which needs no other field
+	if r := s.retries.get(e.retry); r != nil { // only while the queue ends, which needs no other field
 		s.retries.forget(r)
 		s.retries.setSurplus(r, 0)
 	}
@@ -381,8 +385,8 @@ func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 	s.table.remove(n, hash)
 }
 
-// end changes the mode. It removes the entries that drop selects, and every
-// timer that is not of an addition that stays.
+// end changes the mode to m. It removes the entries for which drop returns
+// true, and keeps only the timers of the additions that stay.
 func (s *schedule[K]) end(m mode, drop func(*entry[K]) bool) {
 	s.mode = m
 	var kept timers
@@ -402,9 +406,9 @@ func (s *schedule[K]) end(m mode, drop func(*entry[K]) bool) {
 	s.timers = kept
 }
 
-// owes reports whether a drained queue still has keys to dispatch that do not
-// wait for a worker yet: keys that were added and are held, or are delayed by a
-// hold, an interval or a back-off.
+// owes reports whether a drained queue must still dispatch keys that do not
+// wait for a worker yet. Such keys were added, and are held by a worker, or
+// delayed by a hold, a minimum interval or a back-off.
 func (s *schedule[K]) owes() bool { return s.readded > 0 || len(s.timers.nodes) > s.timers.stale }
 
 const waitBuckets = 15
@@ -412,15 +416,15 @@ const waitBuckets = 15
 // counters holds the numbers of Stats that cannot be read from elsewhere.
 type counters struct {
 	added, merged, holds uint64
-	began                int64 // keys that began to be pending
+	began                int64 // number of times that a key became pending
 	lanes                [laneCount]struct {
 		waited int64
 		waits  [waitBuckets + 1]uint64
 	}
 }
 
-// waited counts one dispatch from a lane, of a key that had waited for this
-// long.
+// waited counts a dispatch from lane l. wait is the time that the key had
+// waited.
 func (c *counters) waited(l Lane, wait int64) {
 	wait = max(wait, 0)
 	bucket := (bits.Len64(uint64(wait)>>10) + 1) / 2 //nolint:gosec // not negative

@@ -4,10 +4,11 @@ package queue
 const (
 	chunkBits = 8
 	chunkSize = 1 << chunkBits
-	// keptChunks is the memory that an empty slab keeps for the next burst.
+	// keptChunks is the number of chunks that an empty slab keeps for the next
+	// burst.
 	keptChunks = 16
-	// blockChunks is how many chunks a larger slab grows by: the allocator
-	// wastes an eighth of a single one.
+	// blockChunks is the number of chunks that a larger slab allocates at once,
+	// because the allocator wastes an eighth of a single chunk.
 	blockChunks = 4
 )
 
@@ -20,13 +21,13 @@ type slab[T any] struct {
 	live   int
 }
 
-// at returns the value with number i, which must have been taken.
+// at returns the value with number i. The number must have been taken.
 func (s *slab[T]) at(i uint32) *T {
 	return &s.chunks[i>>chunkBits][i&(chunkSize-1)]
 }
 
-// has reports whether at may be called with i.
-func (s *slab[T]) has(i uint32) bool {
+// contains reports whether at may be called with i.
+func (s *slab[T]) contains(i uint32) bool {
 	return int(i>>chunkBits) < len(s.chunks)
 }
 
@@ -39,7 +40,7 @@ func (s *slab[T]) take() uint32 {
 		return i
 	}
 	s.top++
-	if !s.has(s.top) {
+	if !s.contains(s.top) {
 		s.grow()
 	}
 	return s.top

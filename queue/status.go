@@ -23,8 +23,8 @@ type Stats struct {
 	BackingOff int
 	// Holds counts calls of Item.Hold.
 	Holds uint64
-	// Held is the number of keys that workers hold. OldestHeld is how long the
-	// one held for longest has been held.
+	// Held is the number of keys that workers hold. OldestHeld is the longest
+	// time that a worker has been holding one of them.
 	Held       int
 	OldestHeld time.Duration
 	// HeldTime is the sum, over the held keys, of the time since their
@@ -41,8 +41,8 @@ type Stats struct {
 type LaneStats struct {
 	// Depth is the number of keys that wait for a worker.
 	Depth int
-	// Oldest is the longest time that the next key of any group has waited; 0
-	// without waiting keys.
+	// Oldest is the longest time that the next key of any group has waited, or
+	// 0 if no key waits.
 	Oldest time.Duration
 	// Dispatched counts dispatches.
 	Dispatched uint64
@@ -104,11 +104,12 @@ type State uint8
 
 // The states of a key.
 const (
-	// Waiting for a worker.
+	// Waiting means that the key waits for a worker.
 	Waiting State = iota + 1
-	// Delayed until EntryStatus.Next.
+	// Delayed means that the key will wait for a worker from EntryStatus.Next
+	// on.
 	Delayed
-	// Held by a worker.
+	// Held means that a worker holds the key.
 	Held
 )
 
@@ -124,7 +125,7 @@ func (s State) String() string {
 type EntryStatus[K comparable] struct {
 	Key   K
 	State State // waiting, delayed or held
-	// Lane is the one where the key waits, or will wait.
+	// Lane is the lane in which the key waits, or will wait.
 	Lane Lane
 	// Failures counts failures in a row.
 	Failures int
@@ -183,7 +184,7 @@ func (l *listing[K]) room(n int) int { return min(n, l.limit-len(l.entries)) }
 
 // time returns the time of day for a time of the schedule. It is the inverse of
 // schedule.now.
-func (l *listing[K]) time(at int64) time.Time { return l.epoch.Add(time.Duration(at - 1)) }
+func (l *listing[K]) time(t int64) time.Time { return l.epoch.Add(time.Duration(t - 1)) }
 
 func (l *listing[K]) addHeld() {
 	var leases []*lease // pointers, since sorting them adds less code to a program than sorting structs
@@ -216,7 +217,7 @@ func (l *listing[K]) addDelayed(now int64) {
 		e := l.table.at(t.entry)
 		status := l.describe(e, Delayed, e.causes)
 		status.Next = l.time(t.due)
-		if r := l.retries.of(e.retry); r != nil && e.pending == nothing {
+		if r := l.retries.get(e.retry); r != nil && e.pending == nothing {
 			status.Lane, status.Next = Normal, l.time(max(t.due, r.earliest()))
 		} else if r != nil {
 			status.BackingOff = r.backoff > now && r.backoff == e.at
@@ -249,7 +250,7 @@ func (l *listing[K]) addWaiting(lane Lane) {
 
 func (l *listing[K]) describe(e *entry[K], s State, causes uint32) EntryStatus[K] {
 	status := EntryStatus[K]{Key: e.key, State: s, Lane: e.lane, Causes: l.causes.list(causes, &e.key)}
-	if r := l.retries.of(e.retry); r != nil {
+	if r := l.retries.get(e.retry); r != nil {
 		status.Failures = int(r.failures)
 	}
 	return status

@@ -6,14 +6,15 @@ import "hash/maphash"
 // a namespace and a name.
 type entry[K comparable] struct {
 	key K
-	// at depends on the state. It is when a waiting key began to wait, when a
-	// delayed key will be dispatched, and the time of the pending addition of a
-	// held key.
+	// at is a time whose meaning depends on the state: when a waiting key began
+	// to wait, when a delayed key will be dispatched, or when the pending
+	// addition of a held key is due.
 	at int64
-	// next and prev link waiting keys. next is the lease of a held key.
+	// next and prev link waiting keys. For a held key, next is the number of
+	// its lease.
 	next, prev uint32
 	causes     uint32 // the causes of the next dispatch
-	retry      uint32 // number of its retryState, 0 if it has none
+	retry      uint32 // number of its retryState; 0 without a retryState
 	// tag is the group of the key or, in a queue without groups, its hash. With
 	// the hash stored, removing a key does not compute it again.
 	tag     uint32
@@ -55,23 +56,24 @@ const (
 type lease struct {
 	entry  uint32
 	causes uint32
-	ticket uint64 // never used twice; 0 if the lease has ended
+	ticket uint64 // a number that is never used twice; 0 if the lease has ended
 	since  int64
 	waited int64
-	own    bool // every addition that led to it was the caller's own
+	own    bool // whether every addition that led to the dispatch was the caller's own
 }
 
-// retryState is the part of a key that outlives its dispatch. Most keys have no
-// retryState. Times in the past have no effect.
+// retryState is the part of a key's state that is kept after its dispatch, such
+// as its failures and its back-off. Most keys have no retryState. Times in the
+// past have no effect.
 type retryState struct {
 	failures   uint32
-	backingOff bool  // delayed by its back-off, and counted
-	surplus    int8  // timers that do not stand for a delayed key; see schedule.recount
+	backingOff bool  // whether the key is delayed by its back-off
+	surplus    int8  // number of timers that do not stand for a delayed key; see schedule.recount
 	backoff    int64 // end of the back-off
 	hold       int64 // end of the hold
 	interval   int64 // end of the minimum interval
 	due        int64 // the time of the pending addition, in place of entry.at
-	later      int64 // the time of an addition by key, see byKey; 0 if there is none
+	later      int64 // the time of a delayed addition through byKey; 0 without such an addition
 }
 
 // earliest returns when the key may be dispatched again.
@@ -81,14 +83,14 @@ func (r *retryState) earliest() int64 { return max(r.backoff, r.hold, r.interval
 // keys.
 type retries struct {
 	slab[retryState]
-	failing    int // keys that have failed
-	backingOff int // keys delayed by their back-off
-	surplus    int // the sum over all keys
+	failing    int // number of keys that have failed
+	backingOff int // number of keys delayed by their back-off
+	surplus    int // the sum of the surpluses of all keys
 	failed     uint64
 }
 
-// of returns the state with number n, or nil for 0.
-func (r *retries) of(n uint32) *retryState {
+// get returns the state with number n, or nil for 0.
+func (r *retries) get(n uint32) *retryState {
 	if n == 0 {
 		return nil
 	}
@@ -130,7 +132,7 @@ func (r *retries) setBackingOff(s *retryState, backingOff bool) {
 }
 
 // table finds the entry of a key by open addressing. Only the entries store
-// keys, which makes it much smaller than a map.
+// keys, so it is much smaller than a map.
 type table[K comparable] struct {
 	slab[entry[K]]
 	slots []slot

@@ -75,7 +75,7 @@ func (t *timers) sift(i int, node timerNode) {
 	nodes[i] = node
 }
 
-// next returns when the earliest timer fires, or 0 without timers.
+// next returns when the earliest timer fires, or 0 if there are no timers.
 func (t *timers) next() int64 {
 	if len(t.nodes) == 0 {
 		return 0
@@ -83,13 +83,15 @@ func (t *timers) next() int64 {
 	return t.nodes[0].due
 }
 
-// expire counts a node that has become stale.
+// expire records that one more node has become stale. It removes the stale
+// nodes if there are many. current reports whether a node is not stale.
 func (t *timers) expire(current func(timerNode) bool) {
 	t.stale++
 	t.sweep(current)
 }
 
-// sweep removes the stale nodes once they are the majority.
+// sweep removes the nodes for which current returns false, once they are the
+// majority.
 func (t *timers) sweep(current func(timerNode) bool) {
 	if t.stale < chunkSize || t.stale < len(t.nodes)/2 {
 		return

@@ -12,28 +12,28 @@ import (
 
 // waiters are the callers of Get for which there was no key. At most one of
 // them waits for the next timer, so that the queue needs no goroutine of its
-// own. The caller that came last is woken first, and the one with the timer
-// last of all.
+// own. The caller that arrived last is woken first, and the caller with the
+// timer is woken last of all.
 type waiters struct {
 	clock  clock.Clock
-	idle   []*waiter // those without a timer
-	timer  *waiter   // the one with the timer, nil if there is none
-	until  int64     // when that timer fires
+	idle   []*waiter // the waiters without a timer
+	timer  *waiter   // the waiter with the timer, or nil
+	until  int64     // when the timer of the waiter in timer fires
 	spare  []*waiter
-	waking int // waiters that were woken and have not returned from wait yet
+	waking int // number of waiters that were woken and have not returned from wait yet
 }
 
 // waiter is one caller of Get.
 type waiter struct {
 	woken bool
-	wake  chan struct{} // has room for one
+	wake  chan struct{} // receives an element to wake the waiter; has room for one
 	timer clock.Timer
 }
 
 // wait returns when there may be a key to dispatch. It releases mu while it
-// waits. due is the time of the next timer, or 0 without timers.
+// waits. due is the time of the next timer, or 0 if there are no timers.
 //
-// Errors: ctx.Err().
+// If ctx ends, wait returns ctx.Err().
 func (w *waiters) wait(ctx context.Context, mu *sync.Mutex, now, due int64) error {
 	one := w.take()
 	var alarm <-chan time.Time
@@ -61,7 +61,8 @@ func (w *waiters) take() *waiter {
 	return one
 }
 
-// put makes one, which has stopped waiting, ready to be used again.
+// put stores a waiter that has stopped waiting, so that take can return it
+// again.
 func (w *waiters) put(one *waiter) {
 	switch {
 	case one.woken:
@@ -80,9 +81,10 @@ func (w *waiters) put(one *waiter) {
 	w.spare = append(w.spare, one)
 }
 
-// notify wakes one waiter for each ready key, as far as none has been woken for
-// it yet. It also wakes a waiter to set its timer, if no timer fires by due,
-// the time of the next timer of the queue; 0 means that there is no such timer.
+// notify wakes one waiter for each ready key for which no waiter has been woken
+// yet. due is the time of the queue's next timer, or 0 if there are no timers.
+// If no waiter has a timer that fires by then, notify also wakes a waiter so
+// that it sets one.
 func (w *waiters) notify(ready int, due int64) {
 	for ready > w.waking && w.wakeNext() {
 	}

@@ -20,10 +20,11 @@ import (
 // being checked again. It is a safety net: a key is normally released earlier.
 const longestApart = 10 * time.Minute
 
-// Why a key is not reconciled.
+// These are the reasons for not reconciling a key, as they appear in the log
+// line about the key.
 var (
-	errUnsynced   = errors.New("its namespace has not been listed yet")
-	errOutOfScope = errors.New("it is out of the scope of the controller's informer, so its object is not known")
+	errUnsynced   = errors.New("the key's namespace has not been listed yet")
+	errOutOfScope = errors.New("the key is out of the informer's scope, so it is not known whether its object exists")
 )
 
 // apart holds the keys that wait until the caches have the first list of their
@@ -31,7 +32,7 @@ var (
 // informer with Options.Independent. The keys wait in the queue, so they do not
 // block a worker.
 type apart struct {
-	warned atomic.Bool // a key that is out of scope has been logged
+	warned atomic.Bool // whether a key that is out of scope has been logged
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[string]map[Key]struct{}
@@ -44,19 +45,21 @@ type apart struct {
 	running *sync.WaitGroup
 }
 
-// begin starts to let keys wait, until ctx ends.
+// begin allows keys to wait until ctx ends. running counts the goroutines that
+// release them.
 func (a *apart) begin(ctx context.Context, running *sync.WaitGroup) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ctx, a.running = ctx, running
 }
 
-// noteBehind records which namespaces the caches have not listed at a takeover.
-func (a *apart) noteBehind(all sources) {
+// noteBehind records, at a takeover, which namespaces the caches have not
+// listed yet.
+func (a *apart) noteBehind(informers sources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.behind = map[string]bool{}
-	for _, s := range all {
+	for _, s := range informers {
 		if s.Parts().Independent() {
 			for _, namespace := range s.Parts().Missing() {
 				a.behind[namespace] = true
@@ -66,8 +69,8 @@ func (a *apart) noteBehind(all sources) {
 }
 
 // holdsBack reports whether the keys of a namespace must wait.
-func (a *apart) holdsBack(namespace string, all sources) bool {
-	if slices.ContainsFunc(all, func(s source) bool { return !s.Parts().SyncedIn(namespace) }) {
+func (a *apart) holdsBack(namespace string, informers sources) bool {
+	if slices.ContainsFunc(informers, func(s source) bool { return !s.Parts().SyncedIn(namespace) }) {
 		return true
 	}
 	a.mu.Lock()
@@ -131,8 +134,9 @@ func (c *core) awaitNamespace(ctx context.Context, namespace string) {
 	}
 }
 
-// takeOverNamespace does the work of takeOver for a namespace that was listed
-// later.
+// takeOverNamespace waits, as takeOver does for all namespaces, until the
+// caches are as new as the server is now. It is for a namespace that was listed
+// after the takeover.
 func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
 	defer cancel()
@@ -146,19 +150,21 @@ func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 
 // lookUp returns the cached object of key, and false if the object is deleted.
 //
-// Errors: errUnsynced and errOutOfScope, if it is not known whether the object
-// exists; a terminal error if the newest state of the object cannot be read,
-// because the change that corrects it triggers the key again; and errors of the
-// server.
-func lookUp[T informer.Object](ctx context.Context, in *informer.Informer[T], key Key) (object T, ok bool, err error) {
+// lookUp returns errUnsynced or errOutOfScope if it is not known whether the
+// object exists, and the errors of the server. If the newest state of the
+// object cannot be read, it returns a terminal error, because the change that
+// corrects the object enqueues its key.
+func lookUp[T informer.Object](
+	ctx context.Context, cache *informer.Informer[T], key Key,
+) (object T, ok bool, err error) {
 	for {
-		if err := in.Unreadable(key); err != nil {
+		if err := cache.Unreadable(key); err != nil {
 			return object, false, Terminal(err)
 		}
-		if object, ok = in.Get(key); ok {
+		if object, ok = cache.Get(key); ok {
 			return object, true, nil
 		}
-		absence, err := in.Parts().Absent(ctx, key)
+		absence, err := cache.Parts().Absent(ctx, key)
 		switch {
 		case err != nil:
 			return object, false, err
@@ -166,13 +172,14 @@ func lookUp[T informer.Object](ctx context.Context, in *informer.Informer[T], ke
 			return object, false, errUnsynced
 		case absence == parts.OutOfScope:
 			return object, false, errOutOfScope
-		case absence == parts.Deleted && in.Unreadable(key) == nil: // it may have become unreadable meanwhile
+		case absence == parts.Deleted && cache.Unreadable(key) == nil: // it may have become unreadable meanwhile
 			return object, false, nil
 		}
 	}
 }
 
-// passesOver reports whether err is one of the reasons for passOver.
+// passesOver reports whether err is a reason for not calling the reconciler. An
+// attempt with such an error ends with passOver.
 func passesOver(err error) bool {
 	return err == errUnsynced || err == errOutOfScope || err == errReferencesUnknown //nolint:errorlint // not wrapped
 }
@@ -185,18 +192,18 @@ func (c *Controller) passOver(t *reconcileContext, reason error) {
 	t.close()
 	c.loops.observe(t.item, nil)
 	key := t.item.Key()
-	if reason == errReferencesUnknown { //nolint:errorlint // itself
+	if reason == errReferencesUnknown { //nolint:errorlint // not wrapped
 		c.references.park(key, func() { c.putBack(t.item) })
 		return
 	}
-	if reason == errUnsynced { //nolint:errorlint // itself
-		c.slots.noteDeletion(key) // its slot may move to another replica before that
+	if reason == errUnsynced { //nolint:errorlint // not wrapped
+		c.slots.noteDeletion(key) // its slot may move to another replica before the namespace is listed
 		c.park(t.item)
 		return
 	}
 	log := klog.FromContext(t)
 	if !c.apart.warned.Swap(true) {
-		log.Info("not reconciling a key, further ones at verbosity 1", "reason", reason.Error())
+		log.Info("not reconciling a key, logging further ones at verbosity 1", "reason", reason.Error())
 	} else {
 		log.V(1).Info("not reconciling a key", "reason", reason.Error())
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -136,6 +137,72 @@ func TestAMissingNamespaceStopsOnlyItself(t *testing.T) {
 	}
 }
 
+// The permission for a namespace ends after the sync. Meanwhile the namespace is
+// deleted and made again, with objects of other UIDs.
+func TestNothingIsConcludedFromAPermissionThatEndsAfterTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sim, err := apisim.New(nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		var forbidden atomic.Bool
+		sim.Deny(func(c apisim.Call) error {
+			if forbidden.Load() && c.Client == "c" && c.Namespace == "b" {
+				return apierrors.NewForbidden(corev1.Resource("configmaps"), "", errors.New("no RoleBinding"))
+			}
+			return nil
+		})
+		admin := kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().ConfigMaps("b")
+		for _, key := range []reconcile.Key{keyIn("a", "1"), keyIn("b", "1"), keyIn("b", "2")} {
+			g.Expect(sim.Load(&configMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})).To(Succeed())
+		}
+		in := informer.ForNamespaces(kubernetes.NewForConfigOrDie(sim.Config("c")).CoreV1().ConfigMaps,
+			&informer.Options{Namespaces: []string{"a", "b"}, Independent: true})
+		var ran []string
+		c, err := reconcile.New("test", in, reconcile.Func[*configMap](
+			func(_ context.Context, r request) (reconcile.Result, error) {
+				object, ok := r.Object()
+				ran = append(ran, fmt.Sprintf("%s %t %t", r.Key, ok && object.Data["is"] == "new", ok))
+				return nothing, nil
+			}), &reconcile.Options{
+			Known: namesOf(keyIn("a", "1"), keyIn("b", "1"), keyIn("b", "2")),
+			Sweep: &names.Options{Period: time.Minute, MaxCount: 10},
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx) }()
+		pass(time.Minute)
+		g.Expect(ran).To(ConsistOf("a/1 false true", "b/1 false true", "b/2 false true"))
+		ran = nil
+
+		forbidden.Store(true)
+		sim.DropWatches("", "")
+		pass(time.Minute)
+		for _, name := range []string{"1", "2"} {
+			g.Expect(admin.Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
+		}
+		for _, name := range []string{"1", "3"} {
+			made := &configMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"is": "new"}}
+			_, err := admin.Create(ctx, made, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+		}
+		pass(time.Hour)
+		g.Expect(ran).NotTo(ContainElement(HavePrefix("b/")), "nothing is concluded")
+		g.Expect(in.IsDeleted(ctx, types.NamespacedName{Namespace: "b", Name: "2"})).To(BeFalse())
+		problems := c.Informers()[0].Problems
+		g.Expect(problems).To(HaveLen(1))
+		g.Expect(problems[0].String()).To(ContainSubstring(`namespace "b"`))
+
+		forbidden.Store(false)
+		pass(10 * time.Minute)
+		g.Expect(ran).To(ContainElements("b/1 true true", "b/2 false false", "b/3 true true"))
+		g.Expect(ran).NotTo(ContainElement(HavePrefix("b/1 false")), "it was made again, but was never missing")
+		g.Expect(c.Informers()[0].Problems).To(BeEmpty())
+		stop()
+		g.Expect(<-ended).To(Succeed())
+	})
+}
+
 func TestAllNamespacesMissingIsNoStart(t *testing.T) {
 	inTenants(t, informer.Options{Independent: true}, func(w *tenants) {
 		w.forbidden["a"].Store(true)
@@ -263,10 +330,13 @@ func TestAnObjectWhoseNameReadsLikeASelectorIsNotDeleted(t *testing.T) {
 		g := NewWithT(t)
 		sim, err := apisim.New(nil)
 		g.Expect(err).NotTo(HaveOccurred())
-		var ran []string
+		var mu sync.Mutex
+		var ran []string // guarded by mu
 		c, err := reconcile.New("test",
 			informer.For(kubernetes.NewForConfigOrDie(sim.Config("c")).RbacV1().Roles("d"), &informer.Options{LabelSelector: "mine"}),
 			reconcile.Func[*rbacv1.Role](func(_ context.Context, r reconcile.Request[*rbacv1.Role]) (reconcile.Result, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				ran = append(ran, r.Key.Name)
 				return nothing, nil
 			}), nil)
@@ -280,7 +350,9 @@ func TestAnObjectWhoseNameReadsLikeASelectorIsNotDeleted(t *testing.T) {
 			c.Enqueue(keyIn("d", name), keyIn("d", "no"+name))
 		}
 		pass(time.Minute)
+		mu.Lock()
 		g.Expect(ran).To(ConsistOf("noa,metadata.name!=b", "noa=b", `noa\b`, "noa,b"))
+		mu.Unlock()
 		g.Expect(c.Status(10).Keys).To(BeEmpty())
 		stop()
 		g.Expect(<-ended).To(Succeed())
@@ -394,7 +466,8 @@ func TestWhatAnUntypedClientDoesNotReadIsNeitherDeletedNorWaitedFor(t *testing.T
 	})
 }
 
-// Keys that wait for their namespace take no room from those of others.
+// Keys that wait for their namespace take no room from keys of other
+// namespaces.
 func TestExternalKeysOfAMissingNamespaceDoNotBlockOthers(t *testing.T) {
 	inTenants(t, informer.Options{Independent: true}, func(w *tenants) {
 		w.forbidden["b"].Store(true)

@@ -10,14 +10,14 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// change is an event of an object. It has what is needed to find out whether
-// the controller's own write caused the event.
+// change describes an event of an object, with the fields that show whether the
+// controller's own write caused the event.
 type change struct {
 	objectRef
 	uid     types.UID
 	version string // the resourceVersion after the event
 	deleted bool
-	merged  bool // it stands for several events, of which only the last is known
+	merged  bool // whether the event stands for several events, of which only the last is known
 }
 
 func changeOf[O informer.Object](source int, e informer.Event[O]) change {
@@ -28,10 +28,10 @@ func changeOf[O informer.Object](source int, e informer.Event[O]) change {
 	}
 }
 
-// arrivals are the events that lead to a key while it is being reconciled. They
-// are added to the queue when the reconcile ends. Only then is it known which
-// of them its own writes have caused, because the watch may be faster than the
-// answer to a write.
+// arrivals are the events that require another reconcile of a key while it is
+// being reconciled. They are added to the queue when the reconcile ends. Only
+// then is it known which of them the reconcile's own writes have caused,
+// because the watch may be faster than the answer to a write.
 type arrivals struct{ list []arrival }
 
 type arrival struct {
@@ -63,9 +63,9 @@ func (d *loopDetector) end(key Key) []arrival {
 	return a.list
 }
 
-// add adds key to the queue because of an event. It does so at once, or at the
-// end of the key's reconcile, or when the delay of a hot loop about the object
-// has passed.
+// add adds key to the queue because of an event. It does so at once or, if the
+// key is being reconciled, at the end of the reconcile. If the key is in a hot
+// loop about the object of the event, it is dispatched after the loop's delay.
 func (d *loopDetector) add(key Key, e *change, addition queue.AddOptions) {
 	d.mu.Lock()
 	if a := d.running[key]; a != nil && len(a.list) < maxArrivals {
@@ -80,8 +80,8 @@ func (d *loopDetector) add(key Key, e *change, addition queue.AddOptions) {
 	d.queue.AddWithOptions(key, addition)
 }
 
-// judgeEvent finds out whether a write of key caused an event. If the key is in
-// a hot loop about the object, it delays the reaction.
+// judgeEvent sets addition.Own if a write of key has caused the event, and
+// addition.After if the key is in a hot loop about the object of the event.
 func (d *loopDetector) judgeEvent(key Key, e *change, addition *queue.AddOptions, now time.Time) {
 	o := d.outputs[e.objectRef]
 	if o == nil {
@@ -94,9 +94,9 @@ func (d *loopDetector) judgeEvent(key Key, e *change, addition *queue.AddOptions
 	addition.After = max(o.due(key).Sub(now), 0)
 }
 
-// sending records that a write to an object is about to be sent. The delay of a
-// hot loop starts again, for keys that see the event of the write before its
-// answer.
+// sending restarts the delay of a hot loop when a write to its object is about
+// to be sent. Otherwise a key would react too early if the event of the write
+// arrived before the answer.
 func (d *loopDetector) sending(baselines []*baseline) {
 	if len(baselines) == 0 {
 		return

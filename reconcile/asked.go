@@ -20,25 +20,25 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// asked is what a write asks to change: for each field, by its path, a digest
-// of the value. Values that the cached object already has are not included, and
-// neither are changes that others make at the same time, such as to its status.
-// A list counts as one field.
+// asked contains the fields that a write asks to change. It maps the path of
+// each field to a digest of the requested value. Values that the cached object
+// already has are not included, and neither are changes that others make at the
+// same time, such as changes of the status. A list counts as one field.
 type asked map[string]uint64
 
 // Paths that do not name a field.
 const (
 	wholeObject = ""           // whether the object exists
-	wholeBody   = "the object" // of a request whose fields are not known, or are too many
+	wholeBody   = "the object" // stands for all fields of a request, if they are not known or too many
 	maxFields   = 32
 )
 
-// paths returns the paths in sorted order.
+// paths returns the paths of the fields, sorted.
 func (a asked) paths() []string { return slices.Sorted(maps.Keys(a)) }
 
 // asks returns what w asks to change, or nil if it changes no field. newest is
-// the object as it was last written. It is used for clients whose requests are
-// not known, and may be nil.
+// the object as it was last written, or nil. newest is used only if the request
+// of the client is not known.
 func (w *write) asks(newest metav1.Object) asked {
 	switch {
 	case w.deleted && w.before != nil && w.before.GetDeletionTimestamp() != nil:
@@ -74,8 +74,9 @@ func (w *write) asks(newest metav1.Object) asked {
 	}
 }
 
-// reported returns what a write has changed, by comparing its answer with the
-// cached object before it. If the cache had none, it compares with newest.
+// reported returns the fields that a write has changed. It compares the answer
+// with the object that was cached before the write or, if there was none, with
+// newest.
 func (w *write) reported(newest metav1.Object) asked {
 	before := w.before
 	if before == nil {
@@ -85,17 +86,18 @@ func (w *write) reported(newest metav1.Object) asked {
 	case before == nil:
 		return nil
 	case before.GetUID() == w.object.GetUID():
-		return changes(before, w.object).without("status")
+		return changes(before, w.object).exclude("status")
 	}
 	empty := reflect.New(reflect.TypeOf(w.object).Elem()).Interface().(metav1.Object)
-	whole, err := json.Marshal(changes(empty, w.object).without("status"))
+	whole, err := json.Marshal(changes(empty, w.object).exclude("status"))
 	if err != nil {
 		return nil
 	}
 	return asked{wholeObject: digest(whole)} // created
 }
 
-// replaced returns what an update asks to change.
+// replaced returns what an update asks to change. data is the body of its
+// request.
 func (w *write) replaced(data []byte) asked {
 	body, err := answer.Read(w.content.Type, data)
 	if err != nil {
@@ -114,11 +116,12 @@ func (w *write) replaced(data []byte) asked {
 		maps.DeleteFunc(fields, func(path string, _ uint64) bool { return !isWithin(path, "status") })
 		return fields
 	}
-	return fields.without("status")
+	return fields.exclude("status")
 }
 
-// without removes a field of the object, unless no other field is left then.
-func (a asked) without(field string) asked {
+// exclude returns a copy of a without field and without the fields in it. If no
+// fields would be left, it returns a itself.
+func (a asked) exclude(field string) asked {
 	rest := maps.Clone(a)
 	maps.DeleteFunc(rest, func(path string, _ uint64) bool { return isWithin(path, field) })
 	if len(rest) == 0 {
@@ -134,21 +137,22 @@ func isWithin(path, field string) bool {
 }
 
 // merged returns what a merge patch, or the configuration of an apply, asks to
-// change. Values that the cached object already has are not included.
+// change. data is the body of its request. Values that the cached object
+// already has are not included.
 func (w *write) merged(data []byte) asked {
 	var changed map[string]any
 	if json.Unmarshal(data, &changed) != nil && yaml.Unmarshal(data, &changed) != nil {
 		return asked{wholeBody: digest(data)}
 	}
 	changed = clientFields(changed)
-	has := fieldsOf(w.before, changed)
+	current := fieldsOf(w.before, changed)
 	fields := asked{}
-	fields.add("", changed, has, has != nil)
+	fields.add("", changed, current, current != nil)
 	return fields.bounded()
 }
 
-// fieldsOf returns the fields of an object that a patch changes, as JSON has
-// them. It returns nil if the object is not known. It encodes only these
+// fieldsOf returns those fields of an object that a patch changes, as decoded
+// JSON. It returns nil if the object is not known. It encodes only these
 // fields, because encoding a large object for one field would be expensive.
 func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 	if u, ok := object.(*unstructured.Unstructured); ok {
@@ -168,7 +172,7 @@ func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 		}
 		value, ok := fieldOf(object, name)
 		if !ok {
-			return asJSON(object) // its type writes the JSON itself, or has the field elsewhere
+			return asJSON(object) // the type has its own MarshalJSON, or no field with this tag
 		}
 		parts[name] = value
 	}
@@ -195,8 +199,9 @@ func fieldOf(object metav1.Object, name string) (value any, ok bool) {
 	return nil, false
 }
 
-// asJSON returns a value as a client reads it from JSON, or nil if that is not
-// a JSON object.
+// asJSON encodes value as JSON and decodes it again, so that its parts have the
+// same types as in an object that a client has read. It returns nil if value is
+// not a JSON object.
 func asJSON(value any) (object map[string]any) {
 	encoded, err := json.Marshal(value)
 	if err == nil {
@@ -205,7 +210,8 @@ func asJSON(value any) (object map[string]any) {
 	return object
 }
 
-// operations returns what a JSON patch asks to change.
+// operations returns what a JSON patch asks to change. data is the body of its
+// request.
 func operations(data []byte) asked {
 	var list []struct {
 		Op, Path, From string
@@ -256,7 +262,8 @@ func changes(before, after metav1.Object) asked {
 	return fields.bounded()
 }
 
-// clientFields removes fields that only the server writes, and preconditions.
+// clientFields removes from changed, which is a merge patch, the fields that
+// only the server writes, and preconditions. It returns changed.
 func clientFields(changed map[string]any) map[string]any {
 	delete(changed, "apiVersion")
 	delete(changed, "kind")
@@ -266,17 +273,18 @@ func clientFields(changed map[string]any) map[string]any {
 	return changed
 }
 
-// add adds each field that a merge patch sets or removes, unless the object is
-// known to have that value already.
+// add adds to a each field that changed, a merge patch for the value at path,
+// sets or removes. If known is true, it leaves out the fields that object, the
+// present value at path, already has with the same value.
 func (a asked) add(path string, changed map[string]any, object any, known bool) {
-	has, _ := object.(map[string]any)
+	current, _ := object.(map[string]any)
 	for name, value := range changed {
 		below := strings.TrimPrefix(path+"."+name, ".")
 		if deeper, ok := value.(map[string]any); ok && (len(deeper) > 0 || below == "metadata") {
-			a.add(below, deeper, has[name], known)
+			a.add(below, deeper, current[name], known)
 			continue
 		}
-		if known && isPart(value, has[name]) {
+		if known && isPart(value, current[name]) {
 			continue
 		}
 		encoded, _ := json.Marshal(value) // sorts its keys
@@ -284,36 +292,36 @@ func (a asked) add(path string, changed map[string]any, object any, known bool) 
 	}
 }
 
-// isPart reports whether a value of an object contains a requested value. It
-// may contain more, because the server adds defaults.
-func isPart(value, has any) bool {
+// isPart reports whether actual, a value of an object, contains value, which
+// was requested. actual may contain more, because the server adds defaults.
+func isPart(value, actual any) bool {
 	switch value := value.(type) {
 	case map[string]any:
-		all, ok := has.(map[string]any)
+		fields, ok := actual.(map[string]any)
 		for name, v := range value {
-			ok = ok && isPart(v, all[name])
+			ok = ok && isPart(v, fields[name])
 		}
 		return ok
 	case []any:
-		all, ok := has.([]any)
-		if !ok || len(all) != len(value) {
+		elements, ok := actual.([]any)
+		if !ok || len(elements) != len(value) {
 			return false
 		}
 		for i := range value {
-			ok = ok && isPart(value[i], all[i])
+			ok = ok && isPart(value[i], elements[i])
 		}
 		return ok
 	case int64: // of an unstructured object
-		return isPart(float64(value), has)
+		return isPart(float64(value), actual)
 	}
-	if n, ok := has.(int64); ok {
-		has = float64(n)
+	if n, ok := actual.(int64); ok {
+		actual = float64(n)
 	}
-	return value == has
+	return value == actual
 }
 
-// bounded returns a single entry if there are too many, and nil if there are
-// none at all.
+// bounded returns a, or nil if a is empty. If a has more than maxFields
+// entries, it returns a single entry for the whole body instead.
 func (a asked) bounded() asked {
 	if len(a) == 0 {
 		return nil
@@ -331,22 +339,23 @@ func digest(data []byte) uint64 {
 	return hash.Sum64()
 }
 
-// decoded decodes an object of an answer into the Go type of like. It returns
-// nil if the answer is not a whole object. Other objects are returned
-// unchanged.
+// decoded returns object with the Go type of like. It decodes an
+// [answer.Object], which is the object in the answer to a write, and returns
+// nil if that cannot be decoded because it is not a whole object. It returns
+// any other object unchanged.
 func decoded(object, like metav1.Object) metav1.Object {
 	got, ok := object.(*answer.Object)
 	if !ok {
 		return object
 	}
-	into := metav1.Object(&unstructured.Unstructured{})
-	if _, both := like.(*answer.Object); !both {
-		into = reflect.New(reflect.TypeOf(like).Elem()).Interface().(metav1.Object)
+	dst := metav1.Object(&unstructured.Unstructured{})
+	if _, isAnswer := like.(*answer.Object); !isAnswer {
+		dst = reflect.New(reflect.TypeOf(like).Elem()).Interface().(metav1.Object)
 	}
-	if got.Into(into) != nil {
+	if got.Into(dst) != nil {
 		return nil
 	}
-	return into
+	return dst
 }
 
 // isWhole reports whether the write creates or deletes the object.

@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// gather is how long a fill waits for more slots to join. It waits again
-	// while more do. Slots arrive in groups, and each fill opens a watch and,
-	// where the server does not select shards, lists the whole kind.
+	// gather is how long a fill waits for more slots to join. If more have
+	// joined, it waits again. Slots arrive in groups, and each fill is
+	// expensive: it opens a watch and, if the server cannot select shards,
+	// lists the whole kind.
 	gather = 300 * time.Millisecond
-	// gatherings is how often a fill waits at most.
+	// gatherings is the maximum number of times that one fill waits for gather.
 	gatherings = 5
 )
 
@@ -29,23 +30,25 @@ type shardCaches struct {
 	controller *core
 	keep       time.Duration   // how long the key of a deleted object is kept
 	deleted    func(Key)       // called with the key of an object that was deleted before this replica got its slot
-	replays    *sync.WaitGroup // counts goroutines
+	replays    *sync.WaitGroup // counts the goroutines that call replay
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[int]*cachedSlot
-	// late is the error of a fill that takes longer than takeoverDeadline.
-	late error
+	// lateErr is the error that overdue returns while a fill takes longer than
+	// takeoverDeadline; otherwise nil.
+	lateErr error
 }
 
 // cachedSlot is a slot whose objects are cached, or will be.
 type cachedSlot struct {
-	filled coalescedCall // the fill that takes it
+	filled coalescedCall // the fill that caches the slot's objects
 	left   bool
 	drop   func(slot int) // drops the cached objects; nil until they are cached
 }
 
-// join requests the objects of a slot. The next fill brings them, or the
-// present one if it still waits for more slots. leave drops the objects.
+// join requests the objects of a slot and returns the fill that will cache
+// them. It is the current fill if that is still waiting for more slots, and
+// otherwise the next one. leave drops the objects.
 func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
 	mine := &cachedSlot{filled: newCall()}
 	s.mu.Lock()
@@ -65,9 +68,9 @@ func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
 	}
 }
 
-// fill brings the objects of all slots that have joined, at least as new as the
-// server was at the call. Then it looks in the background for objects that were
-// deleted before.
+// fill caches the objects of all slots that have joined, at least as new as the
+// server was when fill was called. It then looks, in the background, for
+// objects that were deleted before this replica got their slots.
 func (s *shardCaches) fill(ctx context.Context) {
 	if !s.gathered(ctx) {
 		return
@@ -76,16 +79,16 @@ func (s *shardCaches) fill(ctx context.Context) {
 	joined := s.waiting
 	s.waiting = map[int]*cachedSlot{}
 	s.mu.Unlock()
-	all := slices.Collect(maps.Keys(joined))
-	if len(all) == 0 {
+	numbers := slices.Collect(maps.Keys(joined))
+	if len(numbers) == 0 {
 		return
 	}
-	watched := s.watch(ctx, all)
+	watched := s.watch(ctx, numbers)
 	s.controller.sources.renewReferences()
-	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), all)
+	drop, err := s.ranger.Fill(ctx, s.controller.sources.caches(), numbers)
 	watched()
 	if err == nil {
-		s.replays.Go(func() { s.replay(ctx, all) })
+		s.replays.Go(func() { s.replay(ctx, numbers) })
 	}
 	for slot, cached := range joined {
 		s.mu.Lock()
@@ -100,7 +103,7 @@ func (s *shardCaches) fill(ctx context.Context) {
 }
 
 // gathered waits until no more slots have joined for a while. It reports false
-// if no slot has joined, or if ctx has ended before.
+// if no slot has joined, or if ctx ends first.
 func (s *shardCaches) gathered(ctx context.Context) bool {
 	joined := func() int {
 		s.mu.Lock()
@@ -108,7 +111,7 @@ func (s *shardCaches) gathered(ctx context.Context) bool {
 		return len(s.waiting)
 	}
 	before := joined()
-	if before == 0 { // the last call has taken them
+	if before == 0 { // an earlier fill has taken all slots
 		return false
 	}
 	more := time.Tick(gather)
@@ -118,27 +121,28 @@ func (s *shardCaches) gathered(ctx context.Context) bool {
 			return false
 		case <-more:
 		}
-		now := joined()
-		if now <= before {
+		count := joined()
+		if count <= before {
 			return true
 		}
-		before = now
+		before = count
 	}
 	return true
 }
 
-// watch logs that a fill has not ended in time, and makes overdue return it,
+// watch reports a fill that takes too long. If filled has not been called
+// within takeoverDeadline, watch logs an error, and overdue returns that error
 // until filled is called.
 func (s *shardCaches) watch(ctx context.Context, numbers []int) (filled func()) {
-	over := false // s.mu guards it
+	ended := false // s.mu guards it
 	slices.Sort(numbers)
 	slow := time.AfterFunc(takeoverDeadline, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !over {
-			s.late = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v, see the log for why",
+		if !ended {
+			s.lateErr = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v, see the log for why",
 				numbers, takeoverDeadline)
-			klog.FromContext(ctx).Error(s.late, "no key of these slots is reconciled, waiting",
+			klog.FromContext(ctx).Error(s.lateErr, "not reconciling the keys of these slots, waiting",
 				"controller", s.controller.name)
 		}
 	})
@@ -146,24 +150,26 @@ func (s *shardCaches) watch(ctx context.Context, numbers []int) (filled func()) 
 		slow.Stop()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		over, s.late = true, nil
+		ended, s.lateErr = true, nil
 	}
 }
 
-// overdue returns an error while a fill has not ended in time.
+// overdue returns an error that names the slots if a fill takes too long, and
+// nil otherwise.
 func (s *shardCaches) overdue() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.late
+	return s.lateErr
 }
 
 // replay looks for objects that were deleted before this replica got their
-// slots. The last owner may have stopped, or failed to clean up.
+// slots. Their last owner may have stopped before it cleaned up, or may have
+// failed to do so.
 func (s *shardCaches) replay(ctx context.Context, numbers []int) {
 	err := s.ranger.Deleted(ctx, s.controller.sources[0].Parts().Shards(), numbers, s.keep, s.deleted)
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err,
-			"objects that were deleted before this replica got their shard may not be reconciled",
+			"looking for objects deleted before this replica acquired their shard failed, some may be missed",
 			"controller", s.controller.name)
 	}
 }
@@ -171,9 +177,9 @@ func (s *shardCaches) replay(ctx context.Context, numbers []int) {
 // caches returns the sources for a [slots.Ranger]. Caches of references are not
 // included: they hold what the keys of this replica refer to, not the objects
 // of slots.
-func (all sources) caches() []slots.Cache {
-	caches := make([]slots.Cache, 0, len(all))
-	for _, s := range all {
+func (informers sources) caches() []slots.Cache {
+	caches := make([]slots.Cache, 0, len(informers))
+	for _, s := range informers {
 		if referencesOf(s) == nil {
 			caches = append(caches, s.Parts().Shards())
 		}

@@ -48,7 +48,7 @@ func TestTriggersAreOfTheControllersOwnCluster(t *testing.T) {
 		reconcile.Mapped(widgets(g, "https://spoke:6443"), toNothing), reconcile.Owned(maps(g, "https://hub:6443/clusters/b")))
 	g.Expect(err).To(MatchError(And(
 		ContainSubstring(`making controller "test": reconcile.Options.Triggers[1] is mapped: must not watch another cluster: the informer of widgets reads from https://spoke:6443, `+
-			"that of the controller's own configmaps from https://hub:6443"),
+			"and the informer of the controller's own configmaps from https://hub:6443"),
 		ContainSubstring("give the other cluster a controller of its own"),
 		ContainSubstring("reconcile.Options.Triggers[2] is owned: must not watch another cluster: the informer of configmaps reads from https://hub:6443/clusters/b"),
 		Not(ContainSubstring("Triggers[0]")),

@@ -10,11 +10,11 @@ import (
 // concurrent use.
 type coalescer struct {
 	do      func() error
-	running *sync.WaitGroup // counts the goroutine
+	running *sync.WaitGroup // counts the goroutine that calls run
 
 	mu   sync.Mutex // guards the fields below
 	busy bool
-	next *coalescedCall // the call that has not begun; nil without one
+	next *coalescedCall // the call that has not begun, or nil
 }
 
 // coalescedCall is one call of the function. newCall makes it.
@@ -31,7 +31,8 @@ func (c *coalescedCall) end(err error) {
 	close(c.done)
 }
 
-// wait returns the error of the call, or nil if ctx ends first.
+// wait returns the error of the call when the call has ended, or nil if ctx
+// ends first.
 func (c *coalescedCall) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -44,7 +45,8 @@ func (c *coalescedCall) wait(ctx context.Context) error {
 // wait returns the error of the next call, or nil if ctx ends first.
 func (r *coalescer) wait(ctx context.Context) error { return r.join().wait(ctx) }
 
-// join returns the next call. It starts the goroutine if it is not running.
+// join returns the next call, which has not begun yet. It starts the goroutine
+// that makes the calls, if it is not running.
 func (r *coalescer) join() *coalescedCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,12 +65,12 @@ func (r *coalescer) join() *coalescedCall {
 func (r *coalescer) run() {
 	for {
 		r.mu.Lock()
-		now := r.next
-		r.next, r.busy = nil, now != nil
+		current := r.next
+		r.next, r.busy = nil, current != nil
 		r.mu.Unlock()
-		if now == nil {
+		if current == nil {
 			return
 		}
-		now.end(r.do())
+		current.end(r.do())
 	}
 }

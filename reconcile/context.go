@@ -33,7 +33,7 @@ func beginCall(parent context.Context, timeout time.Duration) callContext {
 // end cancels the context after the call has returned.
 func (c *callContext) end() { c.cancel() }
 
-// abandoned reports whether the call was cancelled for another reason than its
+// abandoned reports whether the call was cancelled for a reason other than its
 // timeout.
 func (c *callContext) abandoned() bool { return c.parent.Err() != nil }
 
@@ -45,10 +45,10 @@ type reconcileContext struct {
 
 	item     queue.Item[Key]
 	began    time.Time
-	overdue  bool   // the caches have not seen the key's last writes
-	number   uint64 // of the attempt in the key's history; 0 if it is not recorded
+	overdue  bool   // whether the caches have not seen the key's last writes
+	number   uint64 // the number of the attempt in the key's history; 0 if it is not recorded
 	after    func(inspect.Attempt, error)
-	reported *inspect.Attempt // for after
+	reported *inspect.Attempt // the attempt that is passed to the function returned by Options.Around
 
 	recorder
 	arrivals
@@ -137,7 +137,7 @@ func (h *histories) add(t *reconcileContext, took time.Duration, writes []write,
 	eventful := len(writes) > 0 || err != nil || t.overdue
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := h.of(t.item.Key(), eventful)
+	k := h.get(t.item.Key(), eventful)
 	if k == nil {
 		return 0
 	}
@@ -190,16 +190,17 @@ func (h *hookCall) subject() string {
 
 func (t *reconcileContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
 
-// showOverdue counts a call that has not returned in time, and shows it on the
-// page.
-func (r *records) showOverdue(late call, text string) {
+// showOverdue counts a call that has not returned in time. If the call is a
+// reconcile, it also becomes the failure of its key, which the status page
+// shows.
+func (r *records) showOverdue(c call, text string) {
 	r.stats.overran.Add(1)
-	if t, ok := late.(*reconcileContext); ok {
-		r.failures.put(t.item.Key(), failure{text: text, at: time.Now()})
+	if t, ok := c.(*reconcileContext); ok {
+		r.failures.put(t.item.Key(), failure{text: text, failedAt: time.Now()})
 	}
 }
 
-// describe returns causes as text for a log line. For example: "nodes: updated
+// describe returns causes as text for a log line, such as "nodes: updated
 // /node-1 41→57; pods: deleted d/a 12→ (3 merged)".
 func describe(causes []queue.Cause) string {
 	var b strings.Builder

@@ -39,12 +39,13 @@ func TestAsManyKeysAtOnceAsThereAreWorkers(t *testing.T) {
 // Every sentence of the contract in doc.go is held by the tests beside it.
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"A key waits until it is known of all that its object refers to whether it exists (References).": all(
+		"A key is reconciled only once it is known, for each object that its own object refers to, whether that object " +
+			"exists (References).": all(
 			TestAChangeOfWhatIsReferredToReconcilesThoseThatRefer),
-		"What cannot be read is an error of the keys that refer to it, and of no others.": all(
+		"If an object cannot be read, only the keys that refer to it fail.": all(
 			TestKeysWhoseReferencesAreForbiddenFailAndNoOthersAndHeal),
 		"No reconcile starts before every informer of the controller has delivered its first list.": TestNoReconcileBeforeEveryCacheHasItsFirstList,
-		"An optional controller waits for that without keeping the process from being ready, and starts by itself when " +
+		"An optional controller waits for its caches without keeping the process from being ready, and starts by itself when " +
 			"its kind is installed or its cluster answers.": TestAnOptionalControllerStartsWhenItsKindIsServed,
 		"If namespaces are independent (informer.Options), the list of the key's namespace is enough.": all(
 			TestAMissingNamespaceStopsOnlyItself, TestAKeyWaitsForEachCacheOfItsNamespace),
@@ -61,9 +62,10 @@ func TestContract(t *testing.T) {
 		"An attempt after which nothing observed has changed doubles the key's delay, however it ended: error, panic, " +
 			"conflict, After of less than 50 ms.": TestEveryKindOfRepetitionDoublesItsDelay,
 		"The first three conflicts in a row are retried soon and quietly.": TestTheFirstConflictsAreQuickAndQuiet,
-		"A persistent conflict is a failure, and a conflict with another field manager is one at once.": all(
+		"A persistent conflict counts as a failure, and a conflict with another field manager counts as a failure at once.": all(
 			TestAConflictThatStaysIsLoggedCountedAndShown, TestAConflictWithAnotherFieldManagerIsNoStaleCache),
-		"A Terminal error waits for a change, and an error with After is retried after exactly that delay, whatever they wrap.": all(
+		"A key that fails with a Terminal error waits for a change, and a key that fails with After is retried after exactly " +
+			"that delay, even if the error wraps others.": all(
 			TestTerminalRestsUntilTheObjectChanges, TestTerminalAndAfterWinOverWhatTheyWrap),
 		"A Terminal error that is joined with another one is retried.": TestErrors,
 		"A key that makes the same write again and again is reported, and its reaction to changes of that object is slowed " +
@@ -86,12 +88,12 @@ func TestContract(t *testing.T) {
 		"A controller works on one cluster: a trigger from another cluster is an error of New, as far as clients reveal " +
 			"which server they talk to.": TestTriggersAreOfTheControllersOwnCluster,
 		"The stop is graceful: no new keys, then the reconciles in flight end, then the informers.": TestStop,
-		"A call that ignores it is named in the error of Run, and keeps the leadership until it ends.": all(
+		"A call that ignores the stop is named in the error of Run, and keeps the leadership until the call ends.": all(
 			TestAReconcileThatIgnoresTheStopIsNamedByRun, TestAReconcileThatIgnoresTheStopKeepsTheLeadership,
 			TestAListOfKnownNamesThatHangsHoldsUpNoStop),
 		"Keys from outside the cluster come through External, with back-pressure.": all(TestExternalKeysFromAChannelAreReconciled, TestExternalKeysWaitForRoom),
 		"A reconciler gets the key and the object, never the event.":               TestAReconcilerCannotReadCauses,
 		"Logs carry the causes of a reconcile.":                                    TestTheLogOfAReconcileNamesKeyAndCauses,
-		"Without a logger in the context they go to klog's.":                       TestWithoutALoggerInTheContextKlogsIsUsed,
+		"Without a logger in the context, they go to the logger of klog.":          TestWithoutALoggerInTheContextKlogsIsUsed,
 	})
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // Controller calls a Reconciler for every object of an informer, and again
-// whenever the object or what its triggers watch has changed.
+// whenever the object changes or a [Trigger] returns its key.
 //
 // Make one with [New]. It runs once. Its methods may be called at any time, from
-// any goroutine; those that return types of package inspect never wait for a
+// any goroutine. Methods that return types of package inspect never wait for a
 // reconcile. A Controller that is never run holds no goroutines or handlers.
 type Controller struct {
 	core
@@ -26,8 +26,9 @@ type Controller struct {
 func (c *Controller) Name() string { return c.name }
 
 // QueueStats returns the counts of the controller's queue since it was made,
-// and how many keys it contains now. A replica that stands by keeps the keys of
-// all changes for its own term, and does not count them: they are the leader's.
+// and the number of keys that it contains now. A standby replica also queues
+// the key of every change, in case it becomes the leader. QueueStats does not
+// count these keys, because the leader reconciles them.
 func (c *Controller) QueueStats() queue.Stats {
 	stats := c.queue.Stats()
 	if c.Phase() == inspect.Standby && c.slots == nil {
@@ -39,11 +40,11 @@ func (c *Controller) QueueStats() queue.Stats {
 	return stats
 }
 
-// Enqueue reconciles keys soon, whether or not they have an object: for tests,
-// command lines and debug pages. It never blocks; see [External] for sources of
-// keys. Keys added before Run wait for it; keys added after it has ended are
-// ignored. With Options.Shards, keys of shards that this replica does not have are
-// dropped.
+// Enqueue reconciles keys soon, whether or not they have an object. It is meant
+// for tests, command lines and debug pages. It never blocks; see [External] for
+// sources of keys. Keys added before Run wait for Run. Keys added after Run has
+// ended are ignored. With Options.Shards, keys of shards that this replica does
+// not have are dropped.
 //
 // A key that is already waiting is reconciled once, and one that is being
 // reconciled is reconciled again afterwards. The back-off of a failed key ends.
@@ -53,9 +54,11 @@ func (c *Controller) Enqueue(keys ...Key) {
 	}
 }
 
-// Sweep returns the sweep of Options.Known: Ready says whether it works, Stats
-// what it has found, and Confirm lets one sweep exceed the safety limit. It is nil
-// without Options.Known. The controller runs it; do not call its Run.
+// Sweep returns the [names.Sweep] that compares the names of Options.Known with
+// the cache, or nil without Options.Known. Its Ready method returns an error if
+// sweeps fail, Stats returns what they have found, and Confirm lets one sweep
+// exceed the safety limit. Do not call its Run method, because the controller
+// does.
 func (c *Controller) Sweep() *names.Sweep {
 	if c.orphans == nil {
 		return nil

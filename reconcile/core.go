@@ -2,15 +2,15 @@ package reconcile
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
@@ -24,20 +24,21 @@ type core struct {
 	crew    crew
 	phase   atomic.Pointer[inspect.Phase]
 	apart   apart
-	listed  func() // called when a namespace has been listed late; may be nil
+	listed  func() // called when a namespace gets its first list after the start; may be nil
 	records        // for people and metrics
 }
 
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }
 
-// has reports whether the object of key is cached, or is known to exist
+// exists reports whether the object of key is cached, or is known to exist
 // although it cannot be cached.
-func (c *core) has(key Key) bool {
+func (c *core) exists(key Key) bool {
 	_, unreadable := c.primary.unreadable(key) // first, because the object may become readable meanwhile
 	return unreadable || c.primary.cached(key) != nil
 }
 
-// elects returns the Leader or the Shards of the options, or nil.
+// elects returns the Leader or the Shards in the options, or nil if the
+// controller has neither.
 func (c *core) elects() any {
 	if c.options.Shards != nil {
 		return c.options.Shards
@@ -46,16 +47,20 @@ func (c *core) elects() any {
 }
 
 // warn sends a warning about an object to Options.Events, if that is set.
-func (c *core) warn(ctx context.Context, about k8sruntime.Object, reason, action, format string, args ...any) {
+func (c *core) warn(ctx context.Context, object k8sruntime.Object, reason, action, format string, args ...any) {
 	if c.options.Events == nil {
 		return
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v\n%s", r, debug.Stack()), "reconcile.Options.Events panicked")
-		}
-	}()
-	c.options.Events.Eventf(about, nil, corev1.EventTypeWarning, reason, action, format, args...)
+	const function = "reconcile.Options.Events"
+	var key Key
+	if about, err := meta.Accessor(object); err == nil {
+		key = bound.KeyOf(about)
+	}
+	if err := c.guarded(function, key, func() {
+		c.options.Events.Eventf(object, nil, corev1.EventTypeWarning, reason, action, format, args...)
+	}); err != nil {
+		klog.FromContext(ctx).Error(err, function+" panicked")
+	}
 }
 
 // takeoverDeadline bounds how long a new leader, or the new owner of a slot,
@@ -63,7 +68,7 @@ func (c *core) warn(ctx context.Context, about k8sruntime.Object, reason, action
 const takeoverDeadline = time.Minute
 
 // takeOver waits until the caches are as new as the server is now. The previous
-// replica may have written until a moment ago, and does not write any longer.
+// replica may have written until a moment ago, but no longer writes.
 //
 // It gives up after a minute, with a log line, because a controller must not
 // wait forever for a server that does not answer reads.

@@ -23,8 +23,8 @@
 //   - No reconcile starts before every informer of the controller has delivered
 //     its first list. If namespaces are independent (informer.Options), the list of
 //     the key's namespace is enough.
-//   - An optional controller waits for that without keeping the process from
-//     being ready, and starts by itself when its kind is installed or its
+//   - An optional controller waits for its caches without keeping the process
+//     from being ready, and starts by itself when its kind is installed or its
 //     cluster answers.
 //   - An object that an informer does not read, or whose namespace has not been
 //     listed, is not taken for deleted: its key is not reconciled.
@@ -35,11 +35,12 @@
 //   - An attempt after which nothing observed has changed doubles the key's
 //     delay, however it ended: error, panic, conflict, [After] of less than 50
 //     ms. The first three conflicts in a row are retried soon and quietly. A
-//     persistent conflict is a failure, and a conflict with another field
-//     manager is one at once.
-//   - A [Terminal] error waits for a change, and an error with [After] is retried
-//     after exactly that delay, whatever they wrap. A Terminal error that is joined
-//     with another one is retried.
+//     persistent conflict counts as a failure, and a conflict with another
+//     field manager counts as a failure at once.
+//   - A key that fails with a [Terminal] error waits for a change, and a key
+//     that fails with [After] is retried after exactly that delay, even if the
+//     error wraps others. A Terminal error that is joined with another one is
+//     retried.
 //   - A key that makes the same write again and again is reported, and its
 //     reaction to changes of that object is slowed down, to once a minute at
 //     most. Every other cause reconciles it at once. An isolated edit by
@@ -50,9 +51,9 @@
 //   - A key whose object cannot be read, because Go cannot decode it, fails
 //     with an error that names the field, until the object is changed. Its
 //     reconciler is not called meanwhile: such an object is not deleted.
-//   - A key waits until it is known of all that its object refers to whether it
-//     exists ([References]). What cannot be read is an error of the keys that
-//     refer to it, and of no others.
+//   - A key is reconciled only once it is known, for each object that its own
+//     object refers to, whether that object exists ([References]). If an object
+//     cannot be read, only the keys that refer to it fail.
 //   - With Options.Leader reconciles run only while this replica leads, with
 //     Options.Shards only for the keys of its shards. A new leader, and the new
 //     owner of a shard, start with caches that have seen the previous replica's
@@ -60,11 +61,12 @@
 //   - A controller works on one cluster: a trigger from another cluster is an error
 //     of [New], as far as clients reveal which server they talk to.
 //   - The stop is graceful: no new keys, then the reconciles in flight end,
-//     then the informers. A call that ignores it is named in the error of Run,
-//     and keeps the leadership until it ends.
+//     then the informers. A call that ignores the stop is named in the error of
+//     Run, and keeps the leadership until the call ends.
 //   - Keys from outside the cluster come through [External], with back-pressure.
 //   - A reconciler gets the key and the object, never the event. Logs carry the
-//     causes of a reconcile. Without a logger in the context they go to klog's.
+//     causes of a reconcile. Without a logger in the context, they go to the
+//     logger of klog.
 //
 // Clients made from the config of package cluster report their writes, and so does
 // package patch; report writes of other clients, such as fakes, with [Wrote] and

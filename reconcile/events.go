@@ -10,14 +10,14 @@ import (
 	"github.com/homeostat/homeostat/internal/event"
 )
 
-// How many events of a controller are passed on.
+// The limit on the events of a controller that are passed on to the server.
 const (
-	eventsPerSecond = 5   // in the long run
-	eventBurst      = 100 // at once
+	eventsPerSecond = 5   // on average
+	eventBurst      = 100 // in a burst
 )
 
 // limitEvents returns a recorder that passes events on to r at a rate that the
-// API server can take, and drops the others. It returns nil if r is nil.
+// API server can handle, and drops the others. It returns nil if r is nil.
 // client-go's recorder merges repeated events of one object, but starts a
 // goroutine and a request for each object: for example, 50,000 of them for a
 // controller that warns about 50,000 objects.
@@ -34,8 +34,8 @@ type limitedRecorder struct {
 	limit    flowcontrol.PassiveRateLimiter
 }
 
-// Eventf passes the event on, with a note that is short enough for every
-// server, or drops it.
+// Eventf passes the event on, with its note shortened to the length that every
+// server accepts. It drops the event if there were too many others.
 func (l *limitedRecorder) Eventf(
 	regarding, related k8sruntime.Object, eventtype, reason, action, note string, args ...any,
 ) {

@@ -33,7 +33,7 @@ func TestAFloodOfEventsIsCut(t *testing.T) {
 }
 
 // A recorder of the user's may send notes as they are, and a server refuses
-// those of more than 1,024 bytes.
+// notes of more than 1,024 bytes.
 func TestAWarningIsShortEnoughForEveryServer(t *testing.T) {
 	g := NewWithT(t)
 	server := events.NewFakeRecorder(1)

@@ -3,10 +3,12 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/guard"
 )
 
 // External reconciles keys that come from outside the cluster: webhooks, cloud
@@ -16,9 +18,10 @@ import (
 // called when the caches are filled, with a context that ends with the
 // controller. It may call enqueue from any goroutine until it returns. If it
 // returns an error or panics, it is called again after 100 ms, doubling up to a
-// minute; once it has returned nil it is not called again. Two controllers that
-// read one channel get different keys: give each its own channel. [New] refuses
-// an empty name and a nil source.
+// minute; once it has returned nil it is not called again. A call that has
+// lasted for a minute ends this back-off, and one that fails for a minute is a
+// problem in /readyz. Two controllers that read one channel get different keys:
+// give each its own channel. [New] refuses an empty name and a nil source.
 //
 // At most 1,000 different keys of external triggers wait for a worker. Beyond
 // that, sends to the channel and calls of enqueue block until there is room;
@@ -43,10 +46,10 @@ func External[S chan Key | <-chan Key | func(ctx context.Context, enqueue func(K
 
 type external struct {
 	name string
-	f    func(ctx context.Context, enqueue func(Key) error) error // nil if the source is
+	f    func(ctx context.Context, enqueue func(Key) error) error // nil if the source is nil
 }
 
-// fromChannel makes the source a function that reads the channel.
+// fromChannel sets f to a function that reads the channel.
 func (e *external) fromChannel(keys <-chan Key) {
 	if keys == nil {
 		return
@@ -70,8 +73,8 @@ func (e external) source() source { return nil }
 
 func (e external) triggerType() string { return "external" }
 
-// attach returns the function that calls the source. It attaches no handler, so
-// there is none to detach.
+// attach returns a binding whose run function calls the source. There is no
+// handler to detach.
 func (e external) attach(c *intake) binding {
 	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}
 }
@@ -84,37 +87,58 @@ func (e external) run(ctx context.Context, c *intake) {
 			return
 		}
 	}
-	pause, failed := firstCallAgain, false
+	calls := externalCalls{external: e, intake: c}
 	var running sync.WaitGroup
 	defer running.Wait()
 	c.watchdog.spawn(&running, func(s *worker) bool {
-		if failed && !sleep(ctx, pause) {
-			return false
-		}
-		if failed {
-			pause = min(2*pause, longestCallAgain)
-		}
-		failed = true
-		return e.call(ctx, c, s) != nil && ctx.Err() == nil
+		return (calls.pause == 0 || sleep(ctx, calls.pause)) && calls.call(ctx, s) != nil && ctx.Err() == nil
 	})
 }
 
-// call calls the function and logs its error.
-func (e external) call(ctx context.Context, c *intake, s *worker) (err error) {
-	err = errGoexit
-	s.begin(&openCall{Context: ctx, what: fmt.Sprintf("the external trigger %q", e.name)})
+// externalCalls calls the function of an external trigger.
+type externalCalls struct {
+	external
+
+	intake *intake
+	pause  time.Duration // the pause before the next call
+}
+
+// call calls the function, and logs and records its error.
+func (c *externalCalls) call(ctx context.Context, s *worker) (err error) {
+	err = guard.ErrGoexit
+	call := &openCall{Context: ctx, description: fmt.Sprintf("the external trigger %q", c.name)}
+	began := time.Now()
+	c.intake.triggerFaults.begin(c.fault())
+	s.begin(call)
 	defer func() {
 		s.end()
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			err = guard.Panicked(r)
 		}
-		if err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "external trigger failed, retrying",
-				"controller", c.name, "trigger", e.name)
-		}
+		c.record(call, err, time.Since(began))
 	}()
-	if err = e.f(ctx, func(key Key) error { return c.external.add(ctx, c, key, e.name) }); err != nil {
+	err = c.f(ctx, func(key Key) error { return c.intake.external.add(ctx, c.intake, key, c.name) })
+	if err != nil {
 		err = printable(err)
 	}
 	return err
 }
+
+// record records the outcome of a call, and sets the pause before the next one.
+func (c *externalCalls) record(call *openCall, err error, lasted time.Duration) {
+	switch {
+	case err == nil:
+		c.intake.triggerFaults.succeeded(c.fault())
+	case call.Err() == nil:
+		klog.FromContext(call).Error(err, "external trigger failed, retrying",
+			"controller", c.intake.name, "trigger", c.name)
+		c.pause = min(2*c.pause, longestCallAgain)
+		if c.intake.triggerFaults.failed(c.fault(), call.subject(), err, lasted) {
+			c.pause = firstCallAgain
+		}
+	}
+}
+
+// fault returns the key under which failures of the trigger are recorded. It is
+// not the name, because several triggers may have one name.
+func (c *externalCalls) fault() faultKey { return faultKey{function: c} }

@@ -22,18 +22,20 @@ const (
 	logWindow = time.Minute
 	// few is how many keys with the same error are logged one by one in a window.
 	few = 3
-	// maxErrors bounds how many different errors are counted. Further ones are
-	// logged.
+	// maxErrors bounds the number of different errors whose keys are counted in
+	// a window. Keys with further errors are logged one by one.
 	maxErrors = 100
-	// everyAttempt is the number of first errors of a key that are all logged.
+	// everyAttempt is how many errors of a key are logged before the log skips
+	// some.
 	everyAttempt = 3
 )
 
 // failureLog logs failed reconciles without repeating one cause thousands of
-// times. A key is logged at its errors 1, 2, 3, 4, 8, 16 and so on since its last
-// success, and when its error is another one than before. If more than a few keys
-// fail with the same error, they get one line a minute together, with their number
-// and examples. All other attempts are logged at V(1).
+// times. A key is logged at its errors 1, 2, 3, 4, 8, 16 and so on since its
+// last success, and at the same numbers of errors that differ from the previous
+// one. If more than a few keys fail with the same error, they share one line a
+// minute, with their number and examples. All other attempts are logged at
+// V(1).
 type failureLog struct {
 	mu     sync.Mutex
 	groups map[uint64]*sameError
@@ -45,7 +47,7 @@ type failureLog struct {
 type sameError struct {
 	keys     map[Key]struct{}
 	examples []string
-	many     bool // the last window had more than a few keys, so keys of this one are not logged on their own
+	many     bool // the previous window had more than a few keys, so the keys of this window are not logged one by one
 	last     error
 	log      logr.Logger
 	window   *time.Timer
@@ -54,7 +56,7 @@ type sameError struct {
 // failed logs an attempt that has failed with err.
 func (l *failureLog) failed(t *reconcileContext, err error, message string) {
 	milestone := t.control.failures.isMilestone(t.item.Key(), t.item.Attempt())
-	if simhook.Current() != nil { // it asks which errors come after the last write, so a change begins the count anew
+	if simhook.Current() != nil { // reconciletest looks for errors after the last write, so a change restarts the count
 		milestone = doubled(t.item.Attempt())
 	}
 	if l.count(t, err) && milestone {
@@ -64,8 +66,8 @@ func (l *failureLog) failed(t *reconcileContext, err error, message string) {
 	}
 }
 
-// count adds the key to the keys with the same error, and reports whether these
-// are few.
+// count adds the key to the keys with the same error, and reports whether there
+// are only a few of them.
 func (l *failureLog) count(t *reconcileContext, err error) bool {
 	key := t.item.Key()
 	id := errorOf(key, redact.Error(err))
@@ -165,7 +167,7 @@ func (f *failures) shared() (text string, example Key, keys int) {
 	defer f.mu.Unlock()
 	counts := map[uint64]int{}
 	for key, failed := range f.byKey {
-		if failed.same == 0 || failed.missing != "" {
+		if failed.same == 0 || failed.missing != nil {
 			continue
 		}
 		counts[failed.same]++
@@ -176,7 +178,8 @@ func (f *failures) shared() (text string, example Key, keys int) {
 	return text, example, keys
 }
 
-// sharedError returns a problem if many keys fail with the same error.
+// sharedError returns one problem if many keys fail with the same error, and
+// otherwise none.
 func (c *Controller) sharedError() []inspect.Problem {
 	const many = 10
 	text, example, keys := c.failures.shared()
@@ -185,7 +188,7 @@ func (c *Controller) sharedError() []inspect.Problem {
 	}
 	return []inspect.Problem{{
 		Check: "controller/" + c.name, Cause: "same error",
-		Reason: fmt.Sprintf("%d of %d keys fail with the same error: %s: %s", keys, c.ownedKeys(),
+		Reason: fmt.Sprintf("%d of %d keys fail with the same error, for example %s: %s", keys, c.ownedKeys(),
 			strings.TrimPrefix(example.String(), "/"), text),
 	}}
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,11 +18,13 @@ import (
 const maxFailures = 1000
 
 const (
-	// firstPause is the pause before the first repetition of an attempt that has
-	// not failed: after a conflict of a stale cache, or After(0). It doubles.
+	// firstPause is the pause before an attempt that has not failed is repeated
+	// for the first time, after a conflict of a stale cache or a result of
+	// After(0). The pause doubles with each repetition.
 	firstPause = 50 * time.Millisecond
-	// quickRepeats is how many such attempts in a row are repeated quickly and
-	// without a log line. Later ones back off like failures.
+	// quickRepeats is how many conflicts of a stale cache, or results of
+	// After(0), in a row are repeated quickly and without a log line. After
+	// that, the key backs off as after a failure.
 	quickRepeats = 3
 )
 
@@ -33,11 +33,13 @@ type verdict struct {
 	outcome inspect.Outcome
 	err     error
 	wait    time.Duration // the exact delay; 0 means the back-off, or no retry
-	stale   bool          // a conflict that only shows that the cache is late
-	again   bool          // After(0)
-	// loop is the hot loop that the key is in, if any, until it is over.
+	stale   bool          // whether err is a conflict that only shows that the cache is late
+	repeat  bool          // whether the reconciler has returned After(0)
+	// loop describes the hot loop that the key is in, which ends at loopUntil.
+	// It is empty if the key is not in a hot loop.
 	loop      string
 	loopUntil time.Time
+	writes    []write // the writes of the attempt
 }
 
 // reason returns one line about why an attempt is repeated.
@@ -58,24 +60,26 @@ type failures struct {
 // failure describes how the last reconcile of a key failed.
 type failure struct {
 	text      string
-	at        time.Time
+	failedAt  time.Time
 	terminal  bool
-	conflicts int       // conflicts in a row
-	quiet     bool      // it is not counted or shown unless it is repeated
-	same      uint64    // identifies the error, see errorOf; 0 without an error
-	missing   string    // the permission without which a write was refused
-	since     time.Time // when the first of these failures in a row was
-	until     time.Time // when a hot loop ends; zero for other failures
+	conflicts int             // number of conflicts in a row
+	quiet     bool            // whether the failure is counted and shown only if it repeats
+	same      uint64          // identifies the error, see errorOf; 0 without an error
+	missing   *permission     // the permission that a refused write lacks, or nil
+	allowed   map[string]bool // namespaces in which writes of the refused kind succeeded
+	announced bool            // whether an Event about the missing permission was sent
+	since     time.Time       // when the first of these consecutive failures occurred
+	until     time.Time       // when the hot loop ends, if the failure is one; otherwise zero
 	errors    repetition
 }
 
 // repetition counts the errors of a key since its last success. A change of the
-// object does not end that, although it resets item.Attempt.
+// object does not reset the count, although it resets item.Attempt.
 type repetition struct {
 	last    uint64 // identifies the last error, as failure.same does
 	count   int
-	changes int  // how often an error differed from the one before
-	changed bool // the last one did
+	changes int  // how often an error differed from the previous one
+	changed bool // whether the last error differed from the previous one
 }
 
 // add counts an error.
@@ -88,7 +92,7 @@ func (r *repetition) add(same uint64) {
 	}
 }
 
-// isOver reports whether it was a hot loop that has ended.
+// isOver reports whether the failure was a hot loop that has ended.
 func (f *failure) isOver(now time.Time) bool { return !f.until.IsZero() && now.After(f.until) }
 
 // note records the verdict on an attempt, and returns how many conflicts, or
@@ -96,21 +100,24 @@ func (f *failure) isOver(now time.Time) bool { return !f.until.IsZero() && now.A
 // because after that the key may be dispatched again.
 func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 	key := item.Key()
-	failed := failure{at: time.Now(), terminal: v.outcome == inspect.GaveUp}
+	failed := failure{failedAt: time.Now(), terminal: v.outcome == inspect.GaveUp}
 	switch {
 	case v.stale: // counted here, because a change of the object resets item.Attempt
 		failed.conflicts = f.conflicts(key) + 1
 		repeats = max(failed.conflicts, item.Attempt())
-	case v.again:
+	case v.repeat:
 		repeats = item.Attempt()
 	}
 	switch {
 	case v.stale && repeats <= quickRepeats:
-		failed.quiet, failed.at = true, time.Time{}
-	case v.err != nil, v.again && repeats > quickRepeats:
+		failed.quiet, failed.failedAt = true, time.Time{}
+	case v.err != nil, v.repeat && repeats > quickRepeats:
 		failed.text = v.reason(repeats)
 		if v.err != nil {
-			failed.missing, failed.since = missingPermission(v.err), failed.at
+			if failed.missing = missingPermission(v.err); failed.missing != nil {
+				failed.allowed = failed.missing.elsewhere(v.writes)
+			}
+			failed.since = failed.failedAt
 			failed.same = errorOf(key, failed.text)
 		}
 	case v.loop != "":
@@ -130,7 +137,8 @@ func (f *failures) conflicts(key Key) int {
 	return f.byKey[key].conflicts
 }
 
-// put records the failure of key, unless too many other keys have failed.
+// put records that the last reconcile of key failed, unless too many other keys
+// have failed.
 func (f *failures) put(key Key, failed failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,8 +146,10 @@ func (f *failures) put(key Key, failed failure) {
 		f.byKey = map[Key]failure{}
 	}
 	before, ok := f.byKey[key]
-	if before.missing != "" && failed.missing != "" {
+	if before.missing != nil && failed.missing != nil {
 		failed.since = before.since
+		failed.announced = before.announced
+		failed.keepAllowed(&before)
 	}
 	failed.errors = before.errors
 	if failed.same != 0 {
@@ -150,10 +160,40 @@ func (f *failures) put(key Key, failed failure) {
 	}
 }
 
-// isMilestone reports whether the last error of key is worth a line of the log:
-// it is one of the first of its key, the number of errors has doubled, or it is
-// another error than before, which counts in the same way. Attempt decides for a
-// key whose errors are not kept.
+// keepAllowed adds the namespaces of before.allowed, unless writes are refused
+// there now. They must be kept because a reconcile does not repeat writes that
+// have succeeded, so it cannot find these namespaces again.
+func (f *failure) keepAllowed(before *failure) {
+	if f.missing.verb != before.missing.verb || f.missing.resource != before.missing.resource {
+		return
+	}
+	for namespace := range before.allowed {
+		if !slices.Contains(f.missing.namespaces, namespace) {
+			f.allowed[namespace] = true
+		}
+	}
+}
+
+// announce returns a text about the permission that the writes of key have
+// lacked for at least refusedFor. It returns "" if they have not lacked one for
+// that long, or if it has returned the text already.
+func (f *failures) announce(key Key) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	failed, ok := f.byKey[key]
+	if !ok || failed.missing == nil || failed.announced || time.Since(failed.since) < refusedFor {
+		return ""
+	}
+	failed.announced = true
+	f.byKey[key] = failed
+	return fmt.Sprintf("the API server refuses to %s; %s", failed.missing, failed.missing.remedy(failed.allowed))
+}
+
+// isMilestone reports whether the last error of key should be logged. The first
+// three errors of a key are logged, and then each one that doubles the number
+// of errors. An error that differs from the previous one is logged by the same
+// rule, applied to the number of such changes. If the errors of the key are not
+// recorded, attempt stands for their number.
 func (f *failures) isMilestone(key Key, attempt int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,13 +253,13 @@ func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.K
 		if failed.isOver(now) {
 			failed = failure{}
 		}
-		keys = append(keys, inspect.KeyStatus{EntryStatus: e, Failure: failed.text, FailedAt: failed.at})
+		keys = append(keys, inspect.KeyStatus{EntryStatus: e, Failure: failed.text, FailedAt: failed.failedAt})
 	}
 	var resting []*inspect.KeyStatus // pointers: code that sorts large structs is large itself
 	for key, failed := range f.byKey {
 		if failed.terminal && !queued[key] {
 			resting = append(resting, &inspect.KeyStatus{
-				EntryStatus: queue.EntryStatus[Key]{Key: key}, Resting: true, Failure: failed.text, FailedAt: failed.at,
+				EntryStatus: queue.EntryStatus[Key]{Key: key}, Resting: true, Failure: failed.text, FailedAt: failed.failedAt,
 			})
 		}
 	}
@@ -232,67 +272,42 @@ func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.K
 	return keys
 }
 
-// forbiddenWrite matches the API server's message about a missing permission.
-var forbiddenWrite = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
-
-	`cannot (create|update|patch|delete|deletecollection) resource "([^"]+)" in API group "([^"]*)"` +
-		`(?: in the namespace "([^"]*)")?`)
-
-// missingPermission returns the permission without which a write failed. For
-// example, `patch deployments.apps in namespace "default"`. It returns "" if
-// err has another reason.
-func missingPermission(err error) string {
-	found := forbiddenWrite.FindStringSubmatch(err.Error())
-	if found == nil {
-		return ""
-	}
-	verb, resource, group, namespace := found[1], found[2], found[3], found[4]
-	what, subresource, _ := strings.Cut(resource, "/")
-	if group != "" {
-		what += "." + group
-	}
-	if subresource != "" {
-		what += "/" + subresource
-	}
-	if namespace == "" {
-		return verb + " " + what + " at the cluster scope"
-	}
-	return fmt.Sprintf("%s %s in namespace %q", verb, what, namespace)
-}
-
 // refusal is a missing permission, with the keys whose writes were refused
 // because of it.
 type refusal struct {
-	permission string
-	keys       []Key // sorted
+	permission *permission
+	allowed    map[string]bool // namespaces in which writes with this permission succeed
+	keys       []Key           // the refused keys, sorted
 	since      time.Time
 }
 
-// refused returns the permissions that have been missing since a point in time
-// or longer, in sorted order.
+// refused returns the permissions that have been missing at least since the
+// given time, in sorted order.
 func (f *failures) refused(before time.Time) []refusal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	byPermission := map[string]*refusal{}
 	for key, failed := range f.byKey {
-		if failed.missing == "" || failed.since.After(before) {
+		if failed.missing == nil || failed.since.After(before) {
 			continue
 		}
-		r := byPermission[failed.missing]
+		text := failed.missing.String()
+		r := byPermission[text]
 		if r == nil {
-			r = &refusal{permission: failed.missing, since: failed.since}
-			byPermission[failed.missing] = r
+			r = &refusal{permission: failed.missing, since: failed.since, allowed: map[string]bool{}}
+			byPermission[text] = r
 		}
 		r.keys = append(r.keys, key)
+		maps.Copy(r.allowed, failed.allowed)
 		if failed.since.Before(r.since) {
 			r.since = failed.since
 		}
 	}
-	all := make([]refusal, 0, len(byPermission))
+	refusals := make([]refusal, 0, len(byPermission))
 	for _, permission := range slices.Sorted(maps.Keys(byPermission)) {
 		r := byPermission[permission]
 		slices.SortFunc(r.keys, func(a, b Key) int { return cmp.Compare(a.String(), b.String()) })
-		all = append(all, *r)
+		refusals = append(refusals, *r)
 	}
-	return all
+	return refusals
 }

@@ -202,6 +202,46 @@ func TestAPanicInARecorderOfEventsIsLogged(t *testing.T) {
 	})
 }
 
+// recorderFunc is an events.EventRecorder that ignores the event.
+type recorderFunc func()
+
+func (f recorderFunc) Eventf(_, _ runtimeobject.Object, _, _, _, _ string, _ ...any) { f() }
+
+func TestARecorderOfEventsThatEndsItsGoroutineCostsNoRetry(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("a")
+		ended := 0
+		stop := w.start(&reconcile.Options{Events: recorderFunc(func() { ended++; runtime.Goexit() })},
+			func(context.Context, request) (reconcile.Result, error) {
+				w.ran("a")
+				return nothing, errForbidden("patch", "pods", "", `in the namespace "d"`)
+			})
+		pass(10 * time.Minute)
+		w.Expect(ended).To(Equal(1))
+		w.reconciled()
+		pass(time.Hour)
+		w.Expect(w.reconciled()).NotTo(BeEmpty())
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("Options.Events panicked"))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// silentLeader is a Leader that leads and does not say so.
+type silentLeader struct{}
+
+func (silentLeader) Run(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }
+func (silentLeader) String() string                                                { panic("it is asked") }
+func (silentLeader) Ready() error                                                  { return nil }
+func (silentLeader) Healthy() error                                                { return nil }
+
+func TestALeaderThatPanicsWhenItIsAskedIsShownAsUnknown(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		c := w.made(&reconcile.Options{Leader: silentLeader{}}, w.recorder())
+		w.Expect(c.Status(0)).To(And(HaveField("Elects", true), HaveField("Name", c.Name()),
+			HaveField("LeaderName", ContainSubstring("panicked"))))
+	})
+}
+
 func TestAPanicInTheScopeOfASweepFailsTheSweep(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a")

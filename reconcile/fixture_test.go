@@ -51,7 +51,8 @@ type fixture struct {
 func inFixture(t *testing.T, f func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &fixture{WithT: NewWithT(t), t: t, client: fake.NewClientset()}
+		// fake.NewClientset also records managedFields, which is slow, and no test reads them.
+		w := &fixture{WithT: NewWithT(t), t: t, client: fake.NewSimpleClientset()}
 		w.in = informer.For(w.client.CoreV1().ConfigMaps("d"), nil)
 		f(w)
 		for _, c := range w.controllers {

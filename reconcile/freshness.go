@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// freshness holds keys until the caches have seen what the last reconcile of
-// the key wrote. So each controller reads its own writes, key by key. The key
+// freshness holds a key until the caches have seen the writes of its last
+// reconcile, so that each reconcile reads the writes of the one before. The key
 // waits in the queue, and does not block a worker.
 //
 // expect decides for each write which state a cache must show.
@@ -81,7 +81,8 @@ func (f *freshness) addPending(w *heldKey) (release func()) {
 	return sync.OnceFunc(func() { f.donePending(w) })
 }
 
-// onEnd calls cancel when w ends.
+// onEnd registers cancel to be called when w stops waiting. If w has stopped
+// already, onEnd calls it at once.
 func (f *freshness) onEnd(w *heldKey, cancel func()) {
 	f.mu.Lock()
 	ended := f.held[w.key] != w
@@ -141,11 +142,12 @@ func (f *freshness) forget(w *heldKey) (cancels []func()) {
 	return w.cancels
 }
 
-// drop removes one element from the slice of an object.
-func drop[E interface{ *baseline | *expectation }](from map[objectRef][]E, at objectRef, gone E) {
-	from[at] = slices.DeleteFunc(from[at], func(e E) bool { return e == gone })
-	if len(from[at]) == 0 {
-		delete(from, at)
+// drop removes gone from the elements of ref in the map. If ref has no elements
+// left, it removes ref, too.
+func drop[E interface{ *baseline | *expectation }](byRef map[objectRef][]E, ref objectRef, gone E) {
+	byRef[ref] = slices.DeleteFunc(byRef[ref], func(e E) bool { return e == gone })
+	if len(byRef[ref]) == 0 {
+		delete(byRef, ref)
 	}
 }
 
@@ -170,15 +172,16 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 	return baselines
 }
 
-// takeBaseline starts to observe which objects with one name a cache removes.
-func (f *freshness) takeBaseline(at objectRef) *baseline {
-	n := &baseline{objectRef: at}
+// takeBaseline starts to record which objects with the name of ref a cache
+// removes.
+func (f *freshness) takeBaseline(ref objectRef) *baseline {
+	n := &baseline{objectRef: ref}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.baselines == nil {
 		f.baselines = map[objectRef][]*baseline{}
 	}
-	f.baselines[at] = append(f.baselines[at], n)
+	f.baselines[ref] = append(f.baselines[ref], n)
 	return n
 }
 
@@ -201,21 +204,23 @@ func (f *freshness) removedSince(baselines []*baseline, source int, uid types.UI
 	})
 }
 
-// observed handles an event of a cache.
+// observed handles an event of the cache with the number source. It records a
+// deletion in the baselines, and meets the expectations that wait for such an
+// event. before is nil for a new object, and after is nil for a deleted one.
 func (f *freshness) observed(source int, before, after metav1.Object) {
 	object := after
 	if object == nil {
 		object = before
 	}
-	at := objectRef{source, bound.KeyOf(object)}
+	ref := objectRef{source, bound.KeyOf(object)}
 	var met []*expectation
 	f.mu.Lock()
 	if after == nil {
-		for _, n := range f.baselines[at] {
+		for _, n := range f.baselines[ref] {
 			n.removed = append(n.removed, before.GetUID())
 		}
 	}
-	for _, e := range f.expects[at] {
+	for _, e := range f.expects[ref] {
 		if !e.done && e.met(before, after) {
 			e.done = true
 			met = append(met, e)
@@ -227,10 +232,14 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 	}
 }
 
-// expectEvent makes w wait for an event for which met returns true. The caller
-// calls already if the cache shows that state without an event.
-func (f *freshness) expectEvent(w *heldKey, at objectRef, met func(before, after metav1.Object) bool) (already func()) {
-	e := &expectation{objectRef: at, held: w, met: met}
+// expectEvent makes w wait for an event for which met returns true. If the
+// cache already shows the expected state, there may be no such event. In that
+// case the caller must call the function that expectEvent returns, which ends
+// the wait.
+func (f *freshness) expectEvent(
+	w *heldKey, ref objectRef, met func(before, after metav1.Object) bool,
+) (already func()) {
+	e := &expectation{objectRef: ref, held: w, met: met}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.held[w.key] != w {
@@ -241,7 +250,7 @@ func (f *freshness) expectEvent(w *heldKey, at objectRef, met func(before, after
 	}
 	w.pending++
 	w.expects = append(w.expects, e)
-	f.expects[at] = append(f.expects[at], e)
+	f.expects[ref] = append(f.expects[ref], e)
 	return func() {
 		f.mu.Lock()
 		first := !e.done
@@ -279,12 +288,12 @@ func (f *freshness) query(w *heldKey, question func(ctx context.Context) error, 
 	return true
 }
 
-// askAbout makes w wait until the cache is as new as the server: about one
-// object or, if ref has no name, about all objects.
-func (f *freshness) askAbout(w *heldKey, at objectRef) {
-	if at.key.Name == "" {
-		f.ask(w, f.latest[at.source].wait)
+// askAbout makes w wait until the cache is as new as the server is now. If ref
+// has a name, this concerns one object, and otherwise all objects.
+func (f *freshness) askAbout(w *heldKey, ref objectRef) {
+	if ref.key.Name == "" {
+		f.ask(w, f.latest[ref.source].wait)
 		return
 	}
-	f.ask(w, func(ctx context.Context) error { return f.sources[at.source].WaitForObject(ctx, at.key) })
+	f.ask(w, func(ctx context.Context) error { return f.sources[ref.source].WaitForObject(ctx, ref.key) })
 }

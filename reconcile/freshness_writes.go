@@ -11,8 +11,8 @@ import (
 )
 
 // hold holds item's key until the caches have seen writes, and reports whether
-// there is a reason to wait. Call it before the item ends, because after that
-// the key may be dispatched.
+// the key has to wait. Call it before the item ends, because after that the key
+// may be dispatched.
 func (f *freshness) hold(item queue.Item[Key], writes []write) bool {
 	if len(writes) == 0 {
 		return false
@@ -31,8 +31,8 @@ func (f *freshness) hold(item queue.Item[Key], writes []write) bool {
 	return !f.donePending(w)
 }
 
-// await adds what writes[i] requires to w, at once or when the write is
-// answered.
+// await makes w wait until the caches show writes[i]. If that write has not
+// been answered yet, await decides what to wait for when the answer arrives.
 func (f *freshness) await(w *heldKey, writes []write, i int) {
 	written := writes[i]
 	if written.whenAnswered == nil {
@@ -63,95 +63,97 @@ func (f *freshness) expect(w *heldKey, written *write, earlier []write) {
 		if written.outcome == ownwrites.Refused || !s.matches(written) {
 			continue
 		}
-		at := objectRef{i, written.key()}
+		ref := objectRef{i, written.key()}
 		switch written.outcome {
 		case ownwrites.Written:
-			f.expectVersion(w, at, written, earlier)
+			f.expectVersion(w, ref, written, earlier)
 		case ownwrites.Removed, ownwrites.Accepted:
-			f.expectRemoval(w, at, written)
+			f.expectRemoval(w, ref, written)
 		default:
-			f.askAbout(w, at)
+			f.askAbout(w, ref)
 		}
 	}
 }
 
 // expectVersion makes w wait until the cache has reached the resourceVersion of
 // an answer.
-func (f *freshness) expectVersion(w *heldKey, at objectRef, written *write, earlier []write) {
-	s := f.sources[at.source]
-	if !f.wasShown(at, written, earlier) {
-		switch in, known := s.covers(written); {
+func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, earlier []write) {
+	s := f.sources[ref.source]
+	if !f.wasShown(ref, written, earlier) {
+		switch covered, known := s.covers(written); {
 		case !known:
-			f.askAbout(w, at)
+			f.askAbout(w, ref)
 			return
-		case !in:
+		case !covered:
 			return
 		}
 	}
 	version := written.object.GetResourceVersion()
 	if !ordered(version) || !ordered(s.LastResourceVersion()) {
-		f.expectContent(w, at, written.object)
+		f.expectContent(w, ref, written.object)
 		return
 	}
-	release, since := f.addPending(w), []*baseline{f.takeBaseline(at)}
+	release, since := f.addPending(w), []*baseline{f.takeBaseline(ref)}
 	f.onEnd(w, func() { f.dropBaselines(since) })
-	f.onEnd(w, onSeen(s, at.key, version, func() {
-		if !f.shows(at, written, since) {
-			f.expectShown(w, at, written)
+	f.onEnd(w, onSeen(s, ref.key, version, func() {
+		if !f.shows(ref, written, since) {
+			f.expectShown(w, ref, written)
 		}
 		release()
 	}))
 }
 
 // shows reports whether a cache that has reached the resourceVersion of an
-// answer shows that write, or has removed the object since. If it does neither,
-// the object may have been deleted before, or the cache has reached that
-// version in a history that the server has lost by a restore of its storage.
-func (f *freshness) shows(at objectRef, written *write, since []*baseline) bool {
-	s, uid, version := f.sources[at.source], written.object.GetUID(), written.object.GetResourceVersion()
+// answer shows that write, or has removed the object since the baselines in
+// since were taken. If shows returns false, the object may have been deleted
+// before, or the cache has reached that resourceVersion in a history that the
+// server lost when its storage was restored.
+func (f *freshness) shows(ref objectRef, written *write, since []*baseline) bool {
+	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
 	for _, n := range written.baselines {
-		if n.source == at.source && n.had == uid && newer(n.rv, version) {
-			return false // it was written after what the cache had
+		if n.source == ref.source && n.had == uid && newer(n.rv, version) {
+			return false // a later write has an older resourceVersion: the server was restored
 		}
 	}
-	cached := s.cached(at.key)
+	cached := s.cached(ref.key)
 	if cached != nil && cached.GetUID() == uid {
 		return !newer(version, cached.GetResourceVersion())
 	}
-	if f.removedSince(since, at.source, uid) || f.removedSince(written.baselines, at.source, uid) || !s.matches(written) {
+	if f.removedSince(since, ref.source, uid) || f.removedSince(written.baselines, ref.source, uid) ||
+		!s.matches(written) {
 		return true
 	}
-	in, known := s.covers(written)
-	return known && !in
+	covered, known := s.covers(written)
+	return known && !covered
 }
 
 // expectShown makes w wait until the cache is known to be as new as the server,
-// or has an event of the object.
-func (f *freshness) expectShown(w *heldKey, at objectRef, written *write) {
-	s, uid, version := f.sources[at.source], written.object.GetUID(), written.object.GetResourceVersion()
-	already := f.expectEvent(w, at, func(before, after metav1.Object) bool {
+// or has delivered an event that shows the write.
+func (f *freshness) expectShown(w *heldKey, ref objectRef, written *write) {
+	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
+	already := f.expectEvent(w, ref, func(before, after metav1.Object) bool {
 		if after == nil {
 			return before.GetUID() == uid
 		}
 		return after.GetUID() == uid && !newer(version, after.GetResourceVersion())
 	})
-	f.query(w, func(ctx context.Context) error { return s.WaitForObject(ctx, at.key) }, already)
+	f.query(w, func(ctx context.Context) error { return s.WaitForObject(ctx, ref.key) }, already)
 }
 
 // wasShown reports whether the cache had the object before the write, or will
 // have it because of an earlier write of the same reconcile.
-func (f *freshness) wasShown(at objectRef, written *write, earlier []write) bool {
+func (f *freshness) wasShown(ref objectRef, written *write, earlier []write) bool {
 	uid := written.object.GetUID()
-	if cached := f.sources[at.source].cached(at.key); cached != nil && cached.GetUID() == uid {
+	if cached := f.sources[ref.source].cached(ref.key); cached != nil && cached.GetUID() == uid {
 		return true
 	}
 	for _, n := range written.baselines {
-		if n.source == at.source && n.had == uid && uid != "" {
+		if n.source == ref.source && n.had == uid && uid != "" {
 			return true
 		}
 	}
 	for i := range earlier {
-		if other := &earlier[i]; other.key() == at.key && other.object.GetUID() == uid {
+		if other := &earlier[i]; other.key() == ref.key && other.object.GetUID() == uid {
 			return true
 		}
 	}
@@ -160,11 +162,11 @@ func (f *freshness) wasShown(at objectRef, written *write, earlier []write) bool
 
 // expectContent makes w wait for the event of an object whose resourceVersion
 // cannot be compared, unless the cache has that object already.
-func (f *freshness) expectContent(w *heldKey, at objectRef, object metav1.Object) {
-	already := f.expectEvent(w, at, func(_, after metav1.Object) bool {
+func (f *freshness) expectContent(w *heldKey, ref objectRef, object metav1.Object) {
+	already := f.expectEvent(w, ref, func(_, after metav1.Object) bool {
 		return after == nil || after.GetUID() == object.GetUID()
 	})
-	cached := f.sources[at.source].cached(at.key)
+	cached := f.sources[ref.source].cached(ref.key)
 	if cached == nil || cached.GetUID() != object.GetUID() ||
 		cached.GetResourceVersion() != object.GetResourceVersion() {
 		return
@@ -178,51 +180,52 @@ func (f *freshness) expectContent(w *heldKey, at objectRef, object metav1.Object
 
 // expectRemoval makes w wait until the cache has removed an object or, if that
 // is enough, shows it as being deleted.
-func (f *freshness) expectRemoval(w *heldKey, at objectRef, written *write) {
-	s, uid := f.sources[at.source], written.object.GetUID()
+func (f *freshness) expectRemoval(w *heldKey, ref objectRef, written *write) {
+	s, uid := f.sources[ref.source], written.object.GetUID()
 	had := types.UID("")
 	for _, n := range written.baselines {
-		if n.source == at.source {
+		if n.source == ref.source {
 			had = n.had
 		}
 	}
 	if written.resource.Resource != "" && uid == "" {
 		if uid = had; uid == "" {
-			f.askAbout(w, at)
+			f.askAbout(w, ref)
 			return
 		}
 	}
 	marked := func(o metav1.Object) bool {
 		return written.outcome == ownwrites.Accepted && o.GetUID() == uid && o.GetDeletionTimestamp() != nil
 	}
-	already := f.expectEvent(w, at, func(before, after metav1.Object) bool {
+	already := f.expectEvent(w, ref, func(before, after metav1.Object) bool {
 		return after == nil && before.GetUID() == uid || after != nil && marked(after)
 	})
-	switch cached := s.cached(at.key); {
+	switch cached := s.cached(ref.key); {
 	case cached != nil && cached.GetUID() == uid:
 		if marked(cached) {
 			already()
 		}
-	case f.removedSince(written.baselines, at.source, uid), had == uid && written.resource.Resource != "":
+	case f.removedSince(written.baselines, ref.source, uid), had == uid && written.resource.Resource != "":
 		already()
 	default:
-		f.expectUnseen(w, at, written, already)
+		f.expectUnseen(w, ref, written, already)
 	}
 }
 
 // expectUnseen makes w wait for the removal of an object that the cache does
 // not have. The cache may not have seen the object yet, may have removed it
-// already, or may not have it in scope.
-func (f *freshness) expectUnseen(w *heldKey, at objectRef, written *write, already func()) {
-	s := f.sources[at.source]
-	in, known := s.covers(written)
+// already, or may not have it in scope. The function already ends the wait;
+// expectUnseen calls it when the cache cannot show the object any more.
+func (f *freshness) expectUnseen(w *heldKey, ref objectRef, written *write, already func()) {
+	s := f.sources[ref.source]
+	covered, known := s.covers(written)
 	version := written.object.GetResourceVersion()
 	switch {
-	case known && !in:
+	case known && !covered:
 		already()
 	case ordered(version) && ordered(s.LastResourceVersion()):
-		f.onEnd(w, onSeen(s, at.key, version, func() {
-			if cached := s.cached(at.key); cached == nil || cached.GetUID() != written.object.GetUID() {
+		f.onEnd(w, onSeen(s, ref.key, version, func() {
+			if cached := s.cached(ref.key); cached == nil || cached.GetUID() != written.object.GetUID() {
 				already()
 			}
 		}))
@@ -230,6 +233,6 @@ func (f *freshness) expectUnseen(w *heldKey, at objectRef, written *write, alrea
 		already() // fakes have no usable resourceVersion, but their watch is never late
 	case !known:
 		already()
-		f.askAbout(w, at)
+		f.askAbout(w, ref)
 	}
 }

@@ -24,8 +24,8 @@ type byLength struct{ Shards }
 
 func (byLength) Slot(key Key) int { return len(key.Name) }
 
-// A replica whose cache is whole sees the deletions of all slots: those of
-// others must not take the room of its own.
+// A replica whose cache is whole sees the deletions in all slots. Deletions in
+// other replicas' slots must not take the room of its own.
 func TestABoundedNumberOfUnfinishedKeysIsKeptOfOwnSlotsOnly(t *testing.T) {
 	g := NewWithT(t)
 	s := &shardRunner{

@@ -8,11 +8,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// The bounds of a controller's memory.
+// These are the limits of the history that a controller records.
 const (
 	historyKeys   = 500              // keys with a history
 	historyLength = 20               // attempts of a key
-	historyWatch  = 10 * time.Minute // how long a call of History records everything
+	historyWatch  = 10 * time.Minute // how long all causes are recorded after a call of History
 )
 
 // histories records the last attempts of some keys. Its methods are safe for
@@ -26,16 +26,16 @@ type histories struct {
 // keyHistory has the last attempts of one key.
 type keyHistory struct {
 	key      Key
-	place    *list.Element     // in order
-	attempts []inspect.Attempt // a ring once it is full: number modulo its length
-	number   uint64            // attempts so far
-	watched  time.Time         // until then, causes of attempts without an effect are recorded, too
+	place    *list.Element     // its place in histories.order
+	attempts []inspect.Attempt // once it is full, attempt n is at index (n-1) % historyLength
+	number   uint64            // the number of attempts so far
+	watched  time.Time         // the time until which the causes of attempts without writes or errors are recorded, too
 }
 
-// of returns the history of key. If the key has no history and there is room,
+// get returns the history of key. If the key has no history and there is room,
 // it makes one. If there is no room and force is set, it replaces the history
 // that was used longest ago.
-func (h *histories) of(key Key, force bool) *keyHistory {
+func (h *histories) get(key Key, force bool) *keyHistory {
 	k := h.byKey[key]
 	switch {
 	case k != nil:

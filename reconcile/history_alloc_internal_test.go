@@ -27,11 +27,11 @@ func TestTheHistoryCostsAReconcileWithoutAnEffectNoAllocation(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	known := &reconcileContext{recorder: recorder{control: c}, item: item, began: time.Now()}
 	for i := range historyKeys {
-		c.histories.of(Key{Name: fmt.Sprint(i)}, true)
+		c.histories.get(Key{Name: fmt.Sprint(i)}, true)
 	}
 	untracked := &reconcileContext{recorder: recorder{control: c}, began: time.Now()}
 	g.Expect(testing.AllocsPerRun(100, func() { untracked.remember(nil, nil); untracked.conclude(inspect.Succeeded, nil, nil) })).To(BeZero())
-	c.histories.of(item.Key(), true)
+	c.histories.get(item.Key(), true)
 	for range historyLength {
 		known.remember(nil, nil)
 	}
@@ -66,8 +66,8 @@ func TestAReconcileWithoutAnEffectAllocatesItsContextAlone(t *testing.T) {
 	g.Expect(testing.AllocsPerRun(100, once)).To(BeNumerically("<=", 5))
 }
 
-// Its context, and what the call and its keys are kept in, but no timer besides
-// that of the context.
+// The call allocates its context, and the records of the call and its keys, but
+// no timer besides the timer of the context.
 func TestACallOfAMapperThatIsQuickMakesNoTimerOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)

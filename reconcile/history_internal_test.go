@@ -14,13 +14,13 @@ func TestTheHistoryTouchedLongestAgoIsReplaced(t *testing.T) {
 	var h histories
 	key := func(i int) Key { return Key{Name: strconv.Itoa(i)} }
 	for i := range historyKeys {
-		h.of(key(i), true)
+		h.get(key(i), true)
 	}
-	first := h.of(key(0), false)
-	g.Expect(h.of(key(historyKeys), false)).To(BeNil(), "there is no room")
-	h.of(key(historyKeys), true)
+	first := h.get(key(0), false)
+	g.Expect(h.get(key(historyKeys), false)).To(BeNil(), "there is no room")
+	h.get(key(historyKeys), true)
 	g.Expect(h.byKey).To(HaveLen(historyKeys))
-	g.Expect(h.of(key(0), false)).To(BeIdenticalTo(first), "it was touched")
+	g.Expect(h.get(key(0), false)).To(BeIdenticalTo(first), "it was touched")
 	g.Expect(h.byKey).NotTo(HaveKey(key(1)))
 	g.Expect(h.byKey).To(HaveKey(key(2)))
 }
@@ -28,7 +28,7 @@ func TestTheHistoryTouchedLongestAgoIsReplaced(t *testing.T) {
 func TestAnOutcomeIsThatOfItsAttemptAlone(t *testing.T) {
 	g := NewWithT(t)
 	var h histories
-	k := h.of(Key{Name: "a"}, true)
+	k := h.get(Key{Name: "a"}, true)
 	k.attempts, k.number = make([]inspect.Attempt, historyLength), historyLength
 	h.ended(k.key, 1, inspect.Failed)
 	g.Expect(k.attempts[0].Outcome).To(Equal(inspect.Failed), "the oldest attempt is still there")
@@ -42,7 +42,7 @@ func TestAnOutcomeIsThatOfItsAttemptAlone(t *testing.T) {
 func TestTheOutcomeOfAnAttemptThatIsNotRememberedIsNoOthers(t *testing.T) {
 	g := NewWithT(t)
 	var h histories
-	k := h.of(Key{Name: "a"}, true)
+	k := h.get(Key{Name: "a"}, true)
 	k.attempts, k.number = make([]inspect.Attempt, 3), 3
 	h.ended(k.key, 0, inspect.Failed)
 	g.Expect(k.attempts).To(HaveEach(BeZero()))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,15 +15,17 @@ import (
 
 // The thresholds of a hot loop.
 const (
-	// patience is how many writes in a row may repeat the previous one. The
-	// first two writes of an object do not count: they are only recorded. One
-	// more may have a new value.
+	// patience is how many writes in a row may repeat the previous one before
+	// the reaction is delayed. The first two writes of an object do not count,
+	// because they are only recorded. If the writes ask for new values, one
+	// more of them is allowed.
 	patience = 3
-	// calm is how long an object must not be written to be forgotten. After
-	// that, an edit by another client is isolated, and is repaired at once.
-	// Time in which the reaction was delayed does not count.
+	// calm is the time without writes after which an object is forgotten. An
+	// edit by another client after that time counts as isolated, and is
+	// repaired at once. Time in which the reaction was delayed does not count.
 	calm = 10 * time.Second
-	// The delay of the reaction doubles from shortest to longest.
+	// shortest is the first delay of the reaction, and longest the largest one.
+	// The delay doubles each time.
 	shortest = 4 * time.Second
 	longest  = time.Minute
 	// tracked bounds the number of objects with a record.
@@ -34,14 +35,13 @@ const (
 // loopDetector detects hot loops, and delays the reaction to changes of the
 // objects in them. Two kinds of writes make no progress:
 //
-//   - A write that asks for the same as the last one of its key. Another client,
-//     or another key, has undone that one.
+//   - A write that asks for the same as the previous write of its key, because
+//     another client, or another key, has undone that write.
 //   - A write that asks for a new value, although its key has only seen events
 //     of its own writes since the last one.
 //
-// All other causes of a reconcile, such as an input, another output or a timer,
-// lead to it at once. The reconcile then writes once more if the object still
-// differs.
+// All other causes, such as an input, another output or a timer, start a
+// reconcile at once. It then writes once more if the object still differs.
 type loopDetector struct {
 	manager string
 	sources sources
@@ -60,23 +60,26 @@ type hotLoop struct {
 	object  metav1.Object
 	paths   []string
 	rival   string // the other field manager, if there is one
-	repeats int    // writes in a row that made no progress
+	repeats int    // number of writes in a row that made no progress
 	delay   time.Duration
 	selfled bool
 	deletes bool
 }
 
-// String names the object, the fields and the other field manager. It does not
-// contain values.
+// String returns a text that names the object, the fields and the other field
+// manager. The text contains no values of fields.
 func (l hotLoop) String() string {
-	what := fmt.Sprintf("fields %s were written", strings.Join(l.paths, ", "))
+	action := fmt.Sprintf("fields %q were written", l.paths)
+	if len(l.paths) == 1 {
+		action = fmt.Sprintf("field %q was written", l.paths[0])
+	}
 	switch {
 	case l.deletes:
-		what = "it was deleted"
+		action = "it was deleted"
 	case slices.Equal(l.paths, []string{wholeObject}):
-		what = "it was created"
+		action = "it was created"
 	}
-	text := fmt.Sprintf("%s/%s: %s %d times in a row", l.object.GetNamespace(), l.object.GetName(), what, l.repeats+1)
+	text := fmt.Sprintf("%s/%s: %s %d times in a row", l.object.GetNamespace(), l.object.GetName(), action, l.repeats+1)
 	if l.selfled {
 		text += ", each time only because of the write before"
 	}
@@ -96,7 +99,7 @@ func delayOf(repeats int) time.Duration {
 	return min(shortest<<min(repeats-patience, enough), longest)
 }
 
-// observed is what the writes of a reconcile show.
+// observed describes the hot loops to which the writes of a reconcile belong.
 type observed struct {
 	worst hotLoop // the loop with the longest delay among the objects written
 	// loops describes all loops that the key is part of, "" without one. They
@@ -105,7 +108,8 @@ type observed struct {
 	until time.Time
 }
 
-// observe records the writes of a reconcile that ends. Its item must not have
+// observe records the writes of a reconcile, and enqueues its key for the
+// events that have arrived since the reconcile began. The item must not have
 // ended.
 func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen observed) {
 	key := item.Key()
@@ -128,13 +132,13 @@ func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen obser
 		}
 	}
 	seen.loops, seen.until = d.loopsOf(key, now)
-	late := make([]queue.AddOptions, len(arrived))
+	additions := make([]queue.AddOptions, len(arrived))
 	for i := range arrived {
-		late[i] = arrived[i].addition
-		d.judgeEvent(key, &arrived[i].change, &late[i], now)
+		additions[i] = arrived[i].addition
+		d.judgeEvent(key, &arrived[i].change, &additions[i], now)
 	}
 	d.mu.Unlock()
-	for _, a := range late {
+	for _, a := range additions {
 		d.queue.AddWithOptions(key, a)
 	}
 	return seen
@@ -158,9 +162,9 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 	if len(asks) == 0 {
 		return hotLoop{} // it asks for no change that another client could undo
 	}
-	by := o.writerOf(key)
-	repeats, rewrites := by.note(asks)
-	by.last = d.ended
+	author := o.writerOf(key)
+	repeats, rewrites := author.note(asks)
+	author.last = d.ended
 	switch {
 	case repeats:
 		o.repeats++
@@ -175,7 +179,7 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 		o.since = o.vain
 		return hotLoop{}
 	}
-	by.vain, o.vain, o.vainIn, o.since, o.whole = true, now, d.ended, now, asks.isWhole()
+	author.vain, o.vain, o.vainIn, o.since, o.whole = true, now, d.ended, now, asks.isWhole()
 	l := hotLoop{
 		object: w.object, paths: asks.paths(), deletes: w.deleted,
 		repeats: max(o.repeats, o.selfled-1), selfled: !repeats,
@@ -190,8 +194,8 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 
 // enlist records the loop for each key that is part of it.
 func (d *loopDetector) enlist(o *output) {
-	for key, by := range o.writers {
-		if by.vain && !slices.Contains(d.looping[key], o) {
+	for key, w := range o.writers {
+		if w.vain && !slices.Contains(d.looping[key], o) {
 			d.looping[key] = append(d.looping[key], o)
 		}
 	}
@@ -207,8 +211,8 @@ func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, until time.
 	}
 	d.looping[key] = active
 	for _, o := range active {
-		if over := o.over(); over.After(until) {
-			text, until = o.text, over
+		if end := o.end(); end.After(until) {
+			text, until = o.text, end
 		}
 	}
 	if len(active) > 1 {
@@ -229,24 +233,25 @@ func (d *loopDetector) outputOf(w *write, now time.Time) *output {
 	}
 	var found *output
 	for i, s := range d.sources {
-		at := objectRef{i, key}
-		switch o := d.outputs[at]; {
+		ref := objectRef{i, key}
+		switch o := d.outputs[ref]; {
 		case o != nil:
 			return o
 		case !s.matches(w):
 		case found != nil:
-			d.outputs[at] = found // of a second informer of the kind
+			d.outputs[ref] = found // a second informer has the same kind
 		default:
 			if found = d.newOutput(now); found == nil {
 				return nil
 			}
-			d.outputs[at] = found
+			d.outputs[ref] = found
 		}
 	}
 	return found
 }
 
-// newOutput returns a new record, or nil if there are too many.
+// newOutput returns a new record of an object, or nil if there are too many
+// records.
 func (d *loopDetector) newOutput(now time.Time) *output {
 	if len(d.outputs) >= tracked && now.Sub(d.swept) > time.Second {
 		d.swept = now
@@ -264,9 +269,9 @@ func (d *loopDetector) newOutput(now time.Time) *output {
 // sweep deletes records of objects that are no longer written, and loops that
 // have ended.
 func (d *loopDetector) sweep(now time.Time) {
-	for at, o := range d.outputs {
+	for ref, o := range d.outputs {
 		if now.After(o.forgettable()) {
-			delete(d.outputs, at)
+			delete(d.outputs, ref)
 		}
 	}
 	for key := range d.looping {

@@ -27,8 +27,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// loops is a namespace of a real API server, and clients: ours through package
-// cluster, and another one.
+// loops is a namespace of a real API server with two clients: ours through
+// package cluster, and a client of another program.
 type loops struct {
 	*WithT
 	t            *testing.T

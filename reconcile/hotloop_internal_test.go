@@ -133,7 +133,7 @@ func TestALoopThatIsOverIsNotNamedAtTheNextWriteInVain(t *testing.T) {
 			loops = append(loops, l.observe(item, []write{l.setting("new")}).loops)
 			item.Done()
 		}
-		l.Expect(loops).To(HaveExactElements(ContainSubstring("data.v were written 4 times"), BeEmpty()))
+		l.Expect(loops).To(HaveExactElements(ContainSubstring(`field "data.v" was written 4 times`), BeEmpty()))
 	})
 }
 
@@ -395,7 +395,8 @@ func created(body string) ownwrites.Content {
 	return c
 }
 
-// A recreated object is another one, about which nothing has been written yet.
+// A recreated object is a different object, to which nothing has been written
+// yet.
 func TestTheReactionToARecreatedObjectDoesNotWait(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		for range 5 {
@@ -543,7 +544,8 @@ func TestObjectsWithoutAUIDAreNoHotLoop(t *testing.T) {
 	})
 }
 
-// An answer of the server may have its kind where the cached object has none.
+// An answer of the server may have its kind although the cached object does not
+// have it.
 func TestTheKindIsNoChangedField(t *testing.T) {
 	g := NewWithT(t)
 	cached, answer := written("1", "x"), written("2", "x")

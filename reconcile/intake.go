@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/internal/calls"
+	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/internal/mark"
 	"github.com/homeostat/homeostat/queue"
 )
@@ -24,29 +26,46 @@ type intake struct {
 	references *referrers
 	external   externalKeys
 	watchdog   *watchdog
-	timeout    time.Duration // the time limit of a mapper's call
-	ranged     bool          // informers may keep the objects of this replica's shards only
+	// calls are the calls of functions that must not block.
+	calls calls.Calls
+	// triggerFaults are the functions of triggers that fail.
+	triggerFaults triggerFaults
+	timeout       time.Duration // the time limit of a mapper's call
+	ranged        bool          // whether informers may leave out the objects of other replicas' shards
 }
 
-// enqueue adds key as if its object had changed.
+// guarded calls f, which calls a function of the program that must not block,
+// for the object of key. A call that hangs is a problem of the controller. The
+// error is the error of guard.Call.
+func (c *intake) guarded(function string, key Key, f func()) error {
+	call := c.calls.Begin(function, key)
+	defer c.calls.End(call)
+	return guard.Call(f)
+}
+
+// enqueue adds key as if its object had changed. trigger is the name of the
+// source of the addition.
 func (c *intake) enqueue(key Key, trigger string) { c.enqueueOf(key, trigger, "enqueued") }
 
-// enqueueOf is enqueue with a type for the cause.
+// enqueueOf adds key as enqueue does, and records causeType as the type of the
+// cause.
 func (c *intake) enqueueOf(key Key, trigger, causeType string) {
 	c.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true, Cause: queue.Cause{
 		Trigger: trigger, Type: causeType, Namespace: key.Namespace, Name: key.Name,
 	}})
 }
 
-// enqueueBehind adds key with the lowest priority.
+// enqueueBehind adds key with the lowest priority, after the delay in after.
+// trigger and causeType describe the cause of the addition.
 func (c *intake) enqueueBehind(key Key, trigger, causeType string, after time.Duration) {
 	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, After: after, Cause: queue.Cause{
 		Trigger: trigger, Type: causeType, Namespace: key.Namespace, Name: key.Name,
 	}})
 }
 
-// owners finds the owners that are objects of the controller, in owner
-// references and in the marks of children.Options.ByLabel.
+// owners finds the owners of an object among the objects of the controller. It
+// looks for them in owner references and in the marks of
+// children.Options.ByLabel.
 type owners struct {
 	kind, group string
 	anyGroup    bool // the group is unknown
@@ -89,10 +108,11 @@ const maxExternal = 1000
 type externalKeys struct {
 	mu      sync.Mutex // guards the fields below
 	waiting map[Key]struct{}
-	left    chan struct{} // closed when there is room again; nil while no call waits
+	left    chan struct{} // closed when there is room again; nil if no call is waiting
 }
 
-// add enqueues key once there is room for it.
+// add enqueues key once there is room for it. It returns an error if ctx ends
+// before that.
 func (r *externalKeys) add(ctx context.Context, c *intake, key Key, trigger string) error {
 	for {
 		if ctx.Err() != nil {
@@ -110,7 +130,7 @@ func (r *externalKeys) add(ctx context.Context, c *intake, key Key, trigger stri
 }
 
 // enter enqueues key. If there is no room for it, it returns a channel that is
-// closed when there may be.
+// closed when there may be room.
 func (r *externalKeys) enter(c *intake, key Key, trigger string) (left chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +148,7 @@ func (r *externalKeys) enter(c *intake, key Key, trigger string) (left chan stru
 	return nil
 }
 
-// dispatched makes room after a key has been dispatched.
+// dispatched makes room for another key, because key is no longer waiting.
 func (r *externalKeys) dispatched(key Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -110,7 +110,7 @@ func TestALostLeadershipCancelsReconcilesAtOnceAndTheyAreRepeatedInTheNext(t *te
 		leadership.change <- false
 		w.Expect(w.reconciled()).To(Equal([]string{errLost.Error()}))
 		w.Expect(strings.Join(w.logged(), "\n")).To(And(
-			ContainSubstring("reconcile was cut off"), Not(ContainSubstring("reconcile failed"))))
+			ContainSubstring("reconcile was cancelled"), Not(ContainSubstring("reconcile failed"))))
 		leadership.change <- true
 		pass(2 * time.Minute)
 		w.Expect(w.reconciled()).To(Equal([]string{"finished"}))

@@ -94,7 +94,7 @@ type loopWorld struct {
 	mu      sync.Mutex // guards the fields below
 	outputs []*worldOutput
 	causes  map[string][]worldCause // by key
-	alarms  []string                // of hot loops about outputs that nobody fights for
+	alarms  []string                // of hot loops about outputs that no other client fights for
 }
 
 func TestARandomWorldOfLoops(t *testing.T) {

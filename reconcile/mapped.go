@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,50 +12,56 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/queue"
 )
 
-// slowMapping is how long a mapper may take before other calls stop waiting for it.
+// slowMapping is the duration of a call of a mapper after which other calls
+// stop waiting for it.
 const slowMapping = time.Second
 
-// Mapped reconciles the keys that f returns for each changed object of in.
+// Mapped reconciles the keys that f returns for each changed object of
+// cache.
 //
 // f receives the object before and after the change: nil (the zero O) before
 // its creation and after its deletion. Both are shared; do not modify them.
 // Changes that wait for a call of f are merged: f receives the oldest and the
-// newest object. It is also called for each object of the first list.
+// newest object. f is also called for each object of the first list.
 //
-// The keys need no object; keys returned with an error are ignored, and nil means
-// that the change concerns no key. f runs on every replica, even while another
-// replica leads. Changes still waiting when the controller stops are dropped.
+// f may return keys without an object. A nil slice means that the change
+// concerns no key. Keys that are returned together with an error are ignored. f
+// runs on every replica, even while another replica leads. Changes still
+// waiting when the controller stops are dropped.
 //
 // f may read caches and call the server, with a context that ends after
 // Options.ReconcileTimeout. If it returns an error or panics, it is called
-// again, with back-off. Calls for one object never overlap, and calls for
-// different objects do so only if one takes longer than a second.
+// again, with back-off. If it fails for a minute, /readyz names it as a problem.
+// Calls for one object never overlap. Calls for different objects overlap only
+// if one of them takes longer than a second.
 func Mapped[O informer.Object](
-	in *informer.Informer[O], f func(ctx context.Context, old, new O) ([]Key, error),
+	cache *informer.Informer[O], f func(ctx context.Context, old, new O) ([]Key, error),
 ) Trigger {
-	return mapped[O]{in: in, f: f}
+	return mapped[O]{cache: cache, f: f}
 }
 
 type mapped[O informer.Object] struct {
-	in *informer.Informer[O]
-	f  func(ctx context.Context, old, new O) ([]Key, error)
+	cache *informer.Informer[O]
+	f     func(ctx context.Context, old, new O) ([]Key, error)
 }
 
-func (t mapped[O]) source() source { return typed[O]{t.in} }
+func (t mapped[O]) source() source { return typed[O]{t.cache} }
 
 func (t mapped[O]) triggerType() string { return "mapped" }
 
 func (t mapped[O]) hasFunction() bool { return t.f != nil }
 
-// attach feeds the mapper, which runs off the watch.
+// attach queues the events for the mapper, which runs in its own goroutines so
+// that it does not block the watch.
 func (t mapped[O]) attach(c *intake) binding {
-	q, _ := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.in.Name()}) // a name is never wrong
-	m := &mapping[O]{mapped: t, intake: c, queue: q, feed: feedOf(t.in), events: map[Key]waitingEvent[O]{}}
-	m.source = c.sources.indexOf(typed[O]{t.in})
-	return binding{detach: t.in.Handle(m.add), run: m.run}
+	q, _ := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.cache.Name()}) // these options are always valid
+	m := &mapping[O]{mapped: t, intake: c, queue: q, feed: feedOf(t.cache), events: map[Key]waitingEvent[O]{}}
+	m.source = c.sources.indexOf(typed[O]{t.cache})
+	return binding{detach: t.cache.Handle(m.add), run: m.run}
 }
 
 // mapping holds the events that wait for the mapper, at most one per object.
@@ -65,7 +70,7 @@ type mapping[O informer.Object] struct {
 	intake  *intake
 	queue   *queue.Queue[Key]
 	source  int
-	crossed atomic.Bool // see checkShard
+	crossed atomic.Bool // whether checkShard has logged its error
 
 	mu     sync.Mutex // guards the fields below
 	feed   *feed[O]
@@ -76,7 +81,7 @@ type mapping[O informer.Object] struct {
 type waitingEvent[O informer.Object] struct {
 	informer.Event[O]
 
-	merged bool // it replaces several events
+	merged bool // whether the event replaces several events
 }
 
 // add adds the object of an event to the queue. The event is merged with an
@@ -93,7 +98,8 @@ func (m *mapping[O]) add(e informer.Event[O]) {
 	m.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true})
 }
 
-// merged returns one event that replaces two which the mapper has not seen.
+// merged returns one event that replaces two events that the mapper has not
+// seen.
 func merged[O informer.Object](first, second informer.Event[O]) informer.Event[O] {
 	if first.Type != informer.Added {
 		second.Old = first.Old
@@ -101,8 +107,8 @@ func merged[O informer.Object](first, second informer.Event[O]) informer.Event[O
 			second.Type = informer.Updated
 		}
 	} else if second.Type == informer.Updated {
-		var none O
-		second.Old, second.Type = none, informer.Added
+		var zero O
+		second.Old, second.Type = zero, informer.Added
 	}
 	second.Initial = first.Initial && second.Initial
 	return second
@@ -149,23 +155,15 @@ func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *wo
 	}
 }
 
-// serve maps one object and ends its item, also if the mapper ends the
-// goroutine.
+// serve maps one object and ends its item, even if the mapper ends the
+// goroutine (runtime.Goexit).
 func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key], e waitingEvent[O]) {
-	call := &mapperCall{callContext: beginCall(running, m.intake.timeout), mapper: m.in, key: item.Key()}
+	call := &mapperCall{callContext: beginCall(running, m.intake.timeout), mapper: m.cache, key: item.Key()}
 	defer call.end()
-	err := errGoexit
+	err := guard.ErrGoexit
 	s.begin(call)
 	defer func() {
-		if err == nil {
-			item.Done()
-		} else {
-			m.restore(item.Key(), e)
-			err = fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.in.Kind(), item.Key(), m.intake.name, err)
-			klog.FromContext(call).Error(err, "mapping failed, retrying",
-				"controller", m.intake.name, "attempt", item.Attempt())
-			item.Retry()
-		}
+		m.finish(call, item, e, err)
 		s.end()
 	}()
 	var keys []Key
@@ -176,31 +174,48 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 	m.mu.Lock()
 	addition := m.feed.addition(e.Event)
 	m.mu.Unlock()
-	of := changeOf(m.source, e.Event)
-	of.merged = e.merged
+	changed := changeOf(m.source, e.Event)
+	changed.merged = e.merged
 	for _, k := range keys {
 		m.checkShard(call, item.Key(), k)
-		m.intake.loops.add(k, &of, addition)
+		m.intake.loops.add(k, &changed, addition)
 	}
 }
 
-// checkShard logs, once, that a mapper leads to another namespace. Another
-// replica may have the keys of that namespace, and that replica does not see
-// the object.
-func (m *mapping[O]) checkShard(ctx context.Context, object, key Key) {
-	if object.Namespace == key.Namespace || object.Namespace == "" ||
-		!m.intake.ranged || !m.in.Status().Divided || m.crossed.Swap(true) {
+// finish ends the item of a call, and logs and records its error.
+func (m *mapping[O]) finish(call *mapperCall, item queue.Item[Key], e waitingEvent[O], err error) {
+	fault := faultKey{function: m, object: item.Key()}
+	if err == nil {
+		m.intake.triggerFaults.succeeded(fault)
+		item.Done()
 		return
 	}
-	klog.FromContext(ctx).Error(errCrossed, "some changes do not reach the replica that has the key",
-		"controller", m.intake.name, "informer", m.in.Name(), "object", object, "key", key)
+	m.restore(item.Key(), e)
+	m.intake.triggerFaults.failed(fault, call.subject(), err, 0)
+	err = fmt.Errorf("mapping %s %q to keys of controller %q: %w", m.cache.Kind(), item.Key(), m.intake.name, err)
+	klog.FromContext(call).Error(err, "mapping failed, retrying",
+		"controller", m.intake.name, "attempt", item.Attempt())
+	item.Retry()
 }
 
-// errCrossed is what checkShard logs.
+// checkShard logs, once, that a mapper has returned a key that is not in the
+// namespace of the object. Another replica may own that key, and that replica
+// does not see the object.
+func (m *mapping[O]) checkShard(ctx context.Context, object, key Key) {
+	if object.Namespace == key.Namespace || object.Namespace == "" ||
+		!m.intake.ranged || !m.cache.Status().Divided || m.crossed.Swap(true) {
+		return
+	}
+	klog.FromContext(ctx).Error(errCrossed, "some changes do not reach the replica that reconciles the key",
+		"controller", m.intake.name, "informer", m.cache.Name(), "object", object, "key", key)
+}
+
+// errCrossed is the error that checkShard logs.
 var errCrossed = errors.New("a mapper has returned a key of another namespace, and the informer keeps the objects of " +
 	"this replica's shards only: set informer.Options.Whole")
 
-// take returns the event of an object and removes it.
+// take removes the waiting event of the object with this key, and returns it.
+// It returns false if no event is waiting.
 func (m *mapping[O]) take(key Key) (waitingEvent[O], bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -209,21 +224,22 @@ func (m *mapping[O]) take(key Key) (waitingEvent[O], bool) {
 	return e, ok
 }
 
-// restore puts back an event that could not be mapped, merged with later ones.
+// restore puts back an event that could not be mapped. If a later event of the
+// object is waiting, it merges the two.
 func (m *mapping[O]) restore(key Key, e waitingEvent[O]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if later, ok := m.events[key]; ok {
-		e = waitingEvent[O]{merged(e.Event, later.Event), true}
+	if newest, ok := m.events[key]; ok {
+		e = waitingEvent[O]{merged(e.Event, newest.Event), true}
 	}
 	m.events[key] = e
 }
 
-// call calls the mapper, and makes an error of a panic.
+// call calls the mapper, and returns a panic as an error.
 func (m *mapping[O]) call(ctx context.Context, e informer.Event[O]) (keys []Key, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+			err = guard.Panicked(r)
 		}
 	}()
 	return m.f(ctx, e.Old, e.New)

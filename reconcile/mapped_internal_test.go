@@ -73,7 +73,7 @@ func TestAMapperIsNotCalledWithoutAnEvent(t *testing.T) {
 			return nil, nil
 		}
 		m := &mapping[*corev1.ConfigMap]{
-			mapped: mapped[*corev1.ConfigMap]{in: in, f: mapper},
+			mapped: mapped[*corev1.ConfigMap]{cache: in, f: mapper},
 			queue:  newTestQueue(g), feed: feedOf(in), events: map[Key]waitingEvent[*corev1.ConfigMap]{},
 			intake: &intake{watchdog: newWatchdog(func(call, string) {}, func(_ call, _, _ string) {}), timeout: time.Minute},
 		}

@@ -1,12 +1,10 @@
 package reconcile
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -15,20 +13,22 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// New returns a controller that reconciles the objects of in with r. The name
-// appears in logs and metrics, and is the default field manager of r's writes.
-// A nil o means the defaults. Controllers may share an informer. The
-// controllers of one process need different names, which [RunAll] checks.
+// New returns a controller that reconciles the objects of cache with r. The
+// name appears in logs and metrics, and is the default field manager of r's
+// writes. A nil o means the defaults. Several controllers may use one informer.
+// The controllers of one process need different names, which [RunAll] checks.
 //
-// New starts no goroutine and sends no request. Errors: everything that is
-// wrong with the arguments, the options and the informers, joined.
+// New starts no goroutine and sends no request. It returns a joined error,
+// which names everything that is wrong with the arguments, the options and the
+// informers.
 func New[T informer.Object](
-	name string, in *informer.Informer[T], r Reconciler[T], o *Options,
+	name string, cache *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {
 	options := o.withDefaults(name)
 	c := &Controller{core: core{options: options}}
 	c.name, c.timeout = name, options.ReconcileTimeout
 	c.watchdog = newWatchdog(c.showOverdue, logOverdue)
+	c.calls.Report = c.logStuck
 	var refused error
 	c.queue, refused = queue.New[Key](&queue.Options[Key]{
 		Name: name, Backoff: options.Backoff, MinInterval: max(options.MinInterval, 0), Group: guardedGroup(c),
@@ -40,20 +40,20 @@ func New[T informer.Object](
 		c.slots.caches = cachesOf(c.slots)
 		c.ranged = c.slots.caches != nil
 	}
-	err := errors.Join(validate(name, in, r), options.validate(typed[T]{in}), refused, c.sweepKnown())
+	err := errors.Join(validate(name, cache, r), options.validate(typed[T]{cache}), refused, c.sweepKnown())
 	if err == nil {
-		c.owners, err = ownersFor(typed[T]{in}, options.Triggers)
+		c.owners, err = ownersFor(typed[T]{cache}, options.Triggers)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("making controller %q: %w", name, err)
 	}
-	c.sources = sourcesOf(typed[T]{in}, options.Triggers)
+	c.sources = sourcesOf(typed[T]{cache}, options.Triggers)
 	c.loops.manager, c.loops.sources, c.loops.queue = options.FieldManager, c.sources, c.queue
 	c.fresh = &freshness{queue: c.queue, deadline: options.FreshnessDeadline, sources: c.sources, onSeen: c.histories.seen}
 	c.primary = c.sources[0]
 	c.references = referrersOf(c)
-	c.reconcile = callOf(in, r, c.orphans, c.references)
-	c.attachPrimary = func() func() { return attachPrimary(&c.intake, in, c.slots.noteDeletion) }
+	c.reconcile = callOf(cache, r, c.orphans, c.references)
+	c.attachPrimary = func() func() { return attachPrimary(&c.intake, cache, c.slots.noteDeletion) }
 	return c, nil
 }
 
@@ -73,12 +73,12 @@ func (c *Controller) sweepKnown() (err error) {
 }
 
 // validate returns the errors of the arguments of New.
-func validate[T informer.Object](name string, in *informer.Informer[T], r Reconciler[T]) error {
+func validate[T informer.Object](name string, cache *informer.Informer[T], r Reconciler[T]) error {
 	var errs []error
 	if name == "" {
-		errs = append(errs, errors.New("name is empty: it stands in logs and metrics and is the field manager"))
+		errs = append(errs, errors.New("name is empty: it appears in logs and metrics, and is the default field manager"))
 	}
-	if in == nil {
+	if cache == nil {
 		errs = append(errs, errors.New("informer is nil: make one with informer.For"))
 	}
 	if v := reflect.ValueOf(r); !v.IsValid() || (v.Kind() == reflect.Func || v.Kind() == reflect.Pointer) && v.IsNil() {
@@ -88,7 +88,7 @@ func validate[T informer.Object](name string, in *informer.Informer[T], r Reconc
 }
 
 // sourcesOf returns the informers of a controller, each once, the primary first.
-func sourcesOf(primary source, triggers []Trigger) (all sources) {
+func sourcesOf(primary source, triggers []Trigger) (found sources) {
 	candidates := []source{primary}
 	for _, t := range triggers {
 		if t != nil {
@@ -96,11 +96,11 @@ func sourcesOf(primary source, triggers []Trigger) (all sources) {
 		}
 	}
 	for _, s := range candidates {
-		if s != nil && !isNil(s) && !slices.ContainsFunc(all, func(o source) bool { return o.identity() == s.identity() }) {
-			all = append(all, s)
+		if s != nil && !isNil(s) && !slices.ContainsFunc(found, func(o source) bool { return o.identity() == s.identity() }) {
+			found = append(found, s)
 		}
 	}
-	return all
+	return found
 }
 
 // validate returns the errors of the options, and of the informers in them.
@@ -162,7 +162,7 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 		check.Wrong(field, kind, "must have a function, which returns keys")
 	}
 	if r, ok := t.(referring); ok && own.objectType() != r.ownerType() {
-		check.Wrong(field, kind, "must have a function of the controller's own objects, %v, and it is one of %v",
+		check.Wrong(field, kind, "must have a function that takes the controller's own objects, %v, and not %v",
 			own.objectType(), r.ownerType())
 	}
 	s := t.source()
@@ -173,47 +173,39 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	if isNil(own) {
 		return
 	}
-	if here, there := own.Status().Server, s.Status().Server; here != there && here != "" && there != "" {
+	ownServer, server := own.Status().Server, s.Status().Server
+	if ownServer != server && ownServer != "" && server != "" {
 		check.Wrong(field, kind, "must not watch another cluster: "+
-			"the informer of %s reads from %s, that of the controller's own %s from %s: "+
-			"versions of two clusters cannot be compared; give the other cluster a controller of its own, "+
-			"which writes its findings into an object of this one", s.Name(), there, own.Name(), here)
+			"the informer of %s reads from %s, and the informer of the controller's own %s from %s: "+
+			"resourceVersions of two clusters cannot be compared; give the other cluster a controller of its own, "+
+			"which writes its findings into an object of this one", s.Name(), server, own.Name(), ownServer)
 	}
 }
 
-// guardedGroup returns Options.Group such that it never panics and never ends
-// the goroutine (runtime.Goexit). A key for which Options.Group does so has the
-// group "". Returns nil without Options.Group.
+// guardedGroup wraps Options.Group so that it never panics and never ends the
+// goroutine (runtime.Goexit). A key for which Options.Group does either is in
+// the group "". It returns nil without Options.Group.
 func guardedGroup(c *Controller) func(Key) string {
 	if c.options.Group == nil {
 		return nil
 	}
 	return func(key Key) (group string) {
-		var running sync.WaitGroup
-		running.Go(func() { // the caller that adds the key must go on
-			var failed any = errGoexit
-			defer func() {
-				if r := cmp.Or(recover(), failed); r != nil {
-					c.logPanic(r, "reconcile.Options.Group panicked; the key has no group", c.name, key)
-				}
-			}()
-			name := c.options.Group(key)
-			group, failed = name, nil
-		})
-		running.Wait()
+		const function = "reconcile.Options.Group"
+		if err := c.guarded(function, key, func() { group = c.options.Group(key) }); err != nil {
+			c.logPanic(err, function+" panicked; the key has no group", c.name, key)
+		}
 		return group
 	}
 }
 
-// ownersFor returns the owners of a controller whose own informer is in. It
-// returns the zero value if no trigger was made by Owned.
-//
-// Errors: the kind or the scope is unknown, or differs from the client's.
-func ownersFor(in source, triggers []Trigger) (owners, error) {
+// ownersFor returns the owners of a controller whose own informer is primary.
+// It returns the zero value if no trigger was made by Owned, and an error if
+// the kind or the scope is unknown or differs from the client's.
+func ownersFor(primary source, triggers []Trigger) (owners, error) {
 	if !slices.ContainsFunc(triggers, func(t Trigger) bool { return t.triggerType() == "owned" }) {
 		return owners{}, nil
 	}
-	mapping, err := in.Parts().Mapping()
+	mapping, err := primary.Parts().Mapping()
 	if err != nil {
 		return owners{}, fmt.Errorf("%w: correct it, or use Mapped instead of Owned", err)
 	}

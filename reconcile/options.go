@@ -28,7 +28,8 @@ type Leader interface {
 	// Run calls fn while this replica leads, each time with a context that ends
 	// with the leadership. It returns when ctx has ended and fn has returned.
 	//
-	// Errors: why this replica can never lead. [Controller.Run] returns it as well.
+	// Run returns an error only if this replica can never lead.
+	// [Controller.Run] then returns that error as well.
 	Run(ctx context.Context, fn func(ctx context.Context) error) error
 }
 
@@ -52,18 +53,19 @@ type Shards interface {
 	// released. fn must return once no reconcile of the slot is running. No
 	// other replica gets the slot before that if the context's cause has a
 	// method Draining() bool that reports true, such as shard.ErrMoved;
-	// otherwise another may have it already. Run returns after the last call of
-	// fn.
+	// otherwise another replica may already have the slot. Run returns after
+	// the last call of fn.
 	Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error
 	// Slot returns the slot of a key, from 0. It must be the same in all
-	// replicas while Run is running, or change on a replica only while fn is
-	// running there for neither the old nor the new slot. It is called from
-	// many goroutines, and must not block.
+	// replicas while Run is running. The only exception is that it may change
+	// on a replica while fn is running there for neither the old nor the new
+	// slot. Slot is called from many goroutines, and must not block.
 	Slot(key types.NamespacedName) int
 }
 
-// Options of a [Controller]. Nil and zero fields mean the defaults. [New]
-// copies them: several controllers may share them, except for Shards.
+// Options are the options of a [Controller]. Nil and zero fields mean the
+// defaults. [New] copies them: several controllers may share them, except for
+// Shards.
 type Options struct {
 	// Triggers watch the other kinds that the reconciler reads and, above all,
 	// kinds that it writes. Their informers must read from the same cluster.
@@ -86,39 +88,43 @@ type Options struct {
 	// needs its own Shards. Defaults to none.
 	Shards Shards
 
-	// Optional lets the process do without this controller until its caches are
-	// filled: while a CustomResourceDefinition is not installed, or a cluster
-	// does not answer, the controller waits, and the others work. It starts by
-	// itself as soon as it can, without a restart. Meanwhile /readyz names it
-	// and stays 200. For example, a controller of Gateways is optional in a
-	// program that also works in clusters without them. Defaults to false: the
-	// process is not ready before every cache is filled.
+	// Optional lets the process be ready before the caches of this controller
+	// are filled. While a CustomResourceDefinition is not installed, or a
+	// cluster does not answer, the controller waits, and the others work. The
+	// controller starts by itself as soon as its caches are filled, without a
+	// restart. Until then, /readyz names it and still answers 200. For example,
+	// a controller of Gateways is optional in a program that also works in
+	// clusters without them. Defaults to false, which means that the process is
+	// not ready before every cache is filled.
 	Optional bool
 
-	// Workers is how many keys are reconciled at once. Defaults to 4.
+	// Workers is the number of keys that may be reconciled at once. Defaults to
+	// 4.
 	Workers int
 	// ReconcileTimeout is how long a reconcile, or a call of a mapper, may take
 	// before its context is cancelled with [ErrReconcileTimeout]. Defaults to two
 	// minutes.
 	ReconcileTimeout time.Duration
 	// Grace is how long reconciles in flight may continue after the stop before
-	// their context is cancelled. Give the Pod more
-	// terminationGracePeriodSeconds than that, such as 60, or the process is
-	// killed before it has stopped. Defaults to 30 seconds.
+	// their context is cancelled. Set the terminationGracePeriodSeconds of the
+	// Pod to a longer time, such as 60 seconds. Otherwise the process is killed
+	// before it has stopped. Defaults to 30 seconds.
 	Grace time.Duration
 
-	// Resync is the period in which every cached key is reconciled once, evenly
-	// spread, after all other work, and without requests for lists. It repairs
-	// only what a Trigger would have repaired earlier: use it where the outside
-	// world has no watch. Defaults to never.
+	// Resync is the period within which every cached key is reconciled once,
+	// even if its object has not changed. These reconciles are spread evenly
+	// over the period, wait for all other work, and use the cache without
+	// listing again. Prefer a Trigger, which reacts sooner; use Resync if the
+	// outside world cannot be watched. Defaults to 0, which means no resync.
 	Resync time.Duration
 
 	// Known lists the names that an outside system keeps. They are compared
 	// with the cache at the start and periodically; a name without an object is
 	// reconciled as a deleted object. Defaults to none.
 	Known names.Lister
-	// Sweep sets the period, the scope and the safety limit of these sweeps.
-	// Defaults to the defaults of [names.Options].
+	// Sweep sets the period, the scope and the safety limit of the sweeps,
+	// which compare the names of Known with the cache. Defaults to the defaults
+	// of [names.Options].
 	Sweep *names.Options
 
 	// FreshnessDeadline is how long a key is held for the caches to see what
@@ -126,12 +132,12 @@ type Options struct {
 	// line. Defaults to ten seconds.
 	FreshnessDeadline time.Duration
 
-	// Backoff of keys whose reconcile failed. Defaults to 100 ms, doubling up
-	// to five minutes.
+	// Backoff is the back-off of keys whose reconcile failed. Defaults to
+	// 100 ms, doubling up to five minutes.
 	Backoff queue.Backoff
 	// MinInterval is the minimum time between the starts of two reconciles of
 	// one key, whether a change, a retry or [After] leads to the second.
-	// Defaults to none.
+	// Defaults to 0, which means no minimum.
 	MinInterval time.Duration
 	// Group returns the group of a key, such as its namespace. Groups are
 	// served in turn, so that a group of 50,000 objects cannot keep the others
@@ -147,17 +153,18 @@ type Options struct {
 	// reconcile, at most 128 bytes long. Defaults to the controller's name.
 	FieldManager string
 
-	// Events receives a warning when writes to an object get nowhere, see
-	// docs/hot-loops.md, and when a sweep of Known was refused: at most 100 at
-	// once, and five a second in the long run. The log has all of them.
-	// Defaults to the log alone.
+	// Events receives a warning when writes to an object make no progress (see
+	// docs/hot-loops.md), when a permission has been missing for a minute, and
+	// when a sweep of Known was refused. It receives at most 100 at once, and
+	// five a second in the long run. The log has all of them. Defaults to the
+	// log alone.
 	Events events.EventRecorder
 
 	// Around is called at the start of each reconcile, with its context. It
 	// returns a context for the reconciler, derived from the given one, and a
 	// function to call at the end with the reconciler's error, for example to
 	// trace it (examples/tracing). Either may be nil. If Around panics, the
-	// reconcile has failed; a panic of the function is logged.
+	// reconcile fails. If the function panics, the panic is only logged.
 	//
 	// Both are called by several workers at once. The function is called when
 	// the key is back in the queue, so its next reconcile may already have
@@ -165,7 +172,8 @@ type Options struct {
 	Around func(ctx context.Context, key Key) (context.Context, func(inspect.Attempt, error))
 }
 
-// withDefaults returns a copy in which every field has a value that has a default.
+// withDefaults returns a copy in which fields that are not set have their
+// defaults.
 func (o *Options) withDefaults(name string) Options {
 	set := ptr.Deref(o, Options{})
 	set.Workers = cmp.Or(set.Workers, defaultWorkers)

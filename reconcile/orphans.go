@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
+	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/names"
 )
 
@@ -22,8 +23,9 @@ type orphans struct {
 	sweep      *names.Sweep
 
 	mu sync.Mutex // guards replaced
-	// replaced are keys whose next reconcile gets no object, because the object
-	// was recreated and the orphan has its name.
+	// replaced are keys whose object was deleted and recreated. The next
+	// reconcile of such a key gets no object, so that it cleans up after the
+	// deleted object.
 	replaced map[Key]struct{}
 }
 
@@ -48,30 +50,30 @@ func newOrphans(c *core, owns func(Key) bool) (*orphans, error) {
 	return k, err
 }
 
-// run sweeps until ctx ends. It goes on even if a lister has ended the
+// run sweeps until ctx ends. It continues even if a lister has ended the
 // goroutine (runtime.Goexit).
 func (k *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *watchdog) {
 	ended := false
 	watchdog.spawn(running, func(w *worker) bool {
 		if ended {
-			klog.FromContext(ctx).Error(errGoexit, "sweep for orphans failed and cleaned nothing, retrying",
+			klog.FromContext(ctx).Error(guard.ErrGoexit, "sweep for orphans failed and cleaned nothing, retrying",
 				"retryIn", longestCallAgain)
 			if !sleep(ctx, longestCallAgain) {
 				return false
 			}
 		}
 		ended = true
-		w.begin(&openCall{Context: ctx, what: "the sweep of reconcile.Options.Known"})
+		w.begin(&openCall{Context: ctx, description: "the sweep of reconcile.Options.Known"})
 		defer w.end()
 		_ = k.sweep.Run(ctx) // it ends with ctx and has no other error
 		return false
 	})
 }
 
-// Sync fails if the watch fails, because the cache may then lack objects that
-// were created since. There is no wait here: Run has waited for the first list.
-// If namespaces are independent, the ones that fail are out of the sweep's
-// scope instead.
+// Sync returns an error if the watch fails, because the cache may then lack
+// objects that were created since. It does not wait for the first list, because
+// Run has done so. If namespaces are independent, Sync returns nil: namespaces
+// whose watch fails are out of the sweep's scope instead.
 func (k *orphans) Sync(context.Context) error {
 	cache := k.controller.primary.Parts()
 	if cache.Independent() {
@@ -149,8 +151,8 @@ func (k *orphans) cleanedUp(key Key) {
 
 // warn sends a warning about a sweep that exceeds the safety limit.
 func (k *orphans) warn(e *names.RefusedError) {
-	about := &corev1.ObjectReference{
+	ref := &corev1.ObjectReference{
 		Kind: k.controller.primary.Kind(), Namespace: e.Example.Key.Namespace, Name: e.Example.Key.Name, UID: e.Example.UID,
 	}
-	k.controller.warn(context.Background(), about, "OrphansRefused", "Sweep", "%s", e.Error())
+	k.controller.warn(context.Background(), ref, "OrphansRefused", "Sweep", "%s", e.Error())
 }

@@ -17,15 +17,15 @@ type output struct {
 	writes  int         // the number of writes in a row
 	last    time.Time   // when it was written last
 	writers map[Key]*writer
-	newest  metav1.Object // as last written, for clients whose requests are not known
+	newest  metav1.Object // the object as last written, for clients whose requests are not known
 
-	repeats int           // writes in a row that asked for the same as the previous one of their key
-	selfled int           // writes in a row whose only cause were writes of their key
+	repeats int           // number of writes in a row that asked for the same as the previous one of their key
+	selfled int           // number of writes in a row that were caused only by writes of their key
 	vain    time.Time     // when a write last made no progress
-	vainIn  uint64        // the reconcile of that write
+	vainIn  uint64        // the number of the reconcile that last made a write without progress
 	slowed  time.Duration // the delay of the reaction; 0 without a loop
-	since   time.Time     // when the delay starts
-	whole   bool          // the object is created or deleted again and again
+	since   time.Time     // when the delay of the reaction starts
+	whole   bool          // whether the object is created or deleted again and again
 	text    string        // describes the loop
 }
 
@@ -37,11 +37,11 @@ type ownWrite struct {
 	deleted types.UID // the UID of the object, if it was deleted
 }
 
-// writer is a key that writes an output.
+// writer is the record of a key that writes an output.
 type writer struct {
 	asked asked  // for each field, the value that was last asked for
-	last  uint64 // the reconcile that wrote last
-	vain  bool   // a write of the key made no progress
+	last  uint64 // the number of the reconcile that wrote last
+	vain  bool   // whether a write of the key made no progress
 }
 
 // record adds a write of key. It returns false if the write had no effect.
@@ -97,56 +97,56 @@ func (o *output) isEcho(key Key, e *change) bool {
 // recreated forgets which fields were asked for, because they belong to the old
 // object.
 func (o *output) recreated() {
-	for _, by := range o.writers {
-		maps.DeleteFunc(by.asked, func(path string, _ uint64) bool { return path != wholeObject })
+	for _, w := range o.writers {
+		maps.DeleteFunc(w.asked, func(path string, _ uint64) bool { return path != wholeObject })
 	}
 	if !o.whole {
 		o.reset()
 	}
 }
 
-// settle starts anew if the object has not been written for long enough, and
-// ends a loop that is over.
+// settle clears the record if the object has not been written for long enough,
+// and ends the loop if its time is over.
 func (o *output) settle(now time.Time) {
 	switch {
 	case now.After(o.forgettable()):
 		o.writes, o.writers, o.newest = 0, nil, nil
 		o.reset()
-	case !o.vain.IsZero() && now.After(o.over()):
+	case !o.vain.IsZero() && now.After(o.end()):
 		o.reset()
 	}
 }
 
-// over returns when the loop ends, unless another write makes no progress
-// before.
-func (o *output) over() time.Time { return o.vain.Add(o.slowed + calm) }
+// end returns when the loop ends, unless another write without progress
+// prolongs it.
+func (o *output) end() time.Time { return o.vain.Add(o.slowed + calm) }
 
-// forgettable returns when the record may be deleted: the next write then
-// starts a new row.
+// forgettable returns when the record may be deleted, because the next write
+// would not count as a repetition any more.
 func (o *output) forgettable() time.Time {
-	if last := o.last.Add(calm); last.After(o.over()) {
+	if last := o.last.Add(calm); last.After(o.end()) {
 		return last
 	}
-	return o.over()
+	return o.end()
 }
 
-// reset ends the loop.
+// reset ends the hot loop about the object.
 func (o *output) reset() {
 	o.repeats, o.selfled, o.slowed, o.whole, o.text = 0, 0, 0, false, ""
 	o.vain, o.since = time.Time{}, time.Time{}
-	for _, by := range o.writers {
-		by.vain = false
+	for _, w := range o.writers {
+		w.vain = false
 	}
 }
 
-// slows reports whether the reaction of key to changes of the object is
-// delayed.
+// slows reports whether reconciles of key that changes of this object trigger are
+// delayed at the time now.
 func (o *output) slows(key Key, now time.Time) bool {
-	if o.slowed == 0 || now.After(o.over()) {
+	if o.slowed == 0 || now.After(o.end()) {
 		return false
 	}
-	by := o.writers[key]
-	return by != nil && by.vain
+	w := o.writers[key]
+	return w != nil && w.vain
 }
 
 // due returns when key may react to changes of the object. If several keys are
@@ -154,8 +154,8 @@ func (o *output) slows(key Key, now time.Time) bool {
 // the one that has waited longest.
 func (o *output) due(key Key) time.Time {
 	due, delay, mine := o.since.Add(o.slowed), o.slowed, o.writers[key]
-	for _, by := range o.writers {
-		if by.vain && by != mine && by.last < mine.last {
+	for _, w := range o.writers {
+		if w.vain && w != mine && w.last < mine.last {
 			delay = min(2*delay, longest)
 			due = due.Add(delay)
 		}
@@ -165,35 +165,35 @@ func (o *output) due(key Key) time.Time {
 
 // writerOf returns the record of a key, and makes one if necessary.
 func (o *output) writerOf(key Key) *writer {
-	by := o.writers[key]
-	if by == nil {
+	w := o.writers[key]
+	if w == nil {
 		if o.writers == nil {
 			o.writers = map[Key]*writer{}
 		}
-		by = &writer{asked: asked{}}
-		o.writers[key] = by
+		w = &writer{asked: asked{}}
+		o.writers[key] = w
 	}
-	return by
+	return w
 }
 
 // note records what a write asks for. repeats reports whether each field was
 // asked for with the same value before, and rewrites whether any field was
 // asked for before.
-func (by *writer) note(asks asked) (repeats, rewrites bool) {
+func (w *writer) note(asks asked) (repeats, rewrites bool) {
 	repeats = true
 	for path, value := range asks {
-		before, ok := by.asked[path]
+		before, ok := w.asked[path]
 		repeats = repeats && ok && before == value
 		rewrites = rewrites || ok
 	}
 	for path, value := range asks {
-		if _, ok := by.asked[path]; !ok {
-			maps.DeleteFunc(by.asked, func(other string, _ uint64) bool { return overlap(path, other) })
-			if len(by.asked) > 4*maxFields {
-				clear(by.asked)
+		if _, ok := w.asked[path]; !ok {
+			maps.DeleteFunc(w.asked, func(other string, _ uint64) bool { return overlap(path, other) })
+			if len(w.asked) > 4*maxFields {
+				clear(w.asked)
 			}
 		}
-		by.asked[path] = value
+		w.asked[path] = value
 	}
 	return repeats, rewrites
 }

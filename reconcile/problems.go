@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/calls"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -14,13 +17,13 @@ import (
 const mostProblems = 10
 
 // Problems returns what the controller cannot do at present, while the process
-// goes on: an optional controller waits for its caches, writes are refused
+// continues: an optional controller waits for its caches, writes are refused
 // because a permission is missing, ten or more keys fail with the same error,
 // calls ignore the end of their context, or sweeps fail. Problems of its
 // informers are in their status; inspect.Problems returns all of them. It never
 // waits.
 func (c *Controller) Problems() []inspect.Problem {
-	problems := slices.Concat(c.refusals(), c.sharedError(), c.stuckCalls())
+	problems := slices.Concat(c.refusals(), c.sharedError(), c.stuckCalls(), c.triggerProblems())
 	if c.waits() {
 		problems = append(problems, c.waiting())
 	}
@@ -41,7 +44,8 @@ func (c *Controller) waits() bool {
 	return c.options.Optional && (phase == inspect.Created || phase == inspect.Syncing)
 }
 
-// waiting returns what an optional controller waits for.
+// waiting returns a problem that says what an optional controller is waiting
+// for.
 func (c *Controller) waiting() inspect.Problem {
 	p := inspect.Problem{Check: "controller/" + c.name, Cause: "waiting", Reason: "it waits to be run"}
 	for _, s := range c.sources {
@@ -53,8 +57,8 @@ func (c *Controller) waiting() inspect.Problem {
 	return p
 }
 
-// limited returns the first problems with the same cause. The last one has the
-// number of the others.
+// limited returns the first ten of problems, which all have the same cause. The
+// field More of the tenth is the number of problems that were left out.
 func limited(problems []inspect.Problem) []inspect.Problem {
 	if len(problems) <= mostProblems {
 		return problems
@@ -76,15 +80,16 @@ func (c *Controller) refusals() []inspect.Problem {
 	for _, r := range c.failures.refused(time.Now().Add(-refusedFor)) {
 		problems = append(problems, inspect.Problem{
 			Check: "controller/" + c.name, Object: strings.TrimPrefix(r.keys[0].String(), "/"), Cause: "missing permission",
-			Reason: "the API server refuses to " + r.permission,
-			Remedy: "grant it to this program",
+			Reason: "the API server refuses to " + r.permission.String(),
+			Remedy: r.permission.remedy(r.allowed),
 			Since:  r.since, More: len(r.keys) - 1,
 		})
 	}
 	return limited(problems)
 }
 
-// stuckCalls returns a problem for each call that ignores the end of its context.
+// stuckCalls returns a problem for each call that ignores the end of its
+// context, and for each call of a function that must not block.
 func (c *Controller) stuckCalls() []inspect.Problem {
 	var problems []inspect.Problem
 	for _, subject := range c.watchdog.stuck() {
@@ -94,11 +99,24 @@ func (c *Controller) stuckCalls() []inspect.Problem {
 			Remedy: "the log has its stack: let it end with its context",
 		})
 	}
+	for _, call := range c.calls.Hanging() {
+		problems = append(problems, inspect.Problem{
+			Check: "controller/" + c.name, Object: strings.Trim(call.Key.String(), "/"), Cause: "stuck call",
+			Reason: call.Function + " has not returned for a minute, and other keys wait for it",
+			Remedy: "it must not block", Since: call.Since,
+		})
+	}
 	return limited(problems)
 }
 
-// refusedFor is how long the writes of a key must have been refused to be a
-// problem.
+// logStuck logs a call of a function that must not block.
+func (c *Controller) logStuck(call calls.Call) {
+	klog.Background().Error(nil, "a function of the program blocks the controller", "controller", c.name,
+		"function", call.Function, "namespace", call.Key.Namespace, "name", call.Key.Name, "since", call.Since)
+}
+
+// refusedFor is how long the writes of a key may be refused before that is
+// reported as a problem.
 const refusedFor = time.Minute
 
 // Refused returns an error that names the missing permissions if the API server
@@ -116,7 +134,7 @@ func (c *Controller) Refused() error {
 	refusals := c.failures.refused(time.Now().Add(-refusedFor))
 	refused, missing := map[Key]bool{}, []string{}
 	for _, r := range refusals {
-		missing = append(missing, r.permission)
+		missing = append(missing, r.permission.String())
 		for _, key := range r.keys {
 			refused[key] = true
 		}
@@ -132,9 +150,9 @@ func (c *Controller) Refused() error {
 		"missing permissions: %s", len(refused), strings.Join(missing, ", "))
 }
 
-// isWidespread reports whether the refused keys are nearly all keys, and of
-// several namespaces. For a kind without namespaces, and for a cache of one
-// namespace, several keys are enough.
+// isWidespread reports whether nearly all keys are refused, and the refused
+// keys are in several namespaces. For a kind without namespaces, and for a
+// cache of one namespace, it is enough that there are several of them.
 func (c *Controller) isWidespread(refused map[Key]bool) bool {
 	namespaces := map[string]bool{}
 	for key := range refused {

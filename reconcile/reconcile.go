@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -26,8 +26,8 @@ import (
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
 	c.external.dispatched(item.Key())
 	if c.apart.holdsBack(item.Key().Namespace, c.sources) {
-		if !c.has(item.Key()) {
-			c.slots.noteDeletion(item.Key()) // its slot may move to another replica before that
+		if !c.exists(item.Key()) {
+			c.slots.noteDeletion(item.Key()) // its slot may move to another replica before the namespace is listed
 		}
 		c.park(item)
 		return
@@ -44,9 +44,9 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 			"deadline", c.options.FreshnessDeadline)
 	}
 	w.begin(t)
-	v := verdict{outcome: inspect.Failed, err: errGoexit}
+	v := verdict{outcome: inspect.Failed, err: guard.ErrGoexit}
 	defer func() {
-		if v.err == errGoexit { //nolint:errorlint // a reconciler may have wrapped another one
+		if v.err == guard.ErrGoexit { //nolint:errorlint // a reconciler may have wrapped another one
 			c.stats.panics.Add(1)
 		}
 		w.end()
@@ -59,13 +59,13 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 	v = t.attempt(c.reconcile)
 }
 
-// attempt calls the reconciler. It makes an error of a panic, also of a panic
-// in a method of the returned error.
+// attempt calls the reconciler. It returns a panic as an error, even a panic in
+// a method of the returned error.
 func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, error)) (v verdict) {
 	defer func() {
 		if r := recover(); r != nil {
 			t.control.stats.panics.Add(1)
-			v = verdict{outcome: inspect.Failed, err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+			v = verdict{outcome: inspect.Failed, err: guard.Panicked(r)}
 		}
 	}()
 	result, err := reconcile(t)
@@ -80,15 +80,15 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 
 // callOf returns a function that calls r with the cached object. If an orphan
 // has been replaced, it first calls r without an object. It does not call r if
-// the object may exist although the cache does not have it, nor before it is
-// known what the object refers to.
+// the object may exist although the cache does not have it, nor before the
+// states of all objects to which it refers are known.
 func callOf[T informer.Object](
-	in *informer.Informer[T], r Reconciler[T], o *orphans, references *referrers,
+	cache *informer.Informer[T], r Reconciler[T], o *orphans, references *referrers,
 ) func(*reconcileContext) (Result, error) {
-	r = heard(in, r, references)
+	r = heard(cache, r, references)
 	return func(t *reconcileContext) (Result, error) {
 		key := t.item.Key()
-		object, ok, err := lookUpWithReferences(t, in, key, references)
+		object, ok, err := lookUpWithReferences(t, cache, key, references)
 		if err != nil {
 			return Result{}, err
 		}
@@ -100,7 +100,7 @@ func callOf[T informer.Object](
 			return result, err
 		}
 		result, err := r.Reconcile(t.around(), Request[T]{Key: key, object: object, found: ok})
-		if mutated := in.CheckMutations(key); mutated != nil {
+		if mutated := cache.CheckMutations(key); mutated != nil {
 			err = errors.Join(err, fmt.Errorf("the reconciler modified the cache instead of a copy: %w", mutated))
 		}
 		return result, err
@@ -121,6 +121,7 @@ func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 	for _, w := range writes {
 		c.outputs.Store(kindOf(w.object), nil)
 	}
+	v.writes = writes
 	c.slots.note(t.item.Key(), v)
 	outcome := t.endItem(v)
 	c.stats.count(outcome, time.Since(t.began))
@@ -140,7 +141,7 @@ func (t *reconcileContext) observe(writes []write) (loops string, until time.Tim
 	c.stats.hotLoops.Add(1)
 	if n := loop.repeats - patience + 1; n&(n-1) == 0 {
 		klog.FromContext(t).Error(nil, "hot loop detected, reacting later to changes of the object",
-			"object", loop.String(), "delay", loop.delay)
+			"object", kindOf(loop.object)+" "+loop.String(), "delay", loop.delay.String())
 		if object, ok := loop.object.(runtime.Object); ok {
 			c.warn(t, object, "HotLoop", "Reconcile", "Controller %s reacts later to changes of this object: %s", c.name, loop)
 		}
@@ -148,36 +149,49 @@ func (t *reconcileContext) observe(writes []write) (loops string, until time.Tim
 	return seen.loops, seen.until
 }
 
-// verdictOf returns the verdict on what a reconciler has returned. [Terminal]
-// and [After] take precedence over errors that they wrap, and over results
-// returned with them.
+// verdictOf returns the verdict on the result and the error of a reconciler.
+// [Terminal] and [After] take precedence over errors that they wrap, and over
+// results returned with them.
 func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	if err == nil {
-		return verdict{outcome: inspect.Requeued, wait: result.after, again: result.again}
+		return verdict{outcome: inspect.Requeued, wait: result.after, repeat: result.repeat}
 	}
 	err = printable(err)
-	seconds, asked := apierrors.SuggestsClientDelay(err)
 	v := verdict{outcome: inspect.Failed, err: err, wait: result.after}
+	asked := askedDelay(err)
 	switch {
 	case terminal.Is(err):
 		v.outcome = inspect.GaveUp
 	case v.wait > 0:
-	case asked:
-		v.wait = max(time.Duration(seconds)*time.Second, 1)
+	case asked > 0:
+		v.wait = asked
 	default:
 		v.stale = isStale(err)
 	}
 	return v
 }
 
+// longestAskedDelay bounds the delay that the server asks for. The API server
+// itself asks for less. A longer delay may be the invention of an admission
+// webhook, whose details the API server passes on unchanged.
+const longestAskedDelay = 5 * time.Minute
+
+// askedDelay returns the delay before a retry that the server asks for in err,
+// or zero if it asks for none. A delay of zero would make a busy loop.
+func askedDelay(err error) time.Duration {
+	seconds, _ := apierrors.SuggestsClientDelay(err)
+	return min(time.Duration(max(seconds, 0))*time.Second, longestAskedDelay)
+}
+
 // isStale reports whether err consists only of conflicts that a newer cache
 // resolves. A conflict with another field manager is not such a conflict, and
-// neither is the page of a proxy with status 409.
+// neither is the page of a proxy, or the refusal of an admission webhook, with
+// status 409.
 func isStale(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *apierrors.StatusError:
 		_, owned := apierrors.StatusCause(e, metav1.CauseTypeFieldManagerConflict)
-		return apierrors.IsConflict(e) && !owned && !absent.IsForeign(e)
+		return apierrors.IsConflict(e) && !owned && absent.IsConflict(e)
 	case interface{ Unwrap() []error }:
 		errs := e.Unwrap()
 		return len(errs) > 0 && !slices.ContainsFunc(errs, func(one error) bool { return !isStale(one) })
@@ -190,8 +204,11 @@ func isStale(err error) bool {
 // endItem ends the item as the verdict requires, and logs failures.
 func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 	repeats := t.control.failures.note(t.item, v)
+	if v.err != nil {
+		t.announceRefusal()
+	}
 	switch {
-	case v.again, v.stale:
+	case v.repeat, v.stale:
 		return t.repeat(v, repeats)
 	case v.outcome == inspect.Succeeded:
 		t.item.Done()
@@ -201,7 +218,7 @@ func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 		t.control.failureLog.failed(t, v.err, "reconcile failed, waiting for a change")
 		t.item.Done()
 	case errors.Is(v.err, context.Canceled) && t.abandoned(): // the controller has cancelled it
-		klog.FromContext(t).Info("reconcile was cut off", "cause", context.Cause(t.parent).Error(), "error", v.err.Error())
+		klog.FromContext(t).Info("reconcile was cancelled", "cause", context.Cause(t.parent).Error(), "error", v.err.Error())
 		t.item.Retry()
 	default:
 		t.control.failureLog.failed(t, v.err, "reconcile failed, retrying")
@@ -212,6 +229,17 @@ func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 		}
 	}
 	return v.outcome
+}
+
+// announceRefusal sends an Event about the object of the key once its writes
+// have been refused for a minute.
+func (t *reconcileContext) announceRefusal() {
+	c, key := t.control, t.item.Key()
+	if text := c.failures.announce(key); text != "" {
+		if object, ok := c.primary.cached(key).(runtime.Object); ok {
+			c.warn(t, object, "MissingPermission", "Reconcile", "Controller %s: %s", c.name, text)
+		}
+	}
 }
 
 // repeat ends the item of an attempt that is repeated although it has not
@@ -228,7 +256,7 @@ func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 	}
 	if doubled(repeats) {
 		if v.stale {
-			logger.Error(v.err, "still conflicting, retrying", "repeats", repeats)
+			logger.Error(v.err, "writes still conflict, retrying", "repeats", repeats)
 		} else {
 			logger.Info("reconciler keeps asking for After(0), slowing the key down", "repeats", repeats)
 		}

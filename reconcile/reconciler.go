@@ -25,8 +25,9 @@ type Reconciler[T informer.Object] interface {
 	// [Terminal]; a panic counts as an error. A conflict (HTTP 409) with a
 	// stale cache is not a failure at first: the reconcile is retried soon, and
 	// only fails if the conflict persists. If the server has asked for a delay
-	// (Retry-[After]), the retry comes after exactly that delay. If a Result is
-	// returned with an error, only the delay of an [After] counts.
+	// (Retry-After), the retry comes after exactly that delay, but after five
+	// minutes at the latest. If a Result is returned with an error, only the
+	// delay of an [After] counts.
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }
 
@@ -58,21 +59,22 @@ type Request[T informer.Object] struct {
 // whether there is one. If not, the object is deleted: clean up its remains.
 // Keys from [Mapped], [External] and Enqueue may never have had an object.
 //
-// An object that is out of the informer's scope is not deleted, and its key is
-// not reconciled: neither if its namespace is not watched (any longer), or has
-// not been listed, nor if it does not match the label or field selector, for
-// which the server is asked when the cache has no object. A line of the log
-// says so. Keys without a namespace are reconciled even if the kind is
-// namespaced: they are your own.
+// An object that is out of the informer's scope does not count as deleted: its
+// key is not reconciled, and a log line says so. An object is out of scope if
+// its namespace is no longer watched, or has not been listed yet, or if the
+// object does not match the label or field selector. With a selector, the
+// server is asked when the cache has no object. Keys without a namespace are
+// reconciled even if the kind is namespaced, because such keys are your own and
+// not names of objects.
 //
 // The object is shared with every reader of the cache; do not modify it. Change
 // it through package patch, or change a DeepCopy.
 func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }
 
 // WithObject returns a request for object. It is for unit tests that call a
-// Reconciler directly: Request[*corev1.Pod]{}.WithObject(pod), or, for a deleted
-// object, Request[*corev1.Pod]{Key: key}. Its Key is object's; object must not be
-// nil. Controllers make their own requests.
+// Reconciler directly: Request[*corev1.Pod]{}.WithObject(pod), or, for a
+// deleted object, Request[*corev1.Pod]{Key: key}. The Key of the request is the
+// key of object, which must not be nil. Controllers make their own requests.
 func (r Request[T]) WithObject(object T) Request[T] {
 	return Request[T]{Key: bound.KeyOf(object), object: object, found: true}
 }
@@ -80,20 +82,21 @@ func (r Request[T]) WithObject(object T) Request[T] {
 // Result says when to reconcile the key again without a change. The zero value
 // waits for the next change.
 type Result struct {
-	after time.Duration
-	again bool
+	after  time.Duration
+	repeat bool
 }
 
 // After returns a Result that reconciles the key again in d, or earlier if a
-// watched object changes. If d is less than 50 ms, that is soon, and then after
-// twice the delay each time while nothing observed changes, as for retries: for
-// example, After(time.Until(x)) is a loop if x is always now.
+// watched object changes. If d is less than 50 ms, the key is reconciled again
+// soon, and the delay doubles each time, as for retries, while nothing observed
+// changes. Otherwise After(time.Until(x)) would be a busy loop if x were always
+// now.
 //
 // Returned with an error, it replaces the back-off: the retry comes after exactly
 // d. A d of less than 50 ms leaves the back-off unchanged.
 func After(d time.Duration) Result {
 	if d < firstPause {
-		return Result{again: true}
+		return Result{repeat: true}
 	}
 	return Result{after: d}
 }
@@ -101,7 +104,7 @@ func After(d time.Duration) Result {
 // Terminal marks err as one that a retry cannot fix, such as a contradictory
 // spec. The error is logged and counted, and the key is not reconciled until a
 // watched object changes. An error that wraps the result is terminal too, and
-// errors.Is and errors.As find err in it. One that joins several errors is
-// terminal if all of them are: a retry may fix the others. Terminal(nil) is
-// nil.
+// errors.Is and errors.As find err in it. An error that joins several errors is
+// terminal only if all of them are, because a retry may fix the others.
+// Terminal(nil) is nil.
 func Terminal(err error) error { return terminal.Mark(err) }

@@ -16,12 +16,12 @@ import (
 //
 // A transport calls Sending before a request, and the function it returns after
 // the answer. Clients without such a transport call Wrote and Deleted after the
-// answer. A write that both report is recorded once.
+// answer. A write that is reported in both ways is recorded once.
 type recorder struct {
 	control *core
 
 	mu       sync.Mutex // guards the fields below
-	closed   bool       // the reconcile has ended
+	closed   bool       // whether the reconcile has ended
 	writes   []write
 	requests []*request // requests without an answer yet
 }
@@ -30,12 +30,14 @@ var _ ownwrites.Observer = (*recorder)(nil)
 
 // request is a write that was sent. The recorder's mu guards it.
 type request struct {
-	write write // as far as it is known
-	ended bool
-	late  func(write) // called if the answer arrives after the end of the reconcile
+	write  write // the write, as far as it is known
+	ended  bool
+	onLate func(write) // called if the answer arrives after the end of the reconcile
 }
 
-// Wrote reports a write of a client without a transport of package cluster.
+// Wrote records that a client without a transport of package cluster has
+// created or changed obj. asked is the content of the client's request, or zero
+// if it is unknown.
 func (r *recorder) Wrote(obj metav1.Object, asked ownwrites.Content) {
 	w := write{object: obj, outcome: ownwrites.Written, content: asked}
 	if ordered(obj.GetResourceVersion()) && isRemoved(obj) {
@@ -48,7 +50,8 @@ func (r *recorder) Wrote(obj metav1.Object, asked ownwrites.Content) {
 	r.record(w)
 }
 
-// Deleted reports a delete of a client without a transport of package cluster.
+// Deleted records that a client without a transport of package cluster has
+// deleted obj.
 func (r *recorder) Deleted(obj metav1.Object) {
 	r.record(write{object: obj, deleted: true, outcome: ownwrites.Accepted})
 }
@@ -56,7 +59,9 @@ func (r *recorder) Deleted(obj metav1.Object) {
 // FieldManager returns the default field manager of package patch.
 func (r *recorder) FieldManager() string { return r.control.options.FieldManager }
 
-// Sending is called by a transport of package cluster before it sends a write.
+// Sending records that a transport of package cluster is about to send w. The
+// transport calls ended with the outcome of the write and the object in the
+// answer.
 func (r *recorder) Sending(w ownwrites.Write) (ended func(ownwrites.Outcome, *answer.Object)) {
 	object := &answer.Object{Unlabelled: true}
 	object.Kind, object.Namespace, object.Name = r.control.sources.kindOfResource(w.Resource), w.Namespace, w.Name
@@ -84,7 +89,7 @@ func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *ans
 	}
 	r.mu.Lock()
 	req.write, req.ended = w, true
-	closed, late := r.closed, req.late
+	closed, onLate := r.closed, req.onLate
 	if !closed {
 		r.requests = slices.DeleteFunc(r.requests, func(other *request) bool { return other == req })
 		if outcome != ownwrites.Refused {
@@ -93,15 +98,16 @@ func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *ans
 	}
 	r.mu.Unlock()
 	switch {
-	case late != nil:
-		late(w)
+	case onLate != nil:
+		onLate(w)
 	case !closed && outcome == ownwrites.Refused:
 		r.control.fresh.dropBaselines(w.baselines)
 	}
 }
 
-// record adds a write that was reported. If the transport has recorded it
-// already, only the object is stored, because the reported one is complete.
+// record adds a write that the client has reported. If the transport has
+// already recorded the write, record only replaces the object, because the
+// reported object is complete.
 func (r *recorder) record(w write) {
 	_ = w.key() // a nil object panics here, so that the reconciler is in the stack
 	r.mu.Lock()
@@ -137,7 +143,7 @@ func (r *recorder) whenAnswered(req *request, f func(write)) {
 	r.mu.Lock()
 	ended := req.ended
 	if !ended {
-		req.late = f
+		req.onLate = f
 	}
 	r.mu.Unlock()
 	if ended {

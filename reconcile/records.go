@@ -1,8 +1,6 @@
 package reconcile
 
 import (
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,21 +10,21 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// records are a controller's history for people and metrics.
+// records describe the past of a controller for people and metrics.
 type records struct {
 	stats      stats
-	outputs    sync.Map // the kinds that it has written
+	outputs    sync.Map // the kinds that the controller has written
 	failures   failures
 	failureLog failureLog
 	histories  histories
 }
 
-// logPanic counts a panic about key. It logs a panic only if it doubles their
-// number, because every event of the key may lead to one.
-func (r *records) logPanic(panicked any, message, controller string, key Key) {
+// logPanic counts a panic about key. It logs the panic only if the number of
+// panics has doubled, because every event of the key may lead to a further
+// panic.
+func (r *records) logPanic(err error, message, controller string, key Key) {
 	if n := r.stats.panics.Add(1); n&(n-1) == 0 {
-		klog.Background().Error(fmt.Errorf("panic: %v\n%s", panicked, debug.Stack()), message,
-			"controller", controller, "key", key.String())
+		klog.Background().Error(err, message, "controller", controller, "key", key.String())
 	}
 }
 

@@ -47,7 +47,9 @@ func (s referenced[O]) matches(w *write) bool {
 	return isToKind[O](s, w) && (key.Name == "" || s.references().Holds(key))
 }
 
-func (s referenced[O]) covers(w *write) (in, known bool) { return s.references().Holds(w.key()), true }
+func (s referenced[O]) covers(w *write) (covered, known bool) {
+	return s.references().Holds(w.key()), true
+}
 
 func (s referenced[O]) cached(key Key) metav1.Object {
 	if cached, ok := s.Get(key); ok {
@@ -101,10 +103,11 @@ func (p referencedParts) Mapping() (meta.RESTMapping, error) { return p.cache.Ma
 // InScope reports whether an object refers to key.
 func (p referencedParts) InScope(key types.NamespacedName) bool { return p.cache.Holds(key) }
 
-// Shards is not called, see sources.caches.
+// Shards is not called, because sources.caches leaves out caches of references.
 func (referencedParts) Shards() slots.Cache { return nil }
 
-// OnSeen is not called, see onSeen.
+// OnSeen is not called, because the function onSeen asks the cache of
+// references instead.
 func (referencedParts) OnSeen(_, _ string, f func()) (cancel func()) {
 	f()
 	return func() {}
@@ -112,6 +115,9 @@ func (referencedParts) OnSeen(_, _ string, f func()) (cancel func()) {
 
 // HandleUnreadable is not called, because State reports unreadable objects.
 func (referencedParts) HandleUnreadable(func(types.NamespacedName)) (remove func()) { return func() {} }
+
+// Unreadable returns nothing, for the same reason.
+func (referencedParts) Unreadable() []metav1.ObjectMeta { return nil }
 
 func (p referencedParts) RunWhole(ctx context.Context, joined func()) error {
 	return p.cache.Run(ctx, joined)
@@ -121,16 +127,13 @@ func (referencedParts) Independent() bool { return false }
 
 func (referencedParts) Shown() bool { return true }
 
-func (referencedParts) Reads(string) (in, known bool) { return true, true }
+func (referencedParts) Simulated() bool { return false }
 
-func (p referencedParts) Absent(_ context.Context, key types.NamespacedName) (parts.Absence, error) {
-	switch known, err := p.cache.State(key); {
-	case err != nil:
-		return parts.OutOfScope, err
-	case !known:
-		return parts.OutOfScope, nil
-	}
-	return parts.Deleted, nil
+func (referencedParts) Reads(string) (covered, known bool) { return true, true }
+
+// Absent is not called, because only a controller's own objects are looked up.
+func (referencedParts) Absent(context.Context, types.NamespacedName) (parts.Absence, error) {
+	return parts.OutOfScope, nil
 }
 
 func (referencedParts) WaitForStart(context.Context) error { return nil }
@@ -146,3 +149,12 @@ func (referencedParts) Missing() []string { return nil }
 func (referencedParts) Unwell() map[string]error { return nil }
 
 func (referencedParts) WellIn(string) bool { return true }
+
+// onSeen calls f when a cache has seen all changes of the object of key up to a
+// resourceVersion.
+func onSeen(s source, key Key, version string, f func()) (cancel func()) {
+	if r := referencesOf(s); r != nil {
+		return r.OnSeen(key, version, f)
+	}
+	return s.Parts().OnSeen(key.Namespace, version, f)
+}

@@ -8,47 +8,47 @@ import (
 	"iter"
 	"maps"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/queue"
 )
 
 // References returns a trigger for objects to which the controller's own
-// objects refer. f returns the keys to which an object of type T refers, and in
-// is a cache made with informer.Referenced. For example:
+// objects refer. f returns the keys to which an object of type T refers, and
+// cache was made with informer.Referenced. For example:
 //
 //	reconcile.References(secrets, func(w *v1.Website) []reconcile.Key {
 //		return []reconcile.Key{{Namespace: w.Namespace, Name: w.Spec.SecretName}}
 //	})
 //
-// The cache keeps only the objects of these keys: while a key of this replica
-// refers to them, and for a minute after that. Every change of such an object
-// reconciles all keys that refer to it, also its creation and its deletion.
+// The cache keeps an object only while a key of this replica refers to it, and
+// for a minute after that. Every change of such an object, including its
+// creation and its deletion, reconciles all keys that refer to it.
 //
-// A key is reconciled only when it is known whether each object exists to which
-// it refers. So if Get finds no object, there is none. If this cannot be known,
-// for example because the list is forbidden, the keys that refer to the object
-// fail with an error that names it. They are reconciled when it is known. Other
-// keys are not affected.
+// A key is reconciled only when it is known whether each of the objects to
+// which it refers exists. So if Get finds no object, the object does not exist.
+// If this cannot be known, for example because the list is forbidden, the keys
+// that refer to the object fail with an error that names it. They are
+// reconciled as soon as it is known whether the object exists. Other keys are
+// not affected.
 //
-// f must be quick and must not modify the object. It may depend only on the
-// object, and on the caches of references that come earlier in
-// Options.Triggers, whose objects are known by then. So references can form
-// chains. Keys without a name are ignored. If f panics, the key fails and is
-// retried.
-func References[T, O informer.Object](in *informer.References[O], f func(object T) []Key) Trigger {
-	return references[T, O]{in, f}
+// f must be quick and must not modify the object. Its result may depend only on
+// the object, and on the caches of earlier references in Options.Triggers,
+// whose objects are known by then. So references can form chains. Keys without
+// a name are ignored. If f panics, the key fails and is retried.
+func References[T, O informer.Object](cache *informer.References[O], f func(object T) []Key) Trigger {
+	return references[T, O]{cache, f}
 }
 
 type references[T, O informer.Object] struct {
-	in *informer.References[O]
-	f  func(T) []Key
+	cache *informer.References[O]
+	f     func(T) []Key
 }
 
 // referring is a Trigger that References has made.
@@ -60,7 +60,7 @@ type referring interface {
 	refersTo(object metav1.Object) []Key
 }
 
-func (t references[T, O]) source() source { return referenced[O]{t.in} }
+func (t references[T, O]) source() source { return referenced[O]{t.cache} }
 
 func (t references[T, O]) triggerType() string { return "references" }
 
@@ -70,21 +70,23 @@ func (t references[T, O]) ownerType() reflect.Type { return reflect.TypeFor[T]()
 
 func (t references[T, O]) refersTo(object metav1.Object) []Key { return t.f(object.(T)) }
 
-// attach enqueues the keys that refer to a changed object. It does so in the
-// goroutine of the watch, and does not block.
+// attach enqueues the keys that refer to a changed object, until it is
+// detached. It enqueues them in the goroutine of the watch, without blocking
+// it.
 func (t references[T, O]) attach(c *intake) binding {
-	feed := &feed[O]{in: t.in, compare: comparedFields(reflect.TypeFor[O]())}
-	source := c.sources.indexOf(referenced[O]{t.in})
-	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
-		addition, of := feed.addition(e), changeOf(source, e)
-		for _, owner := range c.references.ownersOf(of.objectRef) {
-			c.loops.add(owner, &of, addition)
+	feed := &feed[O]{cache: t.cache, compare: comparedFields(reflect.TypeFor[O]())}
+	source := c.sources.indexOf(referenced[O]{t.cache})
+	return binding{detach: t.cache.Handle(func(e informer.Event[O]) {
+		addition, changed := feed.addition(e), changeOf(source, e)
+		for _, owner := range c.references.ownersOf(changed.objectRef) {
+			c.loops.add(owner, &changed, addition)
 			c.references.updateChain(owner)
 		}
 	})}
 }
 
-// errReferencesUnknown is why a key waits.
+// errReferencesUnknown means that a key must wait until its references are
+// known.
 var errReferencesUnknown = errors.New("the states of the object's references are not known yet")
 
 // referrers are the keys of a controller, and the objects to which their
@@ -97,9 +99,9 @@ type referrers struct {
 	enqueue   func(Key, string)
 
 	mu     sync.Mutex // guards the fields below
-	turn   uint64     // the number of looks at the cache
+	turn   uint64     // the number of calls of look
 	owners map[Key]*referrer
-	back   map[objectRef]map[Key]int // the number of references from each owner to an object
+	owning map[objectRef]map[Key]int // the number of references from each owner to an object
 	// parked contains the keys that wait until their references are known, and
 	// failed contains the keys whose references cannot be known at present.
 	parked, failed map[Key]struct{}
@@ -111,12 +113,14 @@ type reference struct {
 	source int
 	cache  parts.References
 	kind   func() string
+	// guarded is intake.guarded.
+	guarded func(function string, key Key, f func()) error
 }
 
 // referrer contains the keys to which one object refers.
 type referrer struct {
-	turn uint64  // the look that found the keys
-	keys [][]Key // by function
+	turn uint64  // the call of look that found the keys
+	keys [][]Key // the keys, by the index of the function that returned them
 }
 
 // referrersOf returns the referrers of c, or nil if c has no trigger of
@@ -126,13 +130,13 @@ func referrersOf(c *Controller) *referrers {
 		queue: c.queue, enqueue: c.enqueue,
 		owns:   func(key Key) bool { return c.slots == nil || c.slots.owns(key) },
 		object: func(key Key) metav1.Object { return c.primary.cached(key) },
-		owners: map[Key]*referrer{}, back: map[objectRef]map[Key]int{},
+		owners: map[Key]*referrer{}, owning: map[objectRef]map[Key]int{},
 		parked: map[Key]struct{}{}, failed: map[Key]struct{}{},
 	}
 	for _, t := range c.options.Triggers {
-		if of, ok := t.(referring); ok {
+		if refs, ok := t.(referring); ok {
 			s := t.source()
-			r.functions = append(r.functions, reference{of, c.sources.indexOf(s), referencesOf(s), s.Kind})
+			r.functions = append(r.functions, reference{refs, c.sources.indexOf(s), referencesOf(s), s.Kind, c.guarded})
 		}
 	}
 	if r.functions == nil {
@@ -141,8 +145,8 @@ func referrersOf(c *Controller) *referrers {
 	return r
 }
 
-// attach handles the states of the objects that are referred to, until detach
-// is called.
+// attach starts to handle changes of the states of referenced objects, until
+// detach is called.
 func (r *referrers) attach() (detach func()) {
 	if r == nil {
 		return func() {}
@@ -161,10 +165,11 @@ func (r *referrers) attach() (detach func()) {
 	}
 }
 
-// changed continues with the keys that refer to an object, after its state has
-// become known or has changed.
-func (r *referrers) changed(of objectRef) {
-	for _, owner := range r.ownersOf(of) {
+// changed updates the keys that refer to an object, after its state has become
+// known or has changed. It releases the keys that waited for this, and enqueues
+// the keys that failed.
+func (r *referrers) changed(ref objectRef) {
+	for _, owner := range r.ownersOf(ref) {
 		r.updateChain(owner)
 		r.unpark(owner)
 		r.mu.Lock()
@@ -178,30 +183,31 @@ func (r *referrers) changed(of objectRef) {
 }
 
 // ownersOf returns the keys that refer to an object, always in the same order.
-func (r *referrers) ownersOf(of objectRef) []Key {
+func (r *referrers) ownersOf(ref objectRef) []Key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return sorted(maps.Keys(r.back[of]), everyKey)
+	return sorted(maps.Keys(r.owning[ref]), everyKey)
 }
 
 // sorted returns the keys that wanted accepts, sorted by namespace and name.
 // The order of a map is random, and work must not be done in a random order.
-func sorted(keys iter.Seq[Key], wanted func(Key) bool) (all []Key) {
+func sorted(keys iter.Seq[Key], wanted func(Key) bool) (list []Key) {
 	for key := range keys {
 		if wanted(key) {
-			all = append(all, key)
+			list = append(list, key)
 		}
 	}
-	slices.SortFunc(all, func(a, b Key) int {
+	slices.SortFunc(list, func(a, b Key) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return all
+	return list
 }
 
 func everyKey(Key) bool { return true }
 
-// look begins a look at the cache. The results of a later look replace the
-// results of an earlier one.
+// look begins a new look at the cache, and returns its number. References that
+// were found in a later look replace the ones that were found in an earlier
+// look.
 func (r *referrers) look() (turn uint64) {
 	if r == nil {
 		return 0
@@ -219,7 +225,7 @@ func (r *referrers) update(key Key) {
 	if r == nil || !r.owns(key) {
 		return
 	}
-	if _, err := r.noteCached(key); err != errReferencesUnknown { //nolint:errorlint // itself
+	if _, err := r.noteCached(key); err != errReferencesUnknown { //nolint:errorlint // not wrapped
 		r.unpark(key)
 	}
 	if !r.owns(key) {
@@ -227,8 +233,9 @@ func (r *referrers) update(key Key) {
 	}
 }
 
-// updateChain calls update after the objects have changed to which the object
-// of key refers.
+// updateChain calls update for key after an object to which it refers has
+// changed. With a single function it has no effect, because only a chain of
+// functions can return other keys after such a change.
 func (r *referrers) updateChain(key Key) {
 	if len(r.functions) > 1 {
 		r.update(key)
@@ -247,10 +254,11 @@ func (r *referrers) noteCached(key Key) (current bool, err error) {
 	}
 }
 
-// note records the references of an object, or of a missing object if it is
-// nil. It calls each function after the objects are known to which the earlier
-// functions lead. It returns errReferencesUnknown if an object is not known
-// yet. current is false if a later look has already recorded references.
+// note records the references of object, or records that the key has no
+// references if object is nil. It calls each function only when the objects to
+// which the earlier functions lead are known. It returns errReferencesUnknown
+// if an object is not known yet. current is false if references from a later
+// look are already recorded.
 func (r *referrers) note(key Key, object metav1.Object, turn uint64) (current bool, err error) {
 	for n, f := range r.functions {
 		var keys []Key
@@ -269,20 +277,15 @@ func (r *referrers) note(key Key, object metav1.Object, turn uint64) (current bo
 	return true, nil
 }
 
-// call returns the keys to which an object refers. It returns a panic as an
-// error.
+// call returns the keys to which an object refers, each of them once. It returns
+// an error if the function panics or ends its goroutine.
 func (f *reference) call(object metav1.Object) (keys []Key, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the function of reconcile.References for %s: panic: %v\n%s", f.kind(), p, debug.Stack())
-		}
-	}()
-	for _, key := range f.refersTo(object) {
-		if key.Name != "" && !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
+	function := "the function of reconcile.References for " + f.kind()
+	if err := f.guarded(function, bound.KeyOf(object), func() { keys = f.refersTo(object) }); err != nil {
+		return nil, fmt.Errorf("%s failed: %w", function, err)
 	}
-	return keys, nil
+	hasName := func(key Key) bool { return key.Name != "" }
+	return slices.Compact(sorted(slices.Values(keys), hasName)), nil
 }
 
 // states returns nil if the states of all keys are known, errReferencesUnknown
@@ -306,14 +309,16 @@ func (f *reference) states(keys []Key) error {
 	return nil
 }
 
-// unreadableReferenceError is why the state of a reference cannot be known at
-// present.
+// unreadableReferenceError means that the state of a reference cannot be
+// determined at present.
 type unreadableReferenceError struct{ error }
 
 func (e unreadableReferenceError) Unwrap() error { return e.error }
 
-// set records that the n-th function leads from an object to keys, unless a
-// later look has recorded other keys.
+// set records the keys that the n-th function returned for the object of owner,
+// unless a later look has recorded other keys, and reports whether it has done
+// so. turn is the number of the look that found keys. deleted reports whether
+// the object of owner does not exist.
 func (r *referrers) set(owner Key, n int, keys []Key, turn uint64, deleted bool) (current bool) {
 	f := r.functions[n]
 	for _, key := range keys { // hold them before the previous keys are released
@@ -327,17 +332,17 @@ func (r *referrers) set(owner Key, n int, keys []Key, turn uint64, deleted bool)
 	}()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	of := r.owners[owner]
+	found := r.owners[owner]
 	switch {
-	case of == nil && len(keys) == 0:
+	case found == nil && len(keys) == 0:
 		return true
-	case of == nil:
-		of = &referrer{keys: make([][]Key, len(r.functions))}
-		r.owners[owner] = of
-	case of.turn > turn:
+	case found == nil:
+		found = &referrer{keys: make([][]Key, len(r.functions))}
+		r.owners[owner] = found
+	case found.turn > turn:
 		return false
 	}
-	of.turn, of.keys[n], released = turn, keys, of.keys[n]
+	found.turn, found.keys[n], released = turn, keys, found.keys[n]
 	for _, key := range keys {
 		r.count(objectRef{f.source, key}, owner, 1)
 	}
@@ -353,17 +358,17 @@ func (r *referrers) set(owner Key, n int, keys []Key, turn uint64, deleted bool)
 
 // count adds more to the number of references from owner to an object. mu must
 // be held.
-func (r *referrers) count(of objectRef, owner Key, more int) {
-	owners := r.back[of]
+func (r *referrers) count(ref objectRef, owner Key, more int) {
+	owners := r.owning[ref]
 	if owners == nil {
 		owners = map[Key]int{}
-		r.back[of] = owners
+		r.owning[ref] = owners
 	}
 	if owners[owner] += more; owners[owner] == 0 {
 		delete(owners, owner)
 	}
 	if len(owners) == 0 {
-		delete(r.back, of)
+		delete(r.owning, ref)
 	}
 }
 
@@ -379,10 +384,10 @@ func (r *referrers) forget(match func(Key) bool) {
 		releases = append(releases, func() { r.queue.Release(key) })
 	}
 	for _, owner := range sorted(maps.Keys(r.owners), match) {
-		of := r.owners[owner]
+		found := r.owners[owner]
 		delete(r.owners, owner)
 		delete(r.failed, owner)
-		for n, keys := range of.keys {
+		for n, keys := range found.keys {
 			f := r.functions[n]
 			for _, key := range keys {
 				r.count(objectRef{f.source, key}, owner, -1)
@@ -396,11 +401,11 @@ func (r *referrers) forget(match func(Key) bool) {
 	}
 }
 
-// admit records the references of the object of key, or of a missing object if
-// it is nil.
+// admit records the references of object, the object of key. A nil object means
+// that the key has no object.
 //
-// Errors: errReferencesUnknown; a terminal error if a reference cannot be known
-// at present.
+// admit returns errReferencesUnknown if the references are not known yet, and a
+// terminal error if a reference cannot be known at present.
 func (r *referrers) admit(key Key, object metav1.Object, turn uint64) (current bool, err error) {
 	current, err = r.note(key, object, turn)
 	if _, unreadable := errors.AsType[unreadableReferenceError](err); !unreadable {
@@ -409,13 +414,14 @@ func (r *referrers) admit(key Key, object metav1.Object, turn uint64) (current b
 	r.mu.Lock()
 	r.failed[key] = struct{}{}
 	r.mu.Unlock()
-	if _, again := r.noteCached(key); again == nil { // the reference became known before the key was in failed
+	if _, err := r.noteCached(key); err == nil { // the reference became known before the key was in failed
 		return false, nil
 	}
 	return current, Terminal(fmt.Errorf("reading what the object refers to: %w", err))
 }
 
-// park puts a key back until its references are known.
+// park calls putBack, which ends the key's item, and keeps the key in the queue
+// until its references are known.
 func (r *referrers) park(key Key, putBack func()) {
 	r.mu.Lock()
 	r.parked[key] = struct{}{}
@@ -441,18 +447,18 @@ func (r *referrers) unpark(key Key) {
 	}
 }
 
-// lookUpWithReferences returns an object whose references are known, as lookUp
-// does.
+// lookUpWithReferences returns the cached object of key, as lookUp does, when
+// its references are known.
 //
-// Errors: the errors of lookUp; errReferencesUnknown; a terminal error that
-// names the reference that cannot be known, since the change that fixes it
-// enqueues the key again.
+// It returns the errors of lookUp, errReferencesUnknown, or an error that names
+// a reference whose state cannot be determined. That error is terminal: a retry
+// cannot help, and the change that fixes the reference enqueues the key again.
 func lookUpWithReferences[T informer.Object](
-	ctx context.Context, in *informer.Informer[T], key Key, references *referrers,
+	ctx context.Context, cache *informer.Informer[T], key Key, references *referrers,
 ) (object T, ok bool, err error) {
 	for {
 		turn := references.look()
-		object, ok, err = lookUp(ctx, in, key)
+		object, ok, err = lookUp(ctx, cache, key)
 		if err != nil || references == nil {
 			return object, ok, err
 		}
@@ -481,19 +487,10 @@ func referencesOf(s source) parts.References {
 
 // renewReferences makes all references unknown until their caches are as new as
 // the server is now.
-func (all sources) renewReferences() {
-	for _, s := range all {
+func (informers sources) renewReferences() {
+	for _, s := range informers {
 		if r := referencesOf(s); r != nil {
 			r.Renew()
 		}
 	}
-}
-
-// onSeen calls f when a cache has seen all changes of the object of key up to a
-// resourceVersion.
-func onSeen(s source, key Key, version string, f func()) (cancel func()) {
-	if r := referencesOf(s); r != nil {
-		return r.OnSeen(key, version, f)
-	}
-	return s.Parts().OnSeen(key.Namespace, version, f)
 }

@@ -20,7 +20,7 @@ import (
 // These tests were written from the documentation of informer.References and
 // reconcile.References alone.
 
-// failure returns the error of a key, empty if it has none.
+// failure returns the error of a key, or "" if the key does not fail.
 func (w *referring) failure(name string) string {
 	for _, k := range w.c.Status(100).Keys {
 		if k.Key.Name == name {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/reconcile"
@@ -68,6 +69,24 @@ func TestOneTenantWithoutPermissionLeavesTheControllerReady(t *testing.T) {
 		namespaces.Store(&[]string{})
 		pass(20 * time.Minute)
 		w.Expect(c.Problems()).To(BeEmpty())
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+func TestAMissingPermissionIsAnEventAboutTheObjectAfterAMinute(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.inNamespaces("a", "b")
+		var namespaces atomic.Pointer[[]string]
+		namespaces.Store(&[]string{"b"})
+		recorder := events.NewFakeRecorder(100)
+		c := w.made(&reconcile.Options{Events: recorder}, refusedIn(&namespaces))
+		stop := w.startRun(c.Run)
+		pass(59 * time.Second)
+		w.Expect(recorder.Events).NotTo(Receive())
+		pass(time.Hour)
+		w.Expect(recorder.Events).To(Receive(And(HavePrefix("Warning MissingPermission Controller test: "),
+			ContainSubstring(`patch deployments.apps/scale in namespace "b"; grant it to "robot"`))))
+		w.Expect(recorder.Events).NotTo(Receive(), "it is sent once")
 		w.Expect(stop()).To(Succeed())
 	})
 }

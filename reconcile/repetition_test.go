@@ -143,8 +143,9 @@ func TestAConflictThatStaysIsLoggedCountedAndShown(t *testing.T) {
 		w.Expect(keysOf(c)["a"].Failure).To(ContainSubstring("newer"))
 		log := strings.Join(w.logged(), "\n")
 		conflicts := 3 + uint(c.Stats().Reconciles[inspect.Failed])
-		w.Expect(strings.Count(log, "still conflicting")).To(Equal(bits.Len(conflicts)-2), "the 4th, 8th … of %d", conflicts)
-		w.Expect(log).To(MatchRegexp(`still conflicting.*"causes"="configmaps: added d/a`), "causes survive a conflict")
+		w.Expect(strings.Count(log, "writes still conflict")).To(Equal(bits.Len(conflicts)-2),
+			"the 4th, 8th … of %d", conflicts)
+		w.Expect(log).To(MatchRegexp(`writes still conflict.*"causes"="configmaps: added d/a`), "causes survive a conflict")
 		w.Expect(stop()).To(Succeed())
 	})
 }
@@ -160,7 +161,7 @@ func TestAConflictAtEveryChangeIsNotQuietForever(t *testing.T) {
 			w.reconciled()
 		}
 		w.Expect(c.Stats().Failing).To(Equal(1))
-		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("still conflicting"))
+		w.Expect(strings.Join(w.logged(), "\n")).To(ContainSubstring("writes still conflict"))
 		w.Expect(stop()).To(Succeed())
 	})
 }

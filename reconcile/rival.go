@@ -10,8 +10,8 @@ import (
 
 // rivalOf returns the other field manager that was the last one to write any of
 // these fields, or "" if no such manager is known. For example, the controller
-// that writes the status of a Deployment is no rival of a program that sets its
-// replicas.
+// that writes the status of a Deployment is not a rival of a program that sets
+// its replicas.
 func rivalOf(object metav1.Object, us string, paths []string) string {
 	if object == nil {
 		return ""
@@ -36,13 +36,14 @@ func wrote(entry metav1.ManagedFieldsEntry, paths []string) bool {
 		if path == wholeObject || path == wholeBody {
 			return entry.Subresource == ""
 		}
-		return path == entry.Subresource || has(fields, path)
+		return path == entry.Subresource || contains(fields, path)
 	})
 }
 
-// has reports whether path is in the set: it leads to a field of the set, into
-// one that is owned as a whole, or to one of which a part is owned.
-func has(fields map[string]any, path string) bool {
+// contains reports whether fields, a set in the format of FieldsV1, contains
+// the field at path, a part of that field, or a field that contains it and is
+// owned as a whole.
+func contains(fields map[string]any, path string) bool {
 	for key, value := range fields {
 		name, ok := strings.CutPrefix(key, "f:")
 		if !ok || !isWithin(path, name) {
@@ -50,7 +51,7 @@ func has(fields map[string]any, path string) bool {
 		}
 		below, _ := value.(map[string]any)
 		rest := strings.TrimPrefix(path[len(name):], ".")
-		if rest == "" || len(below) == 0 || has(below, rest) {
+		if rest == "" || len(below) == 0 || contains(below, rest) {
 			return true
 		}
 	}

@@ -15,11 +15,11 @@ import (
 )
 
 // Run makes a controller with the default options and runs it until ctx ends.
-// It is [New] and [Controller.Run] in one call.
+// It combines [New] and [Controller.Run].
 //
-// Errors: the errors of both.
-func Run[T informer.Object](ctx context.Context, name string, in *informer.Informer[T], r Reconciler[T]) error {
-	c, err := New(name, in, r, nil)
+// Run returns the errors of New and of Controller.Run.
+func Run[T informer.Object](ctx context.Context, name string, cache *informer.Informer[T], r Reconciler[T]) error {
+	c, err := New(name, cache, r, nil)
 	if err != nil {
 		return err
 	}
@@ -30,9 +30,9 @@ func Run[T informer.Object](ctx context.Context, name string, in *informer.Infor
 // which stops the others. An informer that several of them use is started once
 // and stopped after the last one.
 //
-// Errors: a nil controller, or a name that two share, before a controller
-// starts; otherwise the errors of each [Controller.Run], joined. Without
-// controllers it returns nil at once.
+// RunAll returns an error before any controller starts if a controller is nil,
+// or if two controllers have the same name. Otherwise it returns the errors of
+// each [Controller.Run], joined. Without controllers it returns nil at once.
 func RunAll(ctx context.Context, controllers ...*Controller) error {
 	names := map[string]bool{}
 	for i, c := range controllers {
@@ -40,7 +40,8 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 			return fmt.Errorf("running controllers: controllers[%d] is nil: New has returned an error", i)
 		}
 		if names[c.name] {
-			return fmt.Errorf("running controllers: two are named %q: logs, metrics and field manager would mix", c.name)
+			return fmt.Errorf(
+				"running controllers: two controllers are named %q: they would share logs, metrics and field managers", c.name)
 		}
 		names[c.name] = true
 	}
@@ -60,9 +61,9 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 }
 
 // Run starts the informers, waits until each has its first list, and then
-// reconciles until ctx ends. Keys of a namespace that has no first list yet,
-// because SetNamespaces has added it, or with informer.Options.Independent,
-// wait for it.
+// reconciles until ctx ends. A namespace may get its first list later, if
+// SetNamespaces has added it or the informer has Options.Independent. Its keys
+// wait until then.
 //
 // The stop is graceful, in this order: no new reconciles start; reconciles in
 // flight continue for at most Options.Grace, then their context is cancelled
@@ -70,11 +71,12 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 // returns when everything has ended, or soon after the grace period if
 // something does not end.
 //
-// Errors: which cache never synced, and why; which cached objects were modified in
-// place (informer.Options.MutationCheck); which calls ignore their context, with
-// [ErrGraceExpired]: their goroutines keep running, and keep the leadership; a
-// second call of Run. The end of ctx is not an error once the caches are filled, or
-// with Options.Optional.
+// Errors name the cache that never synced, and the reason; the cached objects
+// that were modified in place (informer.Options.MutationCheck); or, with
+// [ErrGraceExpired], the calls that ignore their context. The goroutines of
+// such calls keep running, and keep the leadership. A second call of Run is an
+// error. The end of ctx is not an error once the caches are filled, or with
+// Options.Optional.
 func (c *Controller) Run(ctx context.Context) error {
 	syncing := inspect.Syncing
 	if !c.phase.CompareAndSwap(nil, &syncing) {
@@ -97,8 +99,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// run is Run without the watchdog. It returns after every goroutine that it
-// started, and stores how each informer ended in errs.
+// run is Run without the watchdog. It returns when every goroutine that it
+// started has ended, and stores in errs how each informer ended.
 //
 //	ctx ends ─▶ no new keys ─▶ reconciles end ─▶ triggers detach ─▶ informers stop
 func (c *Controller) run(ctx context.Context, errs []error) error {
@@ -130,7 +132,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 		})
 	}
 	for i, s := range c.sources {
-		<-joined[i].Done() // before that, it may be synced only for controllers that need less of it
+		<-joined[i].Done() // until then, it may be synced only for controllers that need less of it
 		if err := s.Parts().WaitForStart(ctx); err != nil && c.options.Optional && ctx.Err() != nil {
 			return nil // the controller was optional, and never started
 		} else if err != nil {
@@ -165,8 +167,8 @@ func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detac
 	}
 }
 
-// lead works until ctx ends: all the time, or whenever this replica leads, or
-// on its slots.
+// lead runs the workers until ctx ends. With Options.Leader they run while this
+// replica leads, and with Options.Shards they reconcile the keys of its slots.
 func (c *Controller) lead(ctx context.Context) error {
 	defer c.enter(inspect.Stopping)
 	if c.slots != nil {
@@ -188,7 +190,7 @@ func (c *Controller) lead(ctx context.Context) error {
 	})
 }
 
-// endTerm makes this replica a standby. It drops what it knows of the keys,
+// endTerm makes this replica a standby. It drops the failures of the keys,
 // because the next leader reconciles them.
 func (c *Controller) endTerm() {
 	c.enter(inspect.Standby)
@@ -197,8 +199,8 @@ func (c *Controller) endTerm() {
 
 // work runs the workers until leading has ended and every reconcile has
 // returned. If ctx has ended, reconciles in flight have the grace period to
-// finish. If not, the leadership was lost, and another replica may be working
-// already.
+// finish. Otherwise the leadership was lost: they are cancelled at once,
+// because another replica may be working already.
 func (c *Controller) work(ctx, leading context.Context) {
 	c.enter(inspect.Working)
 	reconciles, abandon := context.WithCancelCause(context.WithoutCancel(leading))

@@ -63,7 +63,7 @@ func TestRunAllSharesInformers(t *testing.T) {
 func TestRunAllRefusesTwoOfOneName(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		err := reconcile.RunAll(w.context(), w.controller("one"), w.controller("one"))
-		w.Expect(err).To(MatchError(ContainSubstring(`two are named "one"`)))
+		w.Expect(err).To(MatchError(ContainSubstring(`two controllers are named "one"`)))
 	})
 }
 

@@ -32,7 +32,8 @@ func (l late[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.Inte
 }
 
 // createdByALateController runs a controller that creates an object in each
-// reconcile for which the cache has none, and returns how many it has created.
+// reconcile for which the cache has no object, and returns how many it has
+// created.
 func createdByALateController[T informer.Object, L runtime.Object](
 	t *testing.T, client func(kubernetes.Interface) informer.Client[T, L], selector string,
 	create func(context.Context, kubernetes.Interface) error,
@@ -58,7 +59,7 @@ func createdByALateController[T informer.Object, L runtime.Object](
 	return made
 }
 
-// A server selects by values that are not those of the object.
+// A server selects by values that differ from the values in the object.
 func TestAControllerSeesItsWritesInACacheWithAFieldSelector(t *testing.T) {
 	pods := func(selector string, spec corev1.PodSpec) func(t *testing.T) int {
 		return func(t *testing.T) int {

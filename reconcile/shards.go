@@ -8,18 +8,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
 // sweepPause is the time from the last new slot to the sweep for its orphans.
-// Slots arrive in groups.
+// Slots arrive in groups, for which one sweep is enough.
 const sweepPause = 2 * time.Second
 
-// deletedKept is how long the key of a deleted object of another replica's slot is
-// kept, in case this replica gets the slot: two lease durations and a reserve. The
-// time for which the owner may drain is added. Each of the two generations keeps at
-// most passingKeys keys.
+// deletedKept is how long this replica keeps the key of a deleted object in
+// another replica's slot, in case it gets the slot. It is two lease durations
+// and a reserve. keepDeleted adds the time for which the owner may drain the
+// slot. passingKeys bounds each of the two generations of these keys.
 const (
 	deletedKept = time.Minute
 	passingKeys = 10_000
@@ -29,32 +30,34 @@ const (
 type shardRunner struct {
 	controller *core
 	orphans    *orphans     // nil without Options.Known
-	caches     *shardCaches // nil if the caches are whole
+	caches     *shardCaches // nil if the caches hold the objects of all slots
 	latest     coalescer    // waits until the caches are as new as the server
 	fill       coalescer    // enqueues the keys of new slots
 
 	mu       sync.Mutex // guards the fields below
 	runs     map[int]*slotRun
-	draining map[int]bool // slots whose run has ended, until its keys are left
+	draining map[int]bool // slots whose run has ended, until leave has handed over their keys
 	empty    []int        // slots whose keys are still to be enqueued
 	sweep    *time.Timer
 	deleted  passing // keys of deleted objects of other replicas' slots
-	// failed are keys whose reconcile has not succeeded, here or at the last
-	// owner. waiting are keys that wait for their first reconcile; the next
-	// owner usually finds these by itself, too.
+	// failed are keys whose reconcile has not succeeded on this replica or on
+	// the last owner. waiting are keys that wait for their first reconcile. The
+	// next owner usually finds the waiting keys even if they are not handed
+	// over.
 	failed, waiting unfinished
 }
 
 // partsOf returns the methods that shards of this module have beyond [Shards],
 // or nil for other implementations.
 func partsOf(s Shards) slots.Handover {
-	if of, ok := s.(interface{ Parts() slots.Handover }); ok {
-		return of.Parts()
+	if withParts, ok := s.(interface{ Parts() slots.Handover }); ok {
+		return withParts.Parts()
 	}
 	return nil
 }
 
-// cachesOf returns nil if the slots of a controller are not ranges.
+// cachesOf returns the caches for the slots of a controller. It returns nil if
+// these slots are not ranges.
 func cachesOf(s *shardRunner) *shardCaches {
 	ranger, ok := partsOf(s.controller.options.Shards).(slots.Ranger)
 	if !ok {
@@ -88,9 +91,9 @@ func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
 	return nil
 }
 
-// cachesWith returns the call after which the caches have the objects of a
-// slot, as new as the server is now. leave drops these objects, in a replica
-// that caches only its own slots.
+// cachesWith requests the objects of a slot. When the returned call has ended,
+// the caches have these objects, as new as the server is now. leave drops them
+// again if this replica caches only its own slots.
 func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 	if s.caches == nil {
 		return s.latest.join(), func() {}
@@ -163,7 +166,8 @@ func (s *shardRunner) slotOf(key Key) (slot int) {
 	defer func() {
 		if r := recover(); r != nil {
 			slot = -1
-			s.controller.logPanic(r, "Shards.Slot panicked; no replica reconciles the key", s.controller.name, key)
+			s.controller.logPanic(guard.Panicked(r), "Shards.Slot panicked; no replica reconciles the key",
+				s.controller.name, key)
 		}
 	}()
 	return s.controller.options.Shards.Slot(key)
@@ -193,7 +197,7 @@ func (s *shardRunner) lockWith(key Key) (slot int) {
 func (s *shardRunner) enter(key Key) *slotRun {
 	slot := s.lockWith(key)
 	defer s.mu.Unlock()
-	if !s.draining[slot] { // or leave could not see it
+	if !s.draining[slot] { // leave must still find the keys of a draining slot
 		delete(s.failed, key)
 		delete(s.waiting, key)
 	}
@@ -210,7 +214,7 @@ func (s *shardRunner) enter(key Key) *slotRun {
 // may have failed to clean up.
 func (s *shardRunner) pass(key Key) {
 	c := s.controller
-	if c.has(key) || s.caches != nil && !c.primary.Parts().InScope(key) { // of other shards the cache has none
+	if c.exists(key) || s.caches != nil && !c.primary.Parts().InScope(key) { // the cache has no objects of other shards
 		return
 	}
 	s.keep(key)
@@ -223,8 +227,8 @@ func (s *shardRunner) keep(key Key) {
 	s.deleted.add(key, time.Now(), s.keepDeleted())
 }
 
-// keepDeleted returns how long such a key is kept, which includes the time of a
-// drain.
+// keepDeleted returns how long the key of a deleted object is kept, including
+// the time for which the owner of its slot may drain.
 func (s *shardRunner) keepDeleted() time.Duration { return deletedKept + s.controller.options.Grace }
 
 // handDeleted accepts the key of an object that was deleted before this replica
@@ -238,8 +242,8 @@ func (s *shardRunner) handDeleted(key Key) {
 }
 
 // enqueue adds all cached keys of the new slots, the keys of objects that were
-// deleted lately, and the keys that the last owners have left. It also plans a
-// sweep for orphans.
+// deleted recently, and the keys that the last owners have left. It also plans
+// a sweep for orphans.
 func (s *shardRunner) enqueue() error {
 	c := s.controller
 	s.mu.Lock()
@@ -257,10 +261,10 @@ func (s *shardRunner) enqueue() error {
 	s.mu.Unlock()
 	add := func(keys []Key, note unfinished) {
 		for _, key := range keys {
-			if !empty[s.slotOf(key)] { // also of a key that another client has edited into a record
+			if !empty[s.slotOf(key)] { // also for keys that another client has added to a record
 				continue
 			}
-			if !c.has(key) {
+			if !c.exists(key) {
 				s.noteIn(note, key)
 			}
 			c.enqueueBehind(key, "slot", "resync", 0)
@@ -297,8 +301,8 @@ func (s *shardRunner) cancelSweep() {
 	}
 }
 
-// unfinished are keys of deleted objects in the slots of this replica. When
-// such a slot moves, its record tells the next owner of them. The mutex of
+// unfinished are keys of deleted objects in the slots of this replica. When a
+// slot moves, its record names these keys for the next owner. The mutex of
 // shardRunner guards the map.
 type unfinished map[Key]bool
 
@@ -313,7 +317,7 @@ func (s *shardRunner) noteDeletion(key Key) {
 // note keeps a key whose reconcile has not finished its cleanup. Call it before
 // the item ends, because after that the key may be dispatched again.
 func (s *shardRunner) note(key Key, v verdict) {
-	if s == nil || v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.has(key) {
+	if s == nil || v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.exists(key) {
 		return
 	}
 	s.noteIn(s.failed, key)
@@ -321,21 +325,22 @@ func (s *shardRunner) note(key Key, v verdict) {
 
 // noteIn keeps a key in failed or waiting, unless there are too many. The key
 // of a slot that this replica does not work on is kept only for a while, in
-// case it gets the slot.
+// case this replica gets the slot.
 func (s *shardRunner) noteIn(keys unfinished, key Key) {
 	slot := s.slotOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.runs[slot] == nil && !s.draining[slot]: // its owner notes it, which this replica may be soon
+	case s.runs[slot] == nil && !s.draining[slot]: // the owner notes the key; this replica may own the slot soon
 		s.deleted.add(key, time.Now(), s.keepDeleted())
 	case len(keys) < passingKeys:
 		keys[key] = true
 	}
 }
 
-// leave hands the unfinished keys of a slot to its next owner, as many as its
-// record has room for. Keys to which nothing else would lead are first.
+// leave hands the unfinished keys of a slot to its next owner, as many as the
+// slot's record has room for. The failed keys are first, because nothing else
+// would lead the next owner to them.
 func (s *shardRunner) leave(slot int) {
 	var moving []Key
 	s.mu.Lock()
@@ -351,11 +356,12 @@ func (s *shardRunner) leave(slot int) {
 	}
 	s.mu.Unlock()
 	if h := partsOf(s.controller.options.Shards); h != nil {
-		h.Leave(slot, slices.DeleteFunc(moving, s.controller.has)) // a new object leads to its key
+		h.Leave(slot, slices.DeleteFunc(moving, s.controller.exists)) // a new object leads to its key
 	}
 }
 
-// left returns the keys that the last owners have left with slots.
+// left returns the keys that the last owners of the given slots have handed
+// over.
 func (s *shardRunner) left(empty map[int]bool) (keys []Key) {
 	h := partsOf(s.controller.options.Shards)
 	if h == nil {
@@ -387,7 +393,7 @@ func (p *passing) add(key Key, now time.Time, keep time.Duration) {
 
 // keys returns the keys that are kept, each once.
 func (p *passing) keys() []Key {
-	all := maps.Clone(p.young)
-	maps.Copy(all, p.old) // which is empty if young is nil
-	return slices.Collect(maps.Keys(all))
+	keys := maps.Clone(p.young)
+	maps.Copy(keys, p.old) // which is empty if young is nil
+	return slices.Collect(maps.Keys(keys))
 }

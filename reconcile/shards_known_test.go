@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// The other replica has cleaned up meanwhile: here the name is that of the new
-// object.
+// The other replica has cleaned up in the meantime: here the name belongs to
+// the new object.
 func TestANameThatWasTakenAgainIsForgottenWithItsSlot(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		_, err := w.client.CoreV1().ConfigMaps("d").Create(t.Context(), &configMap{

@@ -38,12 +38,12 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	Status() informer.Status
 	Parts() parts.Cache
 
-	// matches reports whether w is to a kind that the informer watches, and in
-	// a namespace that it watches or may watch.
+	// matches reports whether w writes an object of the kind that the informer
+	// watches, in a namespace that it watches or may watch.
 	matches(w *write) bool
 	// covers reports whether the object is in the informer's scope after w, and
 	// whether that is known.
-	covers(w *write) (in, known bool)
+	covers(w *write) (covered, known bool)
 	// cached returns the cached object of key, or nil.
 	cached(key Key) metav1.Object
 	// unreadable returns the UID of an object whose newest state cannot be
@@ -56,7 +56,7 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	observe(f func(before, after metav1.Object)) (remove func())
 }
 
-// typed is a source with its type parameter.
+// typed adapts an informer of T to the source interface.
 type typed[T informer.Object] struct{ *informer.Informer[T] }
 
 func (s typed[T]) identity() any { return s.Informer }
@@ -79,20 +79,20 @@ func (s typed[T]) matches(w *write) bool {
 // isOfKind reports whether obj, of any Go type, is of the informer's kind.
 func (s typed[T]) isOfKind(obj metav1.Object) bool { return isOfKind[T](s, obj) }
 
-// kindred is what is known about the kind of an informer.
+// kindred describes the kind of an informer.
 type kindred interface {
 	Kind() string
 	Resource() schema.GroupResource
 }
 
-// isToKind reports whether w is to the kind of an informer of T.
+// isToKind reports whether w writes an object of the kind of an informer of T.
 func isToKind[T informer.Object](s kindred, w *write) bool {
 	switch own := s.Resource(); {
 	case w.resource.Resource == "":
 		return isOfKind[T](s, w.object)
 	case own.Resource != "":
 		return own == w.resource
-	default: // of a wrapped informer, the kind is all that is known
+	default: // the kind is all that is known of a wrapped informer
 		guess, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: s.Kind()})
 		return guess.Resource == w.resource.Resource
 	}
@@ -124,12 +124,13 @@ func isGeneric(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[runtime.Unstructured]()) || t == reflect.TypeFor[*metav1.PartialObjectMetadata]()
 }
 
-// covers returns false for known if it is not known whether the client reads
-// the namespace. It decodes an answer only if a field selector requires that,
-// because most answers have their labels decoded already.
-func (s typed[T]) covers(w *write) (in, known bool) {
+// covers reports whether the object is in the informer's scope after w. known
+// is false if it is not known whether the client reads the namespace of the
+// object. covers decodes an answer only if a field selector requires that,
+// because the labels of most answers are decoded already.
+func (s typed[T]) covers(w *write) (covered, known bool) {
 	status := s.Status()
-	if _, known := s.Parts().Reads(w.key().Namespace); !known && !status.Wrapped { // which nobody can ask
+	if _, known := s.Parts().Reads(w.key().Namespace); !known && !status.Wrapped { // a wrapped informer can never tell
 		return false, false
 	}
 	if status.LabelSelector == "" && status.FieldSelector == "" {
@@ -186,8 +187,8 @@ func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {
 
 // cachedBefore returns the cached object as it was before w, or nil if the
 // cache has seen w already.
-func (all sources) cachedBefore(w *write) metav1.Object {
-	for _, s := range all {
+func (informers sources) cachedBefore(w *write) metav1.Object {
+	for _, s := range informers {
 		if !s.matches(w) {
 			continue
 		}
@@ -202,8 +203,8 @@ func (all sources) cachedBefore(w *write) metav1.Object {
 
 // kindOfResource returns the kind of a resource that one of the informers
 // watches, or "".
-func (all sources) kindOfResource(resource schema.GroupResource) string {
-	for _, s := range all {
+func (informers sources) kindOfResource(resource schema.GroupResource) string {
+	for _, s := range informers {
 		if s.Resource() == resource {
 			return s.Kind()
 		}
@@ -218,7 +219,8 @@ func ordered(version string) bool {
 	return err == nil
 }
 
-// newer reports whether resourceVersion a is after b, if they can be compared.
+// newer reports whether resourceVersion a is newer than b. It returns false if
+// they cannot be compared.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
@@ -229,20 +231,20 @@ type sources []source
 
 // indexOf returns the index of an informer, or -1 if the controller does not
 // use it.
-func (all sources) indexOf(s source) int {
-	return slices.IndexFunc(all, func(other source) bool { return other.identity() == s.identity() })
+func (informers sources) indexOf(s source) int {
+	return slices.IndexFunc(informers, func(other source) bool { return other.identity() == s.identity() })
 }
 
 func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
 
 // waitForLatest waits until all caches are as new as the server was at the call.
-func (all sources) waitForLatest(ctx context.Context) error {
-	errs := make([]error, len(all))
+func (informers sources) waitForLatest(ctx context.Context) error {
+	errs := make([]error, len(informers))
 	var waiting sync.WaitGroup
-	for i, s := range all {
+	for i, s := range informers {
 		waiting.Go(func() {
 			if err := s.WaitForLatest(ctx); err != nil {
-				errs[i] = fmt.Errorf("informer of %s: %w", s.Name(), err)
+				errs[i] = fmt.Errorf("updating the informer of %s: %w", s.Name(), err)
 			}
 		})
 	}

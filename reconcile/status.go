@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -26,20 +27,8 @@ func (c *Controller) Status(keys int) inspect.Status {
 		return true
 	})
 	slices.Sort(s.Outputs)
-	if leader, ok := c.elects().(inspect.Elector); ok {
-		s.LeaderName = leader.String()
-	}
-	if lease, ok := c.elects().(inspect.LeaseNamer); ok {
-		s.LeaseName = lease.LeaseName()
-	}
-	if r, ok := c.options.Shards.(inspect.Slots); ok {
-		s.Slots, s.Imbalance = r.Owners()
-	} else if own := partsOf(c.options.Shards); own != nil {
-		var owners []slots.Status
-		owners, s.Imbalance = own.Owners()
-		for _, of := range owners {
-			s.Slots = append(s.Slots, inspect.SlotStatus(of))
-		}
+	if err := guard.Call(func() { c.describeElection(&s) }); err != nil {
+		s.LeaderName = "not known: the program's Leader or Shards panicked"
 	}
 	for _, t := range c.options.Triggers {
 		if e, ok := t.(external); ok {
@@ -52,6 +41,26 @@ func (c *Controller) Status(keys int) inspect.Status {
 		s.Keys = c.failures.join(c.queue.Entries(keys), keys)
 	}
 	return s
+}
+
+// describeElection adds what the Leader or the Shards say about themselves. They
+// may be the program's own.
+func (c *Controller) describeElection(s *inspect.Status) {
+	if leader, ok := c.elects().(inspect.Elector); ok {
+		s.LeaderName = leader.String()
+	}
+	if lease, ok := c.elects().(inspect.LeaseNamer); ok {
+		s.LeaseName = lease.LeaseName()
+	}
+	if r, ok := c.options.Shards.(inspect.Slots); ok {
+		s.Slots, s.Imbalance = r.Owners()
+	} else if own := partsOf(c.options.Shards); own != nil {
+		var owners []slots.Status
+		owners, s.Imbalance = own.Owners()
+		for _, owner := range owners {
+			s.Slots = append(s.Slots, inspect.SlotStatus(owner))
+		}
+	}
 }
 
 // triggerStatus describes the trigger of an informer.
@@ -70,10 +79,10 @@ func (c *Controller) Phase() inspect.Phase {
 }
 
 // LeaderReady returns nil if this replica leads or stands by as it should, and
-// otherwise what is wrong. For example, the objects of new slots have not been
+// otherwise an error, for example if the objects of new slots have not been
 // cached within a minute. It returns nil if the Leader or the Shards do not
 // implement inspect.Elector, and while an optional controller waits, because
-// that has not joined the election.
+// such a controller has not joined the election.
 func (c *Controller) LeaderReady() error {
 	e, ok := c.elects().(inspect.Elector)
 	if !ok || c.waits() {
@@ -85,13 +94,14 @@ func (c *Controller) LeaderReady() error {
 	return c.slots.caches.overdue()
 }
 
-// unauthorizedFor is how long the API server must have answered 401 to an
-// informer, all the time, before [Controller.Healthy] says that its credentials
-// have ended. Credentials that were replaced, in a file or by a plugin, are
-// used within that time.
+// unauthorizedFor is how long the API server may answer all requests of an
+// informer with 401 before [Controller.Healthy] reports that the informer's
+// credentials are no longer valid. Credentials that were replaced, in a file or
+// by a plugin, are used within that time.
 const unauthorizedFor = 5 * time.Minute
 
-// Healthy returns nil, or why only a restart of the process helps:
+// Healthy returns nil, or an error that says why only a restart of the process
+// helps:
 //
 //   - Work continues after its leadership has ended.
 //   - For a minute, all workers have been held by calls that ignore their
@@ -99,8 +109,9 @@ const unauthorizedFor = 5 * time.Minute
 //     there are fewer than twice as many as Options.Workers.
 //   - For five minutes, the API server has not accepted the credentials of an
 //     informer, although it did before. A process that starts with such
-//     credentials is not restarted again: it never becomes ready. Those of an
-//     optional controller do not count: the others need no restart.
+//     credentials is not restarted again: it never becomes ready. The
+//     credentials of an optional controller do not count, because the other
+//     controllers need no restart.
 //
 // It is meant for a liveness probe, as [Controller.LeaderReady] is for a
 // readiness probe.
@@ -119,7 +130,7 @@ func (c *Controller) Healthy() error {
 	for _, s := range c.sources {
 		since := s.Status().UnauthorizedSince
 		if !since.IsZero() && time.Since(since) >= unauthorizedFor {
-			return fmt.Errorf("the API server has answered 401 to the informer of %s for %v: the credentials have ended",
+			return fmt.Errorf("the API server has answered 401 to the informer of %s for %v: its credentials are not valid",
 				s.Name(), time.Since(since).Round(time.Second))
 		}
 	}
@@ -130,48 +141,48 @@ func (c *Controller) Healthy() error {
 // one first. It never waits for an informer. For several controllers, see
 // inspect.Informers.
 func (c *Controller) Informers() []inspect.InformerStatus {
-	all := make([]inspect.InformerStatus, 0, len(c.sources))
+	informers := make([]inspect.InformerStatus, 0, len(c.sources))
 	for _, s := range c.sources {
 		status := inspect.InformerStatus{
 			Status: s.Status(), Controllers: []string{c.name}, Optional: c.options.Optional, Resource: s.Resource(),
 			Identity: s.identity(),
 		}
 		status.Reason, status.LastError = redact.Text(status.Reason), redact.Text(status.LastError)
-		all = append(all, status)
+		informers = append(informers, status)
 	}
-	return all
+	return informers
 }
 
-// References returns what the object of key refers to, as far as this replica
-// knows it: see the function References.
-func (c *Controller) References(key Key) (all []inspect.Reference) {
+// References returns the objects to which the object of key refers, and whether
+// they exist, as far as this replica knows. See the function [References].
+func (c *Controller) References(key Key) (references []inspect.Reference) {
 	r := c.references
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
-	of := r.owners[key]
+	owner := r.owners[key]
 	var keys [][]Key
-	if of != nil {
-		keys = slices.Clone(of.keys)
+	if owner != nil {
+		keys = slices.Clone(owner.keys)
 	}
 	r.mu.Unlock()
 	for n := range keys {
 		f := &r.functions[n]
-		for _, to := range keys[n] {
+		for _, target := range keys[n] {
 			state := "does not exist"
-			switch known, err := f.cache.State(to); {
+			switch known, err := f.cache.State(target); {
 			case err != nil:
 				state = redact.Error(err)
 			case !known:
 				state = "not known yet"
-			case c.sources[f.source].cached(to) != nil:
+			case c.sources[f.source].cached(target) != nil:
 				state = "exists"
 			}
-			all = append(all, inspect.Reference{Kind: f.kind(), Key: to, State: state})
+			references = append(references, inspect.Reference{Kind: f.kind(), Key: target, State: state})
 		}
 	}
-	return all
+	return references
 }
 
 // Stats returns the counts of the controller since it was made.
@@ -200,9 +211,9 @@ func (c *Controller) Stats() inspect.Stats {
 	return s
 }
 
-// History returns the last reconciles of key, oldest first and at most 20, or
-// none if the key is not recorded. The caller owns the slice; its Causes and
-// Writes are shared, do not modify them.
+// History returns the last reconciles of key, at most 20 of them, oldest first.
+// It returns none if the key is not recorded. The caller owns the slice; its
+// Causes and Writes are shared; do not modify them.
 //
 // A controller records 500 keys. A reconcile that wrote or failed, and a call
 // of History, make room for a new key by replacing the history that was used
@@ -212,7 +223,7 @@ func (c *Controller) History(key Key) []inspect.Attempt {
 	h := &c.histories
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := h.of(key, true)
+	k := h.get(key, true)
 	k.watched = time.Now().Add(historyWatch)
 	first := int(k.number % uint64(max(len(k.attempts), 1))) //nolint:gosec // less than 20
 	if len(k.attempts) < historyLength {

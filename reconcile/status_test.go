@@ -225,7 +225,8 @@ func TestStatusTellsWhoLeads(t *testing.T) {
 	})
 }
 
-// What package reconcile asks of a leadership is asked of those of package leader.
+// Package reconcile can ask a leadership of package leader everything that it
+// asks of a leadership.
 func TestStatusShowsALease(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		lease := leader.Lease{Client: leaseapi.New(w.t).Link(1), Namespace: "d", Name: "test", Identity: "one"}

@@ -333,8 +333,8 @@ func TestAReconcileThatIgnoresALossDoesNotEndRun(t *testing.T) {
 	}
 }
 
-// Four objects of forty whose reconcile ignores its context keep nobody else
-// waiting.
+// Four objects of forty whose reconcile ignores its context do not keep the
+// other objects waiting.
 func TestAWorkerThatIsHeldIsReplaced(t *testing.T) {
 	for name, o := range map[string]*reconcile.Options{"plain": {}, "shards": {Shards: allShards{}}} {
 		t.Run(name, func(t *testing.T) {

@@ -79,8 +79,8 @@ func Example_manyOutputs() {
 	// Output: 99 true
 }
 
-// A certificate is ordered once and looked at every ten seconds. Its name
-// outside is that of the object, so that a restart orders no second one.
+// A certificate is ordered once and looked at every ten seconds. It has the
+// object's name outside, so that a restart does not order a second one.
 func Example_waitOutside() {
 	outside := map[string]int{} // how often each order was looked at
 	order := func(_ context.Context, r reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {

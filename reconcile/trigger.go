@@ -20,7 +20,7 @@ import (
 // Otherwise it does not notice other clients' changes there, and does not read
 // its own writes. One Trigger may serve several controllers.
 type Trigger interface {
-	source() source // nil for an external one
+	source() source // nil for an external trigger
 	// triggerType is "owned", "mapped", "references" or "external".
 	triggerType() string
 	// attach starts enqueuing keys of c.
@@ -29,38 +29,39 @@ type Trigger interface {
 
 // binding connects a trigger with a running controller.
 type binding struct {
-	detach func()                // ends the feed
+	detach func()                // removes the handlers that attach added
 	run    func(context.Context) // nil, or the function that feeds the queue
 }
 
-// Owned reconciles the owner of every object of in that changes, if the owner
-// is of the controller's kind and API group. The owner is the object's
-// controller (metav1.GetControllerOf) or, without one, the owner in the labels
-// of children.Options.ByLabel. [New] must know whether that kind has a
-// namespace; see informer.Options.Scope.
+// Owned returns a trigger that reconciles the owner of every object of cache
+// that changes, if the owner is of the controller's kind and API group. The
+// owner is the object's controller (metav1.GetControllerOf) or, without one,
+// the owner in the labels of children.Options.ByLabel. [New] must know whether
+// that kind has a namespace; see informer.Options.Scope.
 //
 // The owner's UID is not compared: when a child of a deleted owner is deleted,
 // a recreated owner may have been waiting for the name. If a change moves an
 // object to another owner, both owners are reconciled. An owner that does not
-// exist is reconciled, too, so that what it has left by label can be deleted.
-func Owned[O informer.Object](in *informer.Informer[O]) Trigger {
-	return owned[O]{in}
+// exist is reconciled, too, so that the objects that name it in their labels
+// can be deleted.
+func Owned[O informer.Object](cache *informer.Informer[O]) Trigger {
+	return owned[O]{cache}
 }
 
-type owned[O informer.Object] struct{ in *informer.Informer[O] }
+type owned[O informer.Object] struct{ cache *informer.Informer[O] }
 
-func (t owned[O]) source() source { return typed[O]{t.in} }
+func (t owned[O]) source() source { return typed[O]{t.cache} }
 
 func (t owned[O]) triggerType() string { return "owned" }
 
-// attach enqueues the owners in the goroutine of the watch, which this never
-// blocks.
+// attach enqueues the owners in the goroutine of the watch, and never blocks
+// it.
 func (t owned[O]) attach(c *intake) binding {
-	feed, source := feedOf(t.in), c.sources.indexOf(typed[O]{t.in})
-	return binding{detach: t.in.Handle(func(e informer.Event[O]) {
-		addition, of := feed.addition(e), changeOf(source, e)
+	feed, source := feedOf(t.cache), c.sources.indexOf(typed[O]{t.cache})
+	return binding{detach: t.cache.Handle(func(e informer.Event[O]) {
+		addition, changed := feed.addition(e), changeOf(source, e)
 		for _, key := range ownersOf(c.owners, e) {
-			c.loops.add(key, &of, addition)
+			c.loops.add(key, &changed, addition)
 		}
 	})}
 }
@@ -83,35 +84,36 @@ func ownersOf[O informer.Object](o owners, e informer.Event[O]) []Key {
 }
 
 // feed turns the events of one informer into additions to a queue. It caches
-// what they have in common. Its calls must not overlap.
+// the values that are the same for all events. Calls of its methods must not
+// overlap.
 type feed[O informer.Object] struct {
-	in interface {
+	cache interface {
 		Name() string
 		Kind() string
 	}
 	name    string // the name of the informer; empty until its kind is known
-	compare []int  // see comparedFields
+	compare []int  // the result of comparedFields
 }
 
-func feedOf[O informer.Object](in *informer.Informer[O]) *feed[O] {
-	return &feed[O]{in: in, compare: comparedFields(reflect.TypeFor[O]())}
+func feedOf[O informer.Object](cache *informer.Informer[O]) *feed[O] {
+	return &feed[O]{cache: cache, compare: comparedFields(reflect.TypeFor[O]())}
 }
 
-// attachPrimary enqueues the keys of the objects of in, which c reconciles,
+// attachPrimary enqueues the keys of the objects of cache, which c reconciles,
 // until detach is called. It calls deleted before it enqueues the key of a
 // deleted object.
-func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], deleted func(Key)) (detach func()) {
-	feed := feedOf(in)
-	removeHandler := in.Handle(func(e informer.Event[T]) {
+func attachPrimary[T informer.Object](c *intake, cache *informer.Informer[T], deleted func(Key)) (detach func()) {
+	feed := feedOf(cache)
+	removeHandler := cache.Handle(func(e informer.Event[T]) {
 		key := bound.KeyOf(objectOf(e))
-		if e.Type == informer.Deleted && in.Parts().InScope(key) { // objects of a shard that moves away get the same event
+		if e.Type == informer.Deleted && cache.Parts().InScope(key) { // objects of a shard that moves away get the same event
 			deleted(key)
 		}
 		c.references.update(key)
-		of := changeOf(0, e)
-		c.loops.add(key, &of, feed.addition(e))
+		changed := changeOf(0, e)
+		c.loops.add(key, &changed, feed.addition(e))
 	})
-	removeUnreadable := in.Parts().HandleUnreadable(func(key Key) { c.enqueueOf(key, in.Name(), "unreadable") })
+	removeUnreadable := cache.Parts().HandleUnreadable(func(key Key) { c.enqueueOf(key, cache.Name(), "unreadable") })
 	return func() {
 		removeHandler()
 		removeUnreadable()
@@ -123,7 +125,7 @@ func attachPrimary[T informer.Object](c *intake, in *informer.Informer[T], delet
 func (f *feed[O]) addition(e informer.Event[O]) queue.AddOptions {
 	name := f.name
 	if name == "" {
-		if name = f.in.Name(); f.in.Kind() != "" {
+		if name = f.cache.Name(); f.cache.Kind() != "" {
 			f.name = name
 		}
 	}
@@ -156,9 +158,9 @@ func objectOf[O informer.Object](e informer.Event[O]) O {
 	return e.New
 }
 
-// resetsBackoff reports whether the event changes a field that a failed reconcile
-// may have depended on. Status is not one: a controller that reports its failure
-// there would reset its own back-off.
+// resetsBackoff reports whether the event changes a field that a failed
+// reconcile may have depended on. The status is not such a field: a controller
+// that reports its failure there would reset its own back-off.
 func (f *feed[O]) resetsBackoff(e informer.Event[O]) bool {
 	if e.Initial {
 		return false

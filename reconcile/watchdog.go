@@ -28,7 +28,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// The pause before a function of an external trigger is called again doubles.
+// The pause before a function of an external trigger is called again doubles
+// from firstCallAgain to longestCallAgain.
 const (
 	firstCallAgain   = 100 * time.Millisecond
 	longestCallAgain = time.Minute
@@ -38,8 +39,8 @@ const (
 // that do not return after their context has ended.
 type watchdog struct {
 	// mark and report are called for each such call, first after returnWithin
-	// and then whenever its age has doubled. mark returns before the call can,
-	// so it must not call user code.
+	// and then whenever its age has doubled. While mark runs, the call cannot
+	// return, so mark must not call user code.
 	mark   func(c call, text string)
 	report func(c call, text, stack string)
 	gaveUp chan error // receives the reason why a stop no longer waits
@@ -52,10 +53,9 @@ type watchdog struct {
 // take any time until it is abandoned.
 type call interface {
 	context.Context
-	// subject names the call in errors. For example, `reconcile of
-	// "default/a"`.
+	// subject names the call in errors, such as `the reconcile of "default/a"`.
 	subject() string
-	// abandoned reports whether the call was cancelled for another reason than
+	// abandoned reports whether the call was cancelled for a reason other than
 	// its timeout.
 	abandoned() bool
 }
@@ -63,18 +63,18 @@ type call interface {
 // worker is a goroutine that calls user code.
 type worker struct {
 	watchdog  *watchdog
-	goroutine []byte      // how its stack begins in a dump
-	relief    *time.Timer // for a mapper, see slowMapping
+	goroutine []byte      // the first bytes of the goroutine's stack in a dump
+	relief    *time.Timer // replaces a slow mapper after slowMapping; nil for other workers
 	// held is called when a call is stuck, and freed when it has returned after
 	// all, both with mu held. They may be nil.
 	held, freed func()
 
 	mu       sync.Mutex // guards the fields below
-	call     call       // nil between calls
+	call     call       // the call in progress; nil between calls
 	reported bool
 	timer    *time.Timer
 	looks    time.Time // when the timer fires; zero if it is not set
-	replaced bool      // another goroutine continues its work
+	replaced bool      // whether another goroutine continues the worker's work
 }
 
 func newWatchdog(mark func(c call, text string), report func(c call, text, stack string)) *watchdog {
@@ -140,9 +140,9 @@ func (s *worker) close() {
 	}
 }
 
-// lookAt sets the timer, unless it fires before t anyway. Calls are many and
-// short, so end does not stop the timer: the next call uses it. mu must be
-// held.
+// lookAt sets the timer to t, unless it fires earlier anyway. Since most calls
+// are short, stopping the timer after each of them would waste time: end lets it
+// run, and the next call uses it. mu must be held.
 func (s *worker) lookAt(t time.Time) {
 	if !s.looks.IsZero() && !t.Before(s.looks) {
 		return
@@ -167,17 +167,17 @@ func (w *watchdog) list() []*worker {
 func (s *worker) look() {
 	s.mu.Lock()
 	s.looks = time.Time{}
-	late := s.call
-	if late == nil {
+	c := s.call
+	if c == nil {
 		s.mu.Unlock()
 		return
 	}
-	deadline, limited := late.Deadline()
+	deadline, limited := c.Deadline()
 	overdue := time.Since(deadline)
 	switch {
 	case limited && overdue >= returnWithin:
 		s.lookAt(time.Now().Add(overdue))
-		s.reportAndUnlock(late, overdue)
+		s.reportAndUnlock(c, overdue)
 		return
 	case limited: // the timer was set for an earlier call
 		s.lookAt(deadline.Add(returnWithin))
@@ -186,19 +186,19 @@ func (s *worker) look() {
 }
 
 // reportAndUnlock reports the worker's call. mu must be held, and is released.
-func (s *worker) reportAndUnlock(late call, overdue time.Duration) {
-	text := fmt.Sprintf("%s has not returned %v after its context ended", late.subject(), overdue.Round(time.Millisecond))
+func (s *worker) reportAndUnlock(c call, overdue time.Duration) {
+	text := fmt.Sprintf("%s has not returned %v after its context ended", c.subject(), overdue.Round(time.Millisecond))
 	if !s.reported && s.held != nil {
 		s.held()
 	}
 	s.reported = true
-	s.watchdog.mark(late, text)
+	s.watchdog.mark(c, text)
 	s.mu.Unlock()
-	s.watchdog.report(late, text, s.stack())
+	s.watchdog.report(c, text, s.stack())
 }
 
-// giveUpAfter makes Run return an error d after the end of its context ctx, if
-// abandoned calls have not returned by then.
+// giveUpAfter makes Run return an error if abandoned calls have not returned d
+// after the end of ctx, which is the context of Run.
 func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel func()) {
 	returned := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -220,18 +220,18 @@ func (w *watchdog) giveUp() {
 	var errs []error
 	for _, s := range w.list() {
 		s.mu.Lock()
-		late := s.call
-		if late == nil || !late.abandoned() {
+		c := s.call
+		if c == nil || !c.abandoned() {
 			s.mu.Unlock()
 			continue
 		}
 		errs = append(errs, fmt.Errorf("%s has not returned though its context has ended; "+
-			"its goroutine, and what it holds, remain until it does", late.subject()))
+			"its goroutine, and what it holds, remain until it does", c.subject()))
 		if s.reported {
 			s.mu.Unlock()
 			continue
 		}
-		s.reportAndUnlock(late, returnWithin)
+		s.reportAndUnlock(c, returnWithin)
 	}
 	if len(errs) == 0 {
 		return
@@ -282,14 +282,14 @@ func (s *worker) stack() string {
 type openCall struct {
 	context.Context //nolint:containedctx // it is one
 
-	what string
+	description string
 }
 
-func (c *openCall) subject() string { return c.what }
+func (c *openCall) subject() string { return c.description }
 
 func (c *openCall) abandoned() bool { return c.Err() != nil }
 
 // logOverdue logs a call that has not returned in time, with its stack.
-func logOverdue(late call, text, stack string) {
-	klog.FromContext(late).Error(errors.New(text), "call outlived its context, keeping its goroutine", "stack", stack)
+func logOverdue(c call, text, stack string) {
+	klog.FromContext(c).Error(errors.New(text), "call outlived its context, keeping its goroutine", "stack", stack)
 }

@@ -12,7 +12,7 @@ import (
 func lost(t *testing.T) call {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	return &openCall{Context: ctx, what: "the call"}
+	return &openCall{Context: ctx, description: "the call"}
 }
 
 func TestGivingUpNamesTheCallsThatWereAbandonedOnce(t *testing.T) {
@@ -22,7 +22,7 @@ func TestGivingUpNamesTheCallsThatWereAbandonedOnce(t *testing.T) {
 	s := w.register()
 	w.giveUp()
 	g.Expect(w.gaveUp).To(BeEmpty(), "no call is under way")
-	s.begin(&openCall{Context: t.Context(), what: "the call"})
+	s.begin(&openCall{Context: t.Context(), description: "the call"})
 	w.giveUp()
 	g.Expect(w.gaveUp).To(BeEmpty(), "its context has not ended")
 	g.Expect(w.stuck()).To(BeEmpty())

@@ -16,16 +16,16 @@ import (
 // write is one write of a reconcile, as the transport saw it or as [Wrote] or
 // [Deleted] reported it.
 type write struct {
-	object  metav1.Object // as the server answered, with its name at least; never nil
-	before  metav1.Object // the cached state that it changed; nil if that is not known
+	object  metav1.Object // the object in the server's answer, which may contain only its name; never nil
+	before  metav1.Object // the cached state before the write; nil if it is not known
 	content ownwrites.Content
 	deleted bool
 
 	outcome   ownwrites.Outcome
-	resource  schema.GroupResource // empty if it was reported
-	baselines []*baseline          // the cached states since before it was sent
-	// whenAnswered calls f with the write as it was answered; nil if it was before
-	// the reconcile ended.
+	resource  schema.GroupResource // empty if the client reported the write
+	baselines []*baseline          // the cached states before the request was sent
+	// whenAnswered calls f with the write once it is answered. It is nil if the
+	// answer arrived before the reconcile ended.
 	whenAnswered func(f func(write))
 }
 
@@ -35,7 +35,7 @@ func (w *write) key() Key { return bound.KeyOf(w.object) }
 // removed are the objects with that name that the cache has removed since.
 type baseline struct {
 	objectRef
-	had     types.UID // "" if there was no object
+	had     types.UID // the UID of the object; "" if there was no object
 	rv      string    // the resourceVersion of that object
 	removed []types.UID
 }
@@ -57,7 +57,7 @@ func (w *write) isReportedBy(report *write) bool {
 
 // isRemoved reports whether a write has removed the last finalizer of a deleted
 // object. The server has then removed the object, but its answer has the
-// resourceVersion from before.
+// resourceVersion from before the write.
 func isRemoved(obj metav1.Object) bool {
 	grace := obj.GetDeletionGracePeriodSeconds()
 	return obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && (grace == nil || *grace == 0)
@@ -81,13 +81,13 @@ func isRemoved(obj metav1.Object) bool {
 func Wrote(ctx context.Context, obj metav1.Object) { ownwrites.Wrote(ctx, obj) }
 
 // Deleted reports that the server has accepted a deletion of obj in this
-// reconcile, as [Wrote] does for other writes. The caches have seen it when the
-// object with that UID is removed or marked for deletion, so obj must have its
-// UID.
+// reconcile, as [Wrote] does for other writes. The UID of obj must be set,
+// because the caches have seen the deletion as soon as the object with that UID
+// is removed from them or marked for deletion.
 func Deleted(ctx context.Context, obj metav1.Object) { ownwrites.Deleted(ctx, obj) }
 
-// kindOf returns the kind in the object's TypeMeta. If that is empty, it
-// returns the name of its Go type.
+// kindOf returns the kind in the object's TypeMeta. If the TypeMeta is empty,
+// it returns the name of the object's Go type.
 func kindOf(obj metav1.Object) string {
 	if object, ok := obj.(runtime.Object); ok {
 		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "" {

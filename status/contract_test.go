@@ -68,6 +68,8 @@ func TestContract(t *testing.T) {
 		"Serve listens on the given address, and nowhere if it is empty.":    TestAnEmptyAddressServesNothing,
 		"With ReadyWithoutCaches, caches that are not filled are named, and leave the process " +
 			"ready.": TestAProcessCanBeReadyWithoutCaches,
+		"Informers that no controller here uses are shown and checked like the controllers' " +
+			"informers.": TestFurtherInformersAreShownAndChecked,
 		"Every request is a GET, or a HEAD, which is answered with the same status.": TestOnlyGetAndHeadAreServed,
 	})
 }

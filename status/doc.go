@@ -40,6 +40,8 @@
 //   - [Serve] listens on the given address, and nowhere if it is empty.
 //   - With ReadyWithoutCaches, caches that are not filled are named, and leave
 //     the process ready.
+//   - Informers that no controller here uses are shown and checked like the
+//     controllers' informers.
 //   - Every request is a GET, or a HEAD, which is answered with the same status.
 //
 // # Probes

@@ -87,13 +87,13 @@ func (l layout) draw(r *report) graph {
 func (g *graph) connect(n node, c *controllerReport, informers, outputs map[string]node) {
 	drawn := map[string]int{}
 	for _, t := range c.Triggers {
-		from, ok := informers[t.Informer]
+		source, ok := informers[t.Informer]
 		if i, twice := drawn[t.Informer]; twice {
 			g.Edges[i].Title += " and " + t.Type
 		} else if ok {
 			drawn[t.Informer] = len(g.Edges)
 			g.Edges = append(g.Edges, edge{
-				t.Type, curve(from, n), fmt.Sprintf("%s → %s: %s", t.Informer, c.Name, t.Type),
+				t.Type, curve(source, n), fmt.Sprintf("%s → %s: %s", t.Informer, c.Name, t.Type),
 			})
 		}
 	}
@@ -120,7 +120,7 @@ func outputsOf(r *report) []outputReport {
 }
 
 // place returns the position of the i-th of n nodes in a column. The column is
-// centred vertically.
+// centred vertically in a drawing with this number of rows.
 func (l layout) place(column, i, n, rows int) node {
 	top := (rows-n)*rowHeight/2 + (rowHeight-nodeHeight)/2
 	return node{X: column * (l.node + l.gap), Y: top + i*rowHeight, Width: l.node, Height: nodeHeight}
@@ -128,9 +128,9 @@ func (l layout) place(column, i, n, rows int) node {
 
 // curve returns the path of a line from the right edge of one node to the left
 // edge of another.
-func curve(from, to node) string {
-	x1, y1 := from.X+from.Width, from.Y+from.Height/2
-	x2, y2 := to.X, to.Y+to.Height/2
+func curve(left, right node) string {
+	x1, y1 := left.X+left.Width, left.Y+left.Height/2
+	x2, y2 := right.X, right.Y+right.Height/2
 	middle := (x1 + x2) / 2
 	return fmt.Sprintf("M%d,%d C%d,%d %d,%d %d,%d", x1, y1, middle, y1, middle, y2, x2, y2)
 }

@@ -28,14 +28,15 @@ import (
 // that ends with it. Other paths, and methods other than GET and HEAD, are
 // refused. The handler is safe for concurrent use.
 //
-// Errors: all faults of the options, joined.
+// New returns all mistakes in the options as one joined error.
 func New(o *Options) (http.Handler, error) {
 	options, err := o.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("making a status handler: %w", err)
 	}
 	live := checksOf(options.Controllers, ofEach, (*reconcile.Controller).Healthy, options.Liveness)
-	ready := checksOf(options.Controllers, ofLeader, options.leaderReady, options.Readiness)
+	ready := withLeaders(checksOf(options.Controllers, ofLeader, options.leaderReady, options.Readiness),
+		options.Controllers)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {
@@ -50,7 +51,9 @@ func New(o *Options) (http.Handler, error) {
 }
 
 // authorized returns a handler that serves only requests that authorize allows.
-// The answer to a refused request does not contain the reason.
+// The answer to a refused request does not contain the reason. The only
+// exception is an API server that could not be asked, so that the client does
+// not look for the reason in its own permissions.
 func authorized(authorize func(*http.Request) error, h http.Handler) http.Handler {
 	if authorize == nil {
 		return h
@@ -63,6 +66,10 @@ func authorized(authorize func(*http.Request) error, h http.Handler) http.Handle
 			w.Header().Set("WWW-Authenticate", `Basic realm="password: a bearer token"`)
 			refuse(w, http.StatusUnauthorized)
 		default:
+			if unknown, ok := errors.AsType[*unreviewedError](err); ok {
+				http.Error(w, unknown.answer(), http.StatusServiceUnavailable)
+				return
+			}
 			refuse(w, http.StatusForbidden)
 		}
 	})
@@ -137,7 +144,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		view, ok := keyViewOf(p.Controllers, query)
 		switch {
 		case !ok:
-			http.Error(w, "there is no such controller", http.StatusNotFound)
+			http.Error(w, "the controller in the query does not exist", http.StatusNotFound)
 		case asJSON:
 			p.serveJSON(w, r, view)
 		default:
@@ -179,8 +186,8 @@ func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffe
 	_, _ = body.WriteTo(w) // the client may have disconnected
 }
 
-// number parses a query parameter and returns it, at most as large as most. It
-// returns fallback if text is not a non-negative number.
+// number parses a query parameter. It returns fallback if text is not a
+// non-negative number, and the value of most if the number is larger than that.
 func number(text string, fallback, most int) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
@@ -204,7 +211,8 @@ const (
 // as the kubelet needs it; other clients can then connect, too, so set
 // Options.Authorize.
 //
-// Errors: the address cannot be listened on, or the listener failed.
+// Serve returns an error if it cannot listen on the address, or if the listener
+// fails.
 func Serve(ctx context.Context, address string, h http.Handler) error {
 	if address == "" {
 		<-ctx.Done()
@@ -223,7 +231,7 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 // address before the first answer. Requests in flight have 5 seconds after the
 // end of ctx; then their connections are closed.
 //
-// Errors: the listener failed.
+// ServeOn returns an error if the listener fails.
 func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
 	background := context.WithoutCancel(ctx)
 	server := &http.Server{
@@ -250,7 +258,7 @@ func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
 }
 
 // stop lets requests finish for stopTimeout, and then closes their connections.
-// It reports no error for that: their clients were too slow.
+// Closing them is not an error, because their clients were too slow.
 func stop(ctx context.Context, server *http.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()

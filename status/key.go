@@ -36,8 +36,8 @@ type referenceReport struct {
 }
 
 // attemptReport describes one reconcile. Seen is when the caches had seen its
-// writes. It is left out if the caches have not seen them yet, or if the
-// reconcile wrote no object.
+// writes. Seen is left out if the caches have not seen the writes yet, or if
+// the reconcile wrote no object.
 type attemptReport struct {
 	Number     int           `json:"number"`
 	Start      time.Time     `json:"start"`
@@ -79,8 +79,8 @@ func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView,
 	}
 	status := controllers[i].Status(maxKeys)
 	if k := slices.IndexFunc(status.Keys, func(k inspect.KeyStatus) bool { return k.Key == key }); k >= 0 {
-		now := keyOf(&status.Keys[k])
-		v.Now = &now
+		report := keyOf(&status.Keys[k])
+		v.Now = &report
 	}
 	for _, r := range controllers[i].References(key) {
 		v.References = append(v.References, referenceReport{r.Kind, r.Key.Namespace, r.Key.Name, r.State})
@@ -108,7 +108,7 @@ func attemptOf(a *inspect.Attempt) attemptReport {
 type keyPage struct {
 	markup
 	*keyView
-	refresh int // seconds
+	refresh int // in seconds
 }
 
 // linkTo returns the address of the page of a key, relative to any page of this
@@ -127,11 +127,11 @@ func (p *keyPage) render() {
 	p.pace(address+"&", p.refresh)
 	p.add("\n"+`· <a href="%s">JSON</a> · <a href="?">all keys</a></p>`+"\n</header>\n", address+"&format=json")
 	p.add("<main>\n<section>\n")
-	now := "idle: neither waiting nor being reconciled"
+	text := "idle: neither waiting nor being reconciled"
 	if p.Now != nil {
-		now = state(p.Time, p.Now)
+		text = state(p.Time, p.Now)
 	}
-	p.add("<h2>Now</h2>\n<p>%s</p>\n", now)
+	p.add("<h2>Now</h2>\n<p>%s</p>\n", text)
 	if len(p.References) > 0 {
 		p.add("<h2>References</h2>\n<ul>\n")
 		for _, r := range p.References {

@@ -55,8 +55,8 @@ func (m *markup) begin(title string, refresh int) {
 	m.add("</style>\n</head>\n<body>\n")
 }
 
-// pace writes how often the page refreshes itself, with a link that changes it.
-// base is the address to which the link adds its parameter.
+// pace writes how often the page refreshes itself, with a link that pauses or
+// resumes this. base is the address to which the link adds its parameter.
 func (m *markup) pace(base string, refresh int) {
 	if refresh > 0 {
 		m.add(`refreshes every %d s · <a href="%s">pause</a>`, refresh, base+"refresh=0")

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/utils/ptr"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
@@ -51,13 +52,21 @@ type Options struct {
 	// every client that can connect, so it must not contain secrets. The checks
 	// must be safe for concurrent use. Defaults to no additional checks.
 	Liveness, Readiness map[string]func() error
-	// Problems returns the problems of the program in spite of which it keeps
-	// working, for example an optional cluster that it cannot reach; see
-	// [inspect.Problem]. /readyz names them after the controllers' problems,
-	// and still answers 200. Every probe and scrape calls Problems, so it must
-	// return immediately and be safe for concurrent use. Defaults to no
-	// problems.
+	// Problems returns problems that do not stop the program, such as an
+	// optional cluster that it cannot reach; see [inspect.Problem]. /readyz
+	// names them after the controllers' problems, and still answers 200. Every
+	// probe and scrape calls Problems, so it must return immediately and be
+	// safe for concurrent use. If it panics, or has not returned within half a
+	// second, that is a problem, too. Defaults to no problems.
 	Problems func() []inspect.Problem
+	// Informers returns the state of informers that no controller here uses, such
+	// as the informers of a manager of controller-runtime. They are shown and
+	// checked like the controllers' informers. Their metrics are added with
+	// metrics.Informers. Every probe calls Informers, so it must return
+	// immediately and be safe for concurrent use. If it panics, or has not
+	// returned within half a second, that is a problem. Defaults to no
+	// informers.
+	Informers func() []informer.Status
 	// ReadyWithoutCaches makes a process ready although its caches are not
 	// filled yet; /readyz still names them. A process that serves a conversion
 	// webhook needs it. Its caches wait for the API server, and the API server
@@ -67,7 +76,8 @@ type Options struct {
 	// Authorize is called for every request except the probes. An error refuses
 	// the request, with status 401 if it wraps [ErrUnauthenticated] and 403
 	// otherwise. The answer does not contain the error. Authorize must be safe
-	// for concurrent use; [Reviewed] returns one that asks the API server.
+	// for concurrent use. [Reviewed] returns a function that asks the API
+	// server; requests that the server has not reviewed are refused with 503.
 	//
 	// Without Authorize, every client that can connect may see /metrics and
 	// /debug/homeostat, and /debug/pprof/ is not served.
@@ -78,33 +88,21 @@ type Options struct {
 	Profiles http.Handler
 }
 
-// furtherProblems returns the program's problems.
-func (o *Options) furtherProblems() []inspect.Problem {
-	if o.Problems == nil {
-		return nil
-	}
-	return o.Problems()
-}
-
-// problems returns the problems of the controllers and of the program.
-func (o *Options) problems() []inspect.Problem {
-	return append(inspect.Problems(o.Controllers...), o.furtherProblems()...)
-}
-
 // withDefaults returns the options with a gatherer.
 //
-// Errors: the faults of the options; the metrics of the controllers cannot be
-// registered.
+// It returns the mistakes in the options, or an error if the metrics of the
+// controllers cannot be registered.
 func (o *Options) withDefaults() (Options, error) {
 	set := ptr.Deref(o, Options{})
 	if err := set.validate(); err != nil {
 		return set, err
 	}
+	set.guardSources()
 	if set.Gatherer == nil {
 		registry := prometheus.NewRegistry()
 		err := errors.Join(
 			registry.Register(metrics.New(set.Controllers...)),
-			registry.Register(metrics.Problems(set.furtherProblems)),
+			registry.Register(metrics.Problems(set.Problems)),
 			registry.Register(metrics.Requests()),
 			registry.Register(collectors.NewGoCollector()),
 			registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
@@ -116,7 +114,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return set, nil
 }
 
-// validate returns the faults of the options, joined.
+// validate returns the mistakes in the options, joined.
 func (o *Options) validate() error {
 	check := option.Of("status.Options")
 	names := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 type overview struct {
 	markup
 	*report
-	refresh int // seconds
+	refresh int // in seconds
 	keys    int // number of keys of each controller
 }
 
@@ -35,10 +35,11 @@ func (o *overview) render() {
 	o.pace("?keys="+strconv.Itoa(o.keys)+"&", o.refresh)
 	o.add("\n"+`· <a href="?format=json&amp;keys=%d">JSON</a></p>`+"\n</header>\n<main>\n", o.keys)
 	o.problems()
-	if len(o.Controllers) == 0 {
-		o.add("<p>There are no controllers.</p>\n")
-	} else {
+	switch {
+	case len(o.Controllers) > 0:
 		o.graphs()
+	case len(o.Informers) == 0:
+		o.add("<p>There are no controllers.</p>\n")
 	}
 	for i := range o.Controllers {
 		o.controller(&o.Controllers[i])
@@ -47,8 +48,8 @@ func (o *overview) render() {
 	o.add("</main>\n</body>\n</html>\n")
 }
 
-// problems writes why the process is not ready, and the problems with which it
-// is ready.
+// problems writes why the process is not ready, and the problems that do not
+// make it unready.
 func (o *overview) problems() {
 	if len(o.Problems) == 0 {
 		return

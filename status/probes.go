@@ -9,15 +9,19 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// probe answers 200, or 503 with the failed checks. A mild failure is named and
-// does not change the status: a failure of the outside world would make every
-// replica unready at once.
+// probe answers 200, or 503 with the failed checks. A mild failure, such as a
+// cluster that does not answer, is named but does not change the status.
+// Otherwise a failure outside the program would make all replicas unready at
+// once.
 type probe struct {
 	name string
 	find func() []finding
@@ -32,14 +36,14 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, f := range p.find() {
 		switch {
 		case f.mild && f.err != nil:
-			fmt.Fprintf(&text, "[!] %s: %s\n", f.name, oneLine(f.err.Error()))
+			fmt.Fprintf(&text, "[!] %s: %s\n", plain(f.name), oneLine(f.err.Error()))
 		case f.err != nil:
 			status, result = http.StatusServiceUnavailable, p.name+" failed"
-			fmt.Fprintf(&text, "[-] %s: %s\n", f.name, oneLine(f.err.Error()))
+			fmt.Fprintf(&text, "[-] %s: %s\n", plain(f.name), oneLine(f.err.Error()))
 		case verbose && f.note != "":
-			fmt.Fprintf(&text, "[+] %s: ok, %s\n", f.name, f.note)
+			fmt.Fprintf(&text, "[+] %s: ok, %s\n", plain(f.name), f.note)
 		case verbose:
-			fmt.Fprintf(&text, "[+] %s: ok\n", f.name)
+			fmt.Fprintf(&text, "[+] %s: ok\n", plain(f.name))
 		}
 	}
 	header(w, "text/plain; charset=utf-8")
@@ -50,7 +54,18 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // oneLine returns a text on one line, so that an error cannot look like several
 // checks. It leaves out values that the API server quotes from an object, since
 // the error of a panic or of a program's check may contain them.
-func oneLine(text string) string { return redact.Text(strings.Join(strings.Fields(text), " ")) }
+func oneLine(text string) string { return redact.Text(plain(text)) }
+
+// plain returns a text as one line without control characters, which a terminal
+// would obey. A program chooses the names of its checks.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, strings.Join(strings.Fields(text), " "))
+}
 
 // counted returns a number and a noun. The noun is plural unless n is 1.
 func counted(n int, thing string) string {
@@ -71,15 +86,16 @@ func header(w http.ResponseWriter, contentType string) {
 // finding is the result of a check.
 type finding struct {
 	name string
-	note string // shown if err is nil
+	note string // the text to show if err is nil
 	err  error
-	mild bool // the process is ready nevertheless
+	mild bool // the process is ready in spite of err
 }
 
 // check calls a function that may hang. At most one call is in flight.
 type check struct {
 	name string
 	ask  func() error
+	note func() string // text to show after a success; may be nil
 
 	mu   sync.Mutex // guards call
 	call *call
@@ -89,7 +105,8 @@ type check struct {
 type call struct {
 	began time.Time
 	done  chan struct{}
-	err   error // set before done is closed
+	err   error  // set before done is closed
+	note  string // set before done is closed
 }
 
 // start returns the call that is in flight. If there is no such call, it makes
@@ -105,7 +122,8 @@ func (c *check) start() *call {
 	return c.call
 }
 
-// answer calls the function. A panic is its error.
+// answer calls the function and stores its error. A panic and runtime.Goexit
+// count as errors.
 func (c *check) answer(asked *call) {
 	defer close(asked.done)
 	defer func() {
@@ -116,10 +134,14 @@ func (c *check) answer(asked *call) {
 		c.call = nil
 		c.mu.Unlock()
 	}()
-	asked.err = c.ask()
+	asked.err = guard.ErrGoexit
+	if asked.err = c.ask(); asked.err == nil && c.note != nil {
+		asked.note = oneLine(c.note())
+	}
 }
 
-// askAll runs all checks concurrently, and waits for at most patience.
+// askAll runs all checks concurrently, and returns a finding for each. A check
+// that takes longer than the time in the constant patience counts as failed.
 func askAll(checks []*check) []finding {
 	calls := make([]*call, len(checks))
 	for i, c := range checks {
@@ -140,9 +162,9 @@ func askAll(checks []*check) []finding {
 		}
 		select {
 		case <-asked.done:
-			findings[i].err = asked.err
+			findings[i].err, findings[i].note = asked.err, asked.note
 		default:
-			findings[i].err = fmt.Errorf("no answer for %v", time.Since(asked.began).Round(time.Millisecond))
+			findings[i].err = fmt.Errorf("the check has not returned for %v", time.Since(asked.began).Round(time.Millisecond))
 		}
 	}
 	return findings
@@ -167,6 +189,18 @@ func checksOf(
 	return checks
 }
 
+// withLeaders makes the checks of leaderships name the leader, even on a
+// standby. A standby sees the holder of a Lease, but cannot know whether the
+// holder works.
+func withLeaders(checks []*check, controllers []*reconcile.Controller) []*check {
+	for _, c := range controllers {
+		if i := slices.IndexFunc(checks, func(k *check) bool { return k.name == ofLeader(c) }); i >= 0 {
+			checks[i].note = func() string { return c.Status(0).LeaderName }
+		}
+	}
+	return checks
+}
+
 // ofEach returns the name of a controller's check.
 func ofEach(c *reconcile.Controller) string { return "controller/" + c.Name() }
 
@@ -179,14 +213,14 @@ func ofLeader(c *reconcile.Controller) string {
 	return "leader/" + c.Name()
 }
 
-// known returns the findings that need no call: informers, phases and sweeps,
-// and all problems.
+// known returns the findings for which no check has to be called: the states of
+// informers and controllers, the last sweeps, and all problems.
 func known(o *Options) []finding {
 	var findings []finding
-	for _, i := range inspect.Informers(o.Controllers...) {
+	for _, i := range o.informers() {
 		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
 		if !i.Synced && !i.Partly && !i.Optional {
-			f.err, f.mild = fmt.Errorf("not synced: %s", i.Reason), o.ReadyWithoutCaches
+			f.err, f.mild = fmt.Errorf("the informer has not synced: %s", i.Reason), o.ReadyWithoutCaches
 		}
 		findings = append(findings, f)
 	}
@@ -210,7 +244,7 @@ func known(o *Options) []finding {
 
 // leaderReady returns the problem of a controller's leadership. With
 // ReadyWithoutCaches, it returns nil for a controller that waits for its
-// caches, since that has not joined the election yet.
+// caches, because such a controller has not joined the election yet.
 func (o *Options) leaderReady(c *reconcile.Controller) error {
 	if o.ReadyWithoutCaches && c.Phase() == inspect.Syncing {
 		return nil
@@ -226,17 +260,17 @@ func withProblems(findings []finding, problems []inspect.Problem) []finding {
 	for _, p := range problems {
 		byCheck[p.Check] = append(byCheck[p.Check], finding{name: p.Check, err: errors.New(p.String()), mild: true})
 	}
-	var all []finding
+	var merged []finding
 	for _, f := range findings {
 		if f.err != nil || len(byCheck[f.name]) == 0 {
-			all = append(all, f)
+			merged = append(merged, f)
 		}
-		all = append(all, byCheck[f.name]...)
+		merged = append(merged, byCheck[f.name]...)
 		delete(byCheck, f.name)
 	}
 	for _, p := range problems {
-		all = append(all, byCheck[p.Check]...)
+		merged = append(merged, byCheck[p.Check]...)
 		delete(byCheck, p.Check)
 	}
-	return all
+	return merged
 }

@@ -38,7 +38,7 @@ func TestAProblemIsNamedAndLeavesTheProcessReady(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	_, body := client{g, handler}.get("/readyz?verbose")
 	g.Expect(strings.Split(strings.TrimSpace(body), "\n")).To(HaveExactElements(
-		HavePrefix("[-] informer/configmaps: not synced"),
+		HavePrefix("[-] informer/configmaps: the informer has not synced"),
 		Equal("[-] controller/one: the controller is created"),
 		Equal("[!] controller/one: d/a: a is odd; delete it (and 2 more)"),
 		Equal("[!] cluster/west: dialing west: i/o timeout"),
@@ -63,4 +63,25 @@ func TestAProblemIsNamedAndLeavesTheProcessReady(t *testing.T) {
 	g.Expect(body).To(And(
 		ContainSubstring(`homeostat_problems{cause="unreachable",check="cluster/west"} 2`),
 		ContainSubstring(`homeostat_problems{cause="odd",check="controller/one"} 3`)))
+}
+
+// A program chooses all of these texts.
+func TestAProblemIsOneLineWhateverItSays(t *testing.T) {
+	g := NewWithT(t)
+	handler, err := status.New(&status.Options{Problems: func() []inspect.Problem {
+		return []inspect.Problem{
+			{Check: "a\n[+] ping: ok", Cause: "odd", Reason: "b\u2028[-] c\x00\x1b[31mred", Remedy: "\r[+] d"},
+			{Check: "\xff", Cause: "\xff", Reason: "\xff"},
+			{Check: "\xfe", Cause: "\xfe", More: -5},
+		}
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	code, body := client{g, handler}.get("/readyz?verbose")
+	g.Expect(code).To(Equal(http.StatusOK))
+	g.Expect(strings.Split(body, "\n")).To(HaveExactElements(
+		"[!] a [+] ping: ok: b [-] c\ufffd\ufffd[31mred; [+] d", "[!] \ufffd: \ufffd", "[!] \ufffd: \ufffd", "ok", ""))
+	code, body = client{g, handler}.get("/metrics")
+	g.Expect(code).To(Equal(http.StatusOK))
+	g.Expect(body).To(And(HavePrefix("# HELP"), ContainSubstring(`homeostat_problems{cause="odd"`),
+		ContainSubstring(`homeostat_problems{cause="`+"\ufffd"+`",check="`+"\ufffd"+`"} 2`)))
 }

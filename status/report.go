@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// report is the content of the overview page, and its JSON. Of objects it has
-// only names, kinds and resourceVersions.
+// report is the content of the overview page, and its JSON. It contains the
+// names, kinds and resourceVersions of objects, but not their contents.
 type report struct {
 	Time        time.Time          `json:"time"`
 	Controllers []controllerReport `json:"controllers"`
@@ -53,7 +53,7 @@ type controllerReport struct {
 	HotLoops uint64 `json:"hotLoops"`
 	Failing  int    `json:"failing"`
 	// Held is the number of keys that workers hold, and Delayed the number of
-	// keys that wait for a time, as in queue.Stats.
+	// keys that will be dispatched later, as in queue.Stats.
 	Held    int `json:"held"`
 	Delayed int `json:"delayed"`
 	// BackingOff is the number of delayed keys that wait for the end of their
@@ -64,7 +64,7 @@ type controllerReport struct {
 	Lanes      []laneReport `json:"lanes"`
 	Sweep      *sweepReport `json:"sweep,omitempty"`
 	Keys       []keyReport  `json:"keys"`
-	More       bool         `json:"more"` // there are more keys than requested
+	More       bool         `json:"more"` // whether there are more keys than requested
 }
 
 // slotReport describes the owner of a slot, as this replica sees it.
@@ -86,8 +86,8 @@ type triggerReport struct {
 	Type     string `json:"type"`
 }
 
-// outputReport is a written kind. Watched reports whether a trigger of the
-// controller watches it.
+// outputReport describes a kind whose objects the controller writes. Watched
+// reports whether a trigger of the controller watches that kind.
 type outputReport struct {
 	Kind    string `json:"kind"`
 	Watched bool   `json:"watched"`
@@ -123,7 +123,8 @@ type keyReport struct {
 	Name      string `json:"name"`
 	State     string `json:"state"` // held, delayed, waiting or resting
 	Lane      string `json:"lane,omitempty"`
-	// Attempt is 1 plus the number of consecutive failures before.
+	// Attempt is the number of the current attempt: 1 plus the number of
+	// consecutive failures that preceded it.
 	Attempt int `json:"attempt"`
 	// Since is when the key began to wait or was dispatched. Next is when the
 	// delay of a delayed key ends.
@@ -177,7 +178,7 @@ type informerReport struct {
 	References  int  `json:"references,omitempty"`
 	OpenWatches int  `json:"openWatches,omitempty"`
 
-	Bytes   int64  `json:"bytes"` // estimated
+	Bytes   int64  `json:"bytes"` // an estimate
 	Version string `json:"version"`
 	// LastActivity is when the least recently active watch last received an
 	// event.
@@ -194,13 +195,13 @@ type informerReport struct {
 	Events   int64 `json:"events"`
 }
 
-// reportOf returns the present state. It lists at most that many keys of each
-// controller. It waits for no reconcile and sends no request.
+// reportOf returns the present state. It lists at most the given number of keys
+// of each controller. It does not wait for a reconcile, and sends no request.
 func reportOf(o *Options, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
 	}
-	informers := inspect.Informers(o.Controllers...)
+	informers := o.informers()
 	for _, c := range o.Controllers {
 		r.Controllers = append(r.Controllers, controllerOf(c, informers, keys))
 	}
@@ -219,7 +220,7 @@ func reportOf(o *Options, keys int) *report {
 	}
 	for _, f := range known(o) {
 		if f.err != nil {
-			r.Problems = append(r.Problems, problem{f.name, oneLine(f.err.Error()), f.mild})
+			r.Problems = append(r.Problems, problem{plain(f.name), oneLine(f.err.Error()), f.mild})
 		}
 	}
 	return r
@@ -305,9 +306,9 @@ func keyOf(k *inspect.KeyStatus) keyReport {
 // causesOf returns the report of causes. It is never nil, so that its JSON is
 // not null.
 func causesOf(causes []queue.Cause) []causeReport {
-	all := make([]causeReport, 0, len(causes))
+	reports := make([]causeReport, 0, len(causes))
 	for _, c := range causes {
-		all = append(all, causeReport(c))
+		reports = append(reports, causeReport(c))
 	}
-	return all
+	return reports
 }

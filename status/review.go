@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,11 +12,15 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/absent"
 )
 
 // Answers of the API server are remembered for a while. At most answersKept are
@@ -48,10 +53,11 @@ type ReviewClient interface {
 // are in flight at a time; further requests wait for them, within their 10
 // seconds.
 //
-// Errors: one that wraps [ErrUnauthenticated] for a missing or invalid token; a
-// different one for a user without permission. An error of the server refuses
-// the request, too; it is logged and not remembered. The function is safe for
-// concurrent use.
+// The function returns an error that wraps [ErrUnauthenticated] if the token is
+// missing or invalid, and a different error if the user has no permission. An
+// error of the server refuses the request, too. It is logged and not
+// remembered, and the answer to the request has status 503 and names the cause.
+// The function is safe for concurrent use.
 func Reviewed(client ReviewClient) func(*http.Request) error {
 	r := &reviewer{client, cache.NewLRUExpireCache(answersKept), make(chan struct{}, reviewsAtATime)}
 	return r.authorize
@@ -60,7 +66,7 @@ func Reviewed(client ReviewClient) func(*http.Request) error {
 // reviewer asks the API server, and remembers its answers.
 type reviewer struct {
 	client  ReviewClient
-	answers *cache.LRUExpireCache // by question; the error of a refusal, or nil
+	answers *cache.LRUExpireCache // answers by question: the error of a refusal, or nil
 	slots   chan struct{}         // bounds the reviews in flight
 }
 
@@ -88,12 +94,13 @@ func (r *reviewer) authorize(request *http.Request) error {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
-		return fmt.Errorf("waiting to review a token: %w", ctx.Err())
+		return &unreviewedError{fmt.Errorf("waiting to review a token: %w", ctx.Err())}
 	}
 	refused, err := r.review(ctx, token, asked.path)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "request refused: access could not be reviewed", "path", asked.path)
-		return err
+		klog.FromContext(ctx).Error(err, "request refused: the API server did not review the caller's token; the "+
+			"caller's permissions are not the cause", "path", asked.path)
+		return &unreviewedError{err}
 	}
 	lifetime := allowedFor
 	if refused != nil {
@@ -140,8 +147,38 @@ func (r *reviewer) review(ctx context.Context, token, path string) (refused, err
 	if err != nil {
 		return nil, fmt.Errorf("reviewing access of %q to %s: %w", user.Username, path, err)
 	}
-	if !may.Status.Allowed {
-		return errors.New("the user may not get this path"), nil
+	switch allowed, err := absent.Decision(may.Status); {
+	case err != nil:
+		return nil, fmt.Errorf("reviewing access of %q to %s: %w", user.Username, path, err)
+	case !allowed:
+		return errors.New("the user is not allowed to get this path"), nil
 	}
 	return nil, nil
+}
+
+// unreviewedError is the reason why the API server could not be asked.
+type unreviewedError struct{ err error }
+
+func (u *unreviewedError) Error() string { return u.err.Error() }
+
+// Unwrap returns the error of the request.
+func (u *unreviewedError) Unwrap() error { return u.err }
+
+// answer returns the text for the client. It names no address and no account,
+// because the client has not been authenticated.
+func (u *unreviewedError) answer() string {
+	what := "see the log of this replica"
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](u.err)
+	switch reason := apierrors.ReasonForError(u.err); {
+	case reason != metav1.StatusReasonUnknown:
+		what = string(reason)
+	case untrusted:
+		what = "the certificate of the API server is not accepted"
+	case utilnet.IsConnectionRefused(u.err):
+		what = "connection refused"
+	case errors.Is(u.err, context.DeadlineExceeded), utilnet.IsTimeout(u.err):
+		what = fmt.Sprintf("no answer within %v", reviewTimeout)
+	}
+	return "your token could not be reviewed, because this replica's request to the API server failed: " + what +
+		"; your own permissions are not the cause"
 }

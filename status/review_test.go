@@ -1,11 +1,16 @@
 package status_test
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +18,9 @@ import (
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -74,7 +81,7 @@ func TestReviewedAsksTheServerForTheUserAndTheirAccess(t *testing.T) {
 	g.Expect(authorize(requestWith("/metrics", "Bearer bad"))).To(MatchError(status.ErrUnauthenticated))
 	for path, token := range map[string]string{"/debug/homeostat": "good", "/metrics": "other"} {
 		err := authorize(requestWith(path, "Bearer "+token))
-		g.Expect(err).To(MatchError("the user may not get this path"))
+		g.Expect(err).To(MatchError("the user is not allowed to get this path"))
 		g.Expect(err).NotTo(MatchError(status.ErrUnauthenticated))
 	}
 }
@@ -124,6 +131,56 @@ func TestAServerThatCannotReviewRefusesUntilItCan(t *testing.T) {
 	g.Expect(authorize(requestWith("/metrics", "Bearer good"))).To(MatchError("reviewing a token: tokenreviews is forbidden"))
 	server.broken = nil
 	g.Expect(authorize(requestWith("/metrics", "Bearer good"))).To(Succeed())
+}
+
+// The client must not search for the cause in its own permissions, and learns no
+// address.
+func TestATokenThatCannotBeReviewedIsNotForbidden(t *testing.T) {
+	for what, broken := range map[string]error{
+		"Unauthorized":                apierrors.NewUnauthorized("Unauthorized"),
+		"Forbidden":                   apierrors.NewForbidden(schema.GroupResource{Resource: "tokenreviews"}, "", errors.New("no rights")),
+		"connection refused":          &url.Error{Op: "Post", URL: "https://10.0.0.1", Err: syscall.ECONNREFUSED},
+		"no answer within 10s":        context.DeadlineExceeded,
+		"see the log of this replica": errors.New("10.0.0.1 is away"),
+		"the certificate of the API server is not accepted": &url.Error{
+			Op: "Post", URL: "https://10.0.0.1", Err: &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{
+				Cert: &x509.Certificate{}, Reason: x509.Expired,
+			}},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			g, server := NewWithT(t), newReviews()
+			server.broken = broken
+			handler, err := status.New(&status.Options{Authorize: status.Reviewed(server)})
+			g.Expect(err).NotTo(HaveOccurred())
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, requestWith("/debug/homeostat", "Bearer good"))
+			g.Expect(answer.Code).To(Equal(http.StatusServiceUnavailable))
+			g.Expect(answer.Body.String()).To(Equal("your token could not be reviewed, because this replica's request " +
+				"to the API server failed: " + what + "; your own permissions are not the cause\n"))
+		})
+	}
+}
+
+// For example, a webhook of the server that authorizes requests does not answer.
+func TestAnAccessThatTheServerCouldNotDecideIsNotForbidden(t *testing.T) {
+	g, server := NewWithT(t), newReviews()
+	undecided := true
+	server.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return undecided, &authorizationv1.SubjectAccessReview{
+			Status: authorizationv1.SubjectAccessReviewStatus{EvaluationError: "webhook: timeout"},
+		}, nil
+	})
+	handler, err := status.New(&status.Options{Authorize: status.Reviewed(server)})
+	g.Expect(err).NotTo(HaveOccurred())
+	code := func() int {
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, requestWith("/metrics", "Bearer good"))
+		return answer.Code
+	}
+	g.Expect(code()).To(Equal(http.StatusServiceUnavailable))
+	undecided = false
+	g.Expect(code()).To(Equal(http.StatusOK), "it is not remembered")
 }
 
 func TestAnswersOfReviewsAreBounded(t *testing.T) {

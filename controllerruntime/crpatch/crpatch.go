@@ -32,13 +32,16 @@ type Client[T any, P object[T]] struct {
 	namespace string
 }
 
-// Get reads from the API server.
+// GetNamespace returns the namespace of the client, as generated clients do.
+func (c Client[T, P]) GetNamespace() string { return c.namespace }
+
+// Get reads an object from the API server.
 func (c Client[T, P]) Get(ctx context.Context, name string, _ metav1.GetOptions) (P, error) {
 	obj := P(new(T))
 	return obj, c.live.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, obj)
 }
 
-// Create creates obj, and returns it with the server's answer.
+// Create creates obj, writes the server's answer into obj, and returns obj.
 func (c Client[T, P]) Create(ctx context.Context, obj P, o metav1.CreateOptions) (P, error) {
 	return obj, c.client.Create(ctx, obj, &client.CreateOptions{FieldManager: o.FieldManager, DryRun: o.DryRun})
 }

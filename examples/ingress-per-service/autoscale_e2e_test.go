@@ -69,7 +69,7 @@ func (a *adapter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// groups answers with those of the server and one more.
+// groups answers with the groups of the server and one more.
 func (a *adapter) groups(w http.ResponseWriter, r *http.Request, more metav1.APIGroup) {
 	r.Header.Set("Accept", "application/json")
 	r.Header.Del("Accept-Encoding")
@@ -132,8 +132,8 @@ func autoscaler(ctx context.Context, program, server string) {
 	})
 }
 
-// manifests returns those of a kustomization, without the kinds that the
-// control plane does not serve.
+// manifests returns the manifests of a kustomization, without the kinds that
+// the control plane does not serve.
 func manifests(program, folder string) string {
 	GinkgoHelper()
 	text, err := exec.Command(program, "kubectl", "kustomize", folder).Output()

@@ -1,5 +1,5 @@
-// Command observe runs a program for every object of a kind, and again whenever
-// one changes. See README.md.
+// Command observe runs a program for every object of a kind, and runs it again
+// whenever an object changes. See README.md.
 package main
 
 import (

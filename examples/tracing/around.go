@@ -11,9 +11,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// Around returns a hook that makes a span for each reconcile of the named
-// controller. The span has the key, attempt, outcome and error, and an event
-// for each cause and each write.
+// Around returns a hook that records a span for each reconcile of the named
+// controller. The span's attributes are the key, the attempt, the outcome and
+// the error. The span has an event for each cause of the reconcile and for each
+// write.
 func Around(
 	controller string, tracer trace.Tracer,
 ) func(context.Context, reconcile.Key) (context.Context, func(inspect.Attempt, error)) {

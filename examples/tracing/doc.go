@@ -6,6 +6,6 @@
 //
 // It is meant to be copied: pass the result of [Around] to
 // reconcile.Options.Around. Spans that are started with the reconciler's
-// context become children of the span. For example, the spans of a client with
-// an otelhttp transport.
+// context become children of this span, such as the spans of a client with an
+// otelhttp transport.
 package tracing

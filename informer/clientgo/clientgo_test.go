@@ -83,7 +83,7 @@ func TestIndexerIsThatOfClientGo(t *testing.T) {
 		pods := informer.For(client.CoreV1().Pods(""), nil)
 		view := clientgo.Indexer(pods)
 		g.Expect(view.AddIndexers(byNodes)).To(Succeed())
-		g.Expect(view.AddIndexers(byNodes)).To(MatchError(ContainSubstring(`one named "node" already`)))
+		g.Expect(view.AddIndexers(byNodes)).To(MatchError(ContainSubstring(`there already is an index named "node"`)))
 		run(t, g, pods)
 
 		g.Expect(view.ListKeys()).To(Equal([]string{"d/1", "d/2", "e/1", "e/2"}))
@@ -111,7 +111,7 @@ func TestIndexerIsThatOfClientGo(t *testing.T) {
 			g.Expect(err).To(MatchError(ContainSubstring("can only be read")))
 		}
 		_, err = view.ByIndex("none", "")
-		g.Expect(err).To(MatchError(ContainSubstring(`no index named "none"`)))
+		g.Expect(err).To(MatchError("Index with name none does not exist"))
 		_, err = view.Index("none", like)
 		g.Expect(err).To(HaveOccurred())
 		_, err = view.IndexKeys("none", "")

@@ -20,8 +20,8 @@
 //   - Handlers do not wait for one another, and the watch does not wait for them.
 //   - A handler that is added later first gets every object that is stored, as
 //     one of the initial list, and then every change.
-//   - A second Run returns at once, and a stopped informer takes neither
-//     handlers nor indexers.
+//   - A second Run returns at once, a stopped informer takes neither handlers
+//     nor indexers, and other wrong use gets client-go's errors.
 //   - An informer that has stopped keeps its objects.
 //   - Equal parts of objects are stored once.
 //   - An object that the ListerWatcher may retain, because it has not just been
@@ -33,6 +33,8 @@
 //     reports success.
 //   - An object for which the transform function or the function of an index panics
 //     affects no other object, and is named in the log and by [Informers].
+//   - An object that the client cannot decode fails the whole list, as with
+//     client-go, until it is mended; [Informers] has the error, with the field.
 //
 // Wrap and Indexer share objects with the underlying cache: do not modify the
 // objects. They do not start or stop caches. The factory of a wrapped shared

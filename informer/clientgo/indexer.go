@@ -23,10 +23,11 @@ var errReadOnly = errors.New("the cache of an informer can only be read")
 //	lister := corelisters.NewPodLister(clientgo.Indexer(pods))
 //
 // The view always shows the newest state. It has the index
-// cache.NamespaceIndex. AddIndexers adds an index to the informer each time
-// (see [informer.NewIndex]), so make the view only once. Writes through the
-// view return an error. Lists allocate a slice, unlike the informer's own
-// reads. The objects are shared; do not modify them.
+// cache.NamespaceIndex. Make the view only once if you call its AddIndexers:
+// each call adds indexes to the informer, and an index cannot be removed (see
+// [informer.NewIndex]). Writes through the view return an error. Lists allocate
+// a slice, unlike the informer's own reads. The objects are shared; do not
+// modify them.
 //
 // It is safe for concurrent use.
 func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {
@@ -35,7 +36,8 @@ func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {
 	}}
 }
 
-// view implements [cache.Indexer].
+// view implements [cache.Indexer] with the cache of an informer, which can only
+// be read.
 type view[T informer.Object] struct {
 	informer *informer.Informer[T]
 
@@ -44,8 +46,8 @@ type view[T informer.Object] struct {
 }
 
 type index[T informer.Object] struct {
-	of cache.IndexFunc
-	in func(s informer.Snapshot[T], value string) iter.Seq[T]
+	function cache.IndexFunc
+	objects  func(s informer.Snapshot[T], value string) iter.Seq[T]
 }
 
 // The methods that write return an error. Resync and Bookmark have no effect.
@@ -97,15 +99,15 @@ func (v *view[T]) Index(name string, obj any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := x.of(obj)
+	values, err := x.function(obj)
 	if err != nil {
-		return nil, v.failed(fmt.Errorf("index %q: %w", name, err))
+		return nil, v.failed(fmt.Errorf("computing the values of index %q: %w", name, err))
 	}
 	var found []any
 	known := map[cache.ObjectName]bool{}
 	s := v.informer.Snapshot()
 	for _, value := range values {
-		for object := range x.in(s, value) {
+		for object := range x.objects(s, value) {
 			if key := cache.MetaObjectToName(object); len(values) == 1 || !known[key] {
 				known[key] = len(values) > 1
 				found = append(found, object)
@@ -115,31 +117,32 @@ func (v *view[T]) Index(name string, obj any) ([]any, error) {
 	return found, nil
 }
 
-// IndexKeys returns the keys of the objects that have value in an index.
+// IndexKeys returns the keys of the objects that have value in the index with
+// this name.
 func (v *view[T]) IndexKeys(name, value string) ([]string, error) {
 	x, err := v.index(name)
 	if err != nil {
 		return nil, err
 	}
-	return keysOf(x.in(v.informer.Snapshot(), value)), nil
+	return keysOf(x.objects(v.informer.Snapshot(), value)), nil
 }
 
-// ByIndex returns the objects that have value in an index.
+// ByIndex returns the objects that have value in the index with this name.
 func (v *view[T]) ByIndex(name, value string) ([]any, error) {
 	x, err := v.index(name)
 	if err != nil {
 		return nil, err
 	}
-	return appendAny(nil, x.in(v.informer.Snapshot(), value)), nil
+	return appendAny(nil, x.objects(v.informer.Snapshot(), value)), nil
 }
 
-// ListIndexFuncValues returns the values in an index, sorted.
+// ListIndexFuncValues returns the values in the index with this name, sorted.
 func (v *view[T]) ListIndexFuncValues(name string) []string {
 	values := map[string]struct{}{}
 	if x, err := v.index(name); err == nil {
 		for object := range v.informer.Snapshot().All() {
-			of, _ := x.of(object) // the index does not contain an object that this fails for
-			for _, value := range of {
+			computed, _ := x.function(object) // the index does not contain an object that this fails for
+			for _, value := range computed {
 				values[value] = struct{}{}
 			}
 		}
@@ -151,32 +154,33 @@ func (v *view[T]) ListIndexFuncValues(name string) []string {
 func (v *view[T]) GetIndexers() cache.Indexers {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	all := cache.Indexers{}
+	indexers := cache.Indexers{}
 	for name, x := range v.indexes {
-		all[name] = x.of
+		indexers[name] = x.function
 	}
-	return all
+	return indexers
 }
 
-// AddIndexers adds indexes to the informer. An object for which a function
-// returns an error is not in its index.
+// AddIndexers adds an index to the informer for each of these functions, under
+// its name. An object for which a function returns an error is left out of that
+// function's index.
 func (v *view[T]) AddIndexers(added cache.Indexers) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for name := range added {
-		if v.indexes[name].of != nil && name != cache.NamespaceIndex {
-			return fmt.Errorf("adding indexes to the cache of %s: there is one named %q already", v.informer.Name(), name)
+		if v.indexes[name].function != nil && name != cache.NamespaceIndex {
+			return fmt.Errorf("adding indexes to the cache of %s: there already is an index named %q", v.informer.Name(), name)
 		}
 	}
-	for name, of := range added {
+	for name, function := range added {
 		if name != cache.NamespaceIndex {
-			v.add(name, of)
+			v.add(name, function)
 		}
 	}
 	return nil
 }
 
-// add adds an index. The caller holds mu.
+// add adds an index with this name to the informer. The caller holds mu.
 func (v *view[T]) add(name string, indexFunc cache.IndexFunc) {
 	v.indexes[name] = index[T]{indexFunc, informer.NewIndex(v.informer, func(object T) []string {
 		values, err := indexFunc(object)
@@ -190,10 +194,11 @@ func (v *view[T]) add(name string, indexFunc cache.IndexFunc) {
 func (v *view[T]) index(name string) (index[T], error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if x := v.indexes[name]; x.of != nil {
+	if x := v.indexes[name]; x.function != nil {
 		return x, nil
 	}
-	return index[T]{}, v.failed(fmt.Errorf("there is no index named %q", name))
+	//nolint:staticcheck // client-go's words
+	return index[T]{}, fmt.Errorf("Index with name %s does not exist", name)
 }
 
 func (v *view[T]) failed(err error) error {

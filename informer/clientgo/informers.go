@@ -1,6 +1,8 @@
 package clientgo
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -21,8 +23,8 @@ import (
 //
 // It is safe for concurrent use.
 type Informers struct {
-	mu  sync.Mutex // guards all
-	all []*shared
+	mu   sync.Mutex // guards the fields below
+	made []*shared
 }
 
 // New returns a shared informer as [NewSharedIndexInformer] does. Status
@@ -36,7 +38,7 @@ func (i *Informers) New(
 	})
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.all = append(i.running(), s)
+	i.made = append(i.running(), s)
 	return s
 }
 
@@ -45,29 +47,83 @@ func (i *Informers) New(
 func (i *Informers) Status() []informer.Status {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.all = i.running()
-	statuses := make([]informer.Status, len(i.all))
-	for n, s := range i.all {
+	i.made = i.running()
+	statuses := make([]informer.Status, len(i.made))
+	for n, s := range i.made {
 		statuses[n] = s.status()
 	}
 	return statuses
 }
 
-// running returns the informers that have not stopped. The caller holds mu.
-func (i *Informers) running() []*shared { return slices.DeleteFunc(i.all, (*shared).IsStopped) }
+// WaitForLatest returns when the caches are at least as new as the server was at
+// the time of the call. For example, a replica that has just become the leader
+// calls it, so that its reconcilers see what the previous leader wrote. An
+// informer whose first list fails is left out: it is listed after the call. So
+// is an informer that stops meanwhile.
+//
+// It lists the objects of each informer page by page, and stops listing when
+// the watch has caught up.
+//
+// If ctx ends first, WaitForLatest returns the cause of its end, and names the
+// informers that are not as new.
+func (i *Informers) WaitForLatest(ctx context.Context) error {
+	i.mu.Lock()
+	made := slices.Clone(i.running())
+	i.mu.Unlock()
+	errs := make([]error, len(made))
+	var waiting sync.WaitGroup
+	for n, s := range made {
+		waiting.Go(func() { errs[n] = s.waitForLatest(ctx) })
+	}
+	waiting.Wait()
+	return errors.Join(errs...)
+}
 
-// status returns the state of the engine and the counters of the listeners.
+// statePoll is how often waitForLatest looks whether the informer can still
+// become as new as the server.
+const statePoll = 100 * time.Millisecond
+
+// waitForLatest waits until the cache is as new as the server, the informer
+// stops, or its first list fails.
+func (s *shared) waitForLatest(ctx context.Context) error {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- s.engine.WaitForLatest(waiting) }()
+	for {
+		status := s.engine.Status()
+		if s.IsStopped() || !status.Synced && status.LastError != "" {
+			cancel()
+			<-done //nolint:errcheck // it only says that the wait was cancelled
+			return nil
+		}
+		select {
+		case err := <-done:
+			if s.IsStopped() {
+				return nil
+			}
+			return err
+		case <-time.After(statePoll):
+		}
+	}
+}
+
+// running returns the informers that have not stopped. The caller holds mu.
+func (i *Informers) running() []*shared { return slices.DeleteFunc(i.made, (*shared).IsStopped) }
+
+// status returns the state of the informer: the status of its engine, with the
+// counters of the listeners.
 func (s *shared) status() informer.Status {
 	status := s.engine.Status()
 	status.ResourceVersion, status.Events = s.LastSyncResourceVersion(), s.events.Load()
 	s.distributing.Lock()
-	all := make([]*listener, 0, len(s.listeners))
+	listeners := make([]*listener, 0, len(s.listeners))
 	for l := range s.listeners {
-		all = append(all, l)
+		listeners = append(listeners, l)
 	}
 	s.distributing.Unlock()
-	status.Handlers = len(all)
-	for _, l := range all {
+	status.Handlers = len(listeners)
+	for _, l := range listeners {
 		status.Lag = max(status.Lag, l.lag())
 	}
 	return status

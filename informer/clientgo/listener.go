@@ -35,15 +35,15 @@ type notification struct {
 type delivery struct {
 	notification
 
-	// many are the notifications of a list or a resync. It is nil for one
-	// notification.
+	// many yields the notifications of a list or a resync. It is nil if the
+	// delivery is a single notification.
 	many iter.Seq[notification]
 	// changes reports whether unchanged objects are skipped.
 	changes bool
 }
 
-// all returns the notifications.
-func (d *delivery) all(yield func(notification) bool) {
+// yieldAll calls yield for each of the notifications.
+func (d *delivery) yieldAll(yield func(notification) bool) {
 	if d.many == nil {
 		yield(d.notification)
 		return
@@ -62,20 +62,20 @@ type listener struct {
 	logger  klog.Logger
 	handler cache.ResourceEventHandler
 	tracker *synctrack.SingleFileTracker
-	events  *atomic.Int64 // counts the calls
+	events  *atomic.Int64 // counts the calls of the handler
 	// requested is the resync period that the handler has requested, within the
 	// limits.
 	requested time.Duration
 	closed    chan struct{} // closed to drop the rest of the queue
 	ended     chan struct{} // closed after the last call has returned
-	wake      chan struct{} // has one element if the queue may not be empty
+	wake      chan struct{} // has one element if there may be deliveries in queue
 
 	mu      sync.Mutex // guards the fields below
 	queue   []delivery
 	waiting time.Time // when the oldest delivery in queue was added
 	taken   time.Time // when the oldest delivery in progress was added
 	period  time.Duration
-	due     time.Time // for the next resync
+	due     time.Time // when the next resync is due
 }
 
 func newListener(
@@ -122,12 +122,12 @@ func (l *listener) add(d delivery) {
 func (l *listener) take() []delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := l.queue
+	taken := l.queue
 	l.queue, l.taken = nil, time.Time{}
-	if len(all) > 0 {
+	if len(taken) > 0 {
 		l.taken = l.waiting
 	}
-	return all
+	return taken
 }
 
 // lag returns how long the oldest notification has been waiting, or 0 if the
@@ -171,7 +171,7 @@ func (l *listener) run() {
 // closed.
 func (l *listener) deliver(d *delivery) {
 	complete := true
-	for n := range d.all {
+	for n := range d.yieldAll {
 		if l.isClosed() {
 			return
 		}
@@ -281,14 +281,14 @@ func nameOfFunctions(functions ...any) string {
 // too. The caller holds mu.
 func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period > 0 && period < minimumResync {
-		logger.Info("Warning: resync period is too small, using the shortest", "resyncPeriod", period,
+		logger.Info("Warning: resync period is too small, using the minimum", "resyncPeriod", period,
 			"minimumResyncPeriod", minimumResync)
 		period = minimumResync
 	}
 	switch {
 	case period <= 0 || period >= s.checkPeriod:
 	case s.started:
-		logger.Info("Warning: resync period is shorter than that of the informer, which has started: using the informer's",
+		logger.Info("Warning: the informer has already started with a longer resync period, using its period",
 			"resyncPeriod", period, "resyncCheckPeriod", s.checkPeriod)
 		period = s.checkPeriod
 	default:
@@ -302,8 +302,8 @@ func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Dur
 	return period
 }
 
-// effectivePeriod returns the resync period of a handler if the informer checks
-// for resyncs at the interval check.
+// effectivePeriod returns the resync period of a handler that requests period,
+// if the informer looks only at intervals of check for handlers that are due.
 func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Duration {
 	switch {
 	case period == 0:
@@ -311,7 +311,7 @@ func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Durat
 		logger.Info("Warning: this shared informer does not resync, ignoring the resync period", "desired", period)
 		return 0
 	case period < check:
-		logger.Info("Warning: resync period is shorter than that of the informer, using the informer's",
+		logger.Info("Warning: resync period is shorter than the informer's, using the informer's resync period",
 			"desired", period, "resyncCheckPeriod", check)
 		return check
 	}

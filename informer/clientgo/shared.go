@@ -25,30 +25,40 @@ import (
 // object is the type of the objects in shared informers.
 type object = informer.Object
 
-// errStarted is the error of settings after the start, in client-go's words.
+// errStarted is returned if a setting is changed after the informer has
+// started. The text is the same as in client-go.
 var errStarted = errors.New("informer has already started")
 
 // minimumResync is the shortest resync period, as in client-go.
 const minimumResync = time.Second
 
 // NewSharedIndexInformer returns a shared informer like client-go's function of
-// the same name, but with this module's cache. Use it where a program names the
-// constructor of its informers. For example, with controller-runtime:
+// the same name, but with this module's cache. Use it where a library lets the
+// program choose the function that makes its informers. For example, with
+// controller-runtime:
 //
 //	ctrl.Options{Cache: cache.Options{NewInformer: clientgo.NewSharedIndexInformer}}
 //
 // With a factory of client-go, call InformerFor before other code requests the
 // kind:
 //
-//	factory.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-//		pods := cache.NewFilteredListWatchFromClient(c.CoreV1().RESTClient(), "pods", "", func(*metav1.ListOptions) {})
-//		return clientgo.NewSharedIndexInformer(pods, &corev1.Pod{}, resync,
-//			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-//	})
+//	factory.InformerFor(&corev1.Pod{}, newPods)
+//
+// The example has such a function, which lists and watches with the typed
+// client. A ListerWatcher that [cache.NewListWatchFromClient] has made from the
+// RESTClient of a typed client asks the server for JSON, unless the rest.Config
+// sets ContentType. JSON takes several times the processor time of protobuf.
 //
 // Handlers, stores and indexers keep the promises of client-go. The cache and
 // the watches keep more promises; see the package's contract. Use [Informers]
 // to see the informer's state.
+//
+// An object that Go cannot decode fails the list of its kind. The ListerWatcher
+// decodes a list or a page as a whole, and its error names the field, but
+// neither the object nor the place of the next page. So no smaller pages and no
+// text of the error could tell which object to skip. Informers of package
+// cluster's clients, which read raw answers, skip and name it. A cache of
+// unstructured or metadata-only objects can decode it.
 func NewSharedIndexInformer(
 	lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration,
 	indexers cache.Indexers,
@@ -60,8 +70,8 @@ func NewSharedIndexInformer(
 
 // NewSharedIndexInformerWithOptions returns a shared informer as
 // [NewSharedIndexInformer] does, with client-go's options. It ignores their
-// Identifier and InformerMetricsProvider, which measure a queue that this
-// informer does not have. Use [Informers] instead.
+// Identifier and InformerMetricsProvider, because they measure a queue that
+// this informer does not have. For metrics of the informer, use [Informers].
 func NewSharedIndexInformerWithOptions(
 	lw cache.ListerWatcher, exampleObject runtime.Object, options cache.SharedIndexInformerOptions,
 ) cache.SharedIndexInformer {
@@ -104,7 +114,7 @@ type shared struct {
 	turn          chan struct{} // see Lock
 	synced        chan struct{} // closed when the first list has been stored and passed on
 	version       atomic.Pointer[string]
-	events        atomic.Int64 // calls of handlers
+	events        atomic.Int64 // counts the calls of handlers
 
 	mu               sync.Mutex // guards the fields below
 	started, stopped bool
@@ -119,7 +129,7 @@ type shared struct {
 	// listener gets notifications of unchanged objects, as of the last check
 	// for a resync.
 	listeners map[*listener]bool
-	listening bool // the listeners are running
+	listening bool // whether the listeners are running
 	running   sync.WaitGroup
 }
 
@@ -132,7 +142,7 @@ func (s *shared) Run(stop <-chan struct{}) { s.RunWithContext(wait.ContextForCha
 func (s *shared) RunWithContext(ctx context.Context) {
 	defer utilruntime.HandleCrashWithContext(ctx)
 	if !s.start() {
-		klog.FromContext(ctx).Info("Warning: the shared informer has started, it cannot be run more than once")
+		klog.FromContext(ctx).Info("Warning: the shared informer has already started, and cannot be run again")
 		return
 	}
 	s.listen()
@@ -153,7 +163,8 @@ func (s *shared) start() bool {
 	return first
 }
 
-// settings returns the settings of the engine for its start.
+// settings returns the settings with which the engine, an informer of this
+// module, is started.
 func (s *shared) settings() dropin.Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,10 +246,11 @@ func (s *shared) GetController() cache.Controller { return controller{s} }
 // controller is the result of GetController. It cannot run the informer.
 type controller struct{ shared *shared }
 
-// Run does nothing.
+// Run does nothing, because only Run of the shared informer starts it.
 func (controller) Run(<-chan struct{}) {}
 
-// RunWithContext does nothing.
+// RunWithContext does nothing, because only RunWithContext of the shared
+// informer starts it.
 func (controller) RunWithContext(context.Context) {}
 
 // HasSynced implements [cache.Controller].
@@ -293,17 +305,17 @@ func lost(cached object) notification {
 func (s *shared) Replaced(removed []object, current iter.Seq2[object, object], rv string) {
 	first := !s.HasSynced()
 	s.seen(rv)
-	var all []notification
+	var changes []notification
 	for _, cached := range removed {
-		all = append(all, lost(cached))
+		changes = append(changes, lost(cached))
 	}
 	for old, object := range current {
-		all = append(all, changeOf(old, object, first))
+		changes = append(changes, changeOf(old, object, first))
 	}
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
 	for l, resyncs := range s.listeners {
-		l.add(delivery{notification: notification{initial: first}, many: slices.Values(all), changes: !resyncs})
+		l.add(delivery{notification: notification{initial: first}, many: slices.Values(changes), changes: !resyncs})
 	}
 	if !first {
 		return
@@ -319,20 +331,20 @@ func (s *shared) CaughtUp(rv string) { s.seen(rv) }
 
 // Resync implements [dropin.Observer].
 func (s *shared) Resync() {
-	all := s.stored(func(object object) notification {
+	notices := s.stored(func(object object) notification {
 		return notification{old: object, object: object, unchanged: true}
 	})
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
 	for l, resyncs := range s.listeners {
 		if resyncs {
-			l.add(delivery{many: all})
+			l.add(delivery{many: notices})
 		}
 	}
 }
 
-// stored returns a notification for each stored object, without copying
-// objects.
+// stored returns an iterator over the notifications that notify returns for the
+// stored objects. It does not copy the objects.
 func (s *shared) stored(notify func(object) notification) iter.Seq[notification] {
 	snapshot := s.engine.Snapshot()
 	return func(yield func(notification) bool) {
@@ -365,9 +377,9 @@ func (s *shared) shouldResync() (due bool) {
 	defer s.distributing.Unlock()
 	now := time.Now()
 	for l := range s.listeners {
-		is := l.isDue(now)
-		s.listeners[l] = is
-		due = due || is
+		isDue := l.isDue(now)
+		s.listeners[l] = isDue
+		due = due || isDue
 	}
 	return due
 }

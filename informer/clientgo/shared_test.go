@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -156,53 +157,6 @@ func TestALateHandlerGetsEveryObject(t *testing.T) {
 		from.Delete(pod("a", "2"))
 		synctest.Wait()
 		g.Expect(late.take()).To(BeEmpty())
-	})
-}
-
-func TestWrongUseGetsTheAnswerOfClientGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := NewWithT(t)
-		from := source(t, pod("a", "1"))
-		constructors := []func(
-			cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers,
-		) cache.SharedIndexInformer{cache.NewSharedIndexInformer, clientgo.NewSharedIndexInformer}
-		answers := make([][]string, len(constructors))
-		for n, made := range constructors {
-			shared := made(from, nil, 0, cache.Indexers{})
-			note := func(err error) { answers[n] = append(answers[n], fmt.Sprint(err)) }
-			other := handle(g, made(from, nil, 0, cache.Indexers{}), &recorder{})
-			note(shared.RemoveEventHandler(nil))
-			note(shared.RemoveEventHandler(other)) // one that was not added here
-			note(shared.AddIndexers(byNode))
-			note(shared.AddIndexers(byNode))
-			note(errors.New(shared.HasSyncedChecker().Name()))
-			stop := start(t, shared)
-			shared.RunWithContext(t.Context()) // returns
-			note(shared.SetTransform(nil))
-			note(shared.SetWatchErrorHandler(nil))
-			note(shared.AddIndexers(cache.Indexers{"late": byNode["node"]}))
-			_, err := shared.GetIndexer().ByIndex("none", "")
-			note(err)
-			_, _, err = shared.GetIndexer().GetByKey("a/b/c")
-			note(err)
-			note(shared.GetStore().Add("no object"))
-			g.Expect(shared.GetController().HasSynced()).To(BeTrue())
-			g.Expect(shared.GetController().LastSyncResourceVersion()).To(Equal("1"))
-			stop()
-			_, err = shared.AddEventHandler(nil)
-			note(err)
-			note(shared.AddIndexers(nil))
-			g.Expect(shared.IsStopped()).To(BeTrue())
-			shared.Run(nil) // returns
-		}
-		theirs, ours := answers[0], answers[1]
-		for n := range theirs {
-			refused := theirs[n] != "<nil>"
-			g.Expect(ours[n] != "<nil>").To(Equal(refused), "%q, %q", ours[n], theirs[n]) //nolint:ginkgolinter // only whether
-		}
-		for _, n := range []int{1, 3, 4, 5, 6, len(ours) - 2, len(ours) - 1} {
-			g.Expect(ours[n]).To(Equal(theirs[n]))
-		}
 	})
 }
 
@@ -422,8 +376,9 @@ func namedPod(name string) *corev1.Pod {
 // transport. It streams no lists, and its watches stay open.
 type server struct {
 	objects  []any
-	answer   string // of a list, instead of the objects
-	bookmark bool   // each watch begins with one
+	mended   atomic.Bool // the list has only the first object
+	answer   string      // of a list, instead of the objects
+	bookmark bool        // each watch begins with one
 	watches  atomic.Int32
 }
 
@@ -463,8 +418,12 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	text := s.answer
 	if text == "" {
+		objects := s.objects
+		if s.mended.Load() {
+			objects = objects[:1]
+		}
 		list, err := json.Marshal(map[string]any{
-			"kind": "PodList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": s.objects,
+			"kind": "PodList", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": objects,
 		})
 		if err != nil {
 			return nil, err
@@ -494,33 +453,47 @@ func (l *lines) text() string {
 	return strings.ReplaceAll(strings.Join(l.all, "\n"), `\"`, `"`)
 }
 
-// Wrong use is answered as client-go answers it.
-func TestWrongUseGetsClientGosAnswer(t *testing.T) {
-	constructors := map[string]func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer{
-		"client-go": cache.NewSharedIndexInformer, "ours": clientgo.NewSharedIndexInformer,
-	}
-	for name, newInformer := range constructors {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := NewWithT(t)
-				lw := source(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}})
-				i := newInformer(lw, nil, 0, cache.Indexers{}) // a nil example takes any type
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan struct{})
-				go func() { defer close(ended); i.RunWithContext(ctx) }()
-				synctest.Wait()
-				<-time.After(time.Minute)
-				g.Expect(i.HasSynced()).To(BeTrue())
-				g.Expect(i.GetStore().ListKeys()).To(Equal([]string{"a"}))
-				i.RunWithContext(ctx) // returns at once
-				cancel()
-				<-ended
-				_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{})
-				g.Expect(err).To(MatchError(ContainSubstring("stopped already")))
-				g.Expect(i.AddIndexers(cache.Indexers{"x": cache.MetaNamespaceIndexFunc})).NotTo(Succeed())
-				g.Expect(i.SetTransform(nil)).NotTo(Succeed())
-				g.Expect(i.SetWatchErrorHandler(nil)).NotTo(Succeed())
-			})
-		})
-	}
+// A client of client-go decodes whole lists, so that nothing is known of the
+// other objects.
+func TestAnObjectThatClientGoCannotDecodeFailsTheList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		bad := map[string]any{"metadata": map[string]any{"name": "bad"}, "spec": map[string]any{"containers": "none"}}
+		s := &server{objects: []any{namedPod("good"), bad}}
+		var by clientgo.Informers
+		var failed atomic.Int32
+		shared := newKnown(&by, s.pods(t))
+		g.Expect(shared.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { failed.Add(1) })).To(Succeed())
+		start(t, shared)
+		<-time.After(5 * time.Minute)
+		g.Expect(shared.HasSynced()).To(BeFalse())
+		g.Expect(failed.Load()).To(BeNumerically(">", 1), "the list is tried again and again")
+		status := by.Status()[0]
+		g.Expect(status.Reason).To(ContainSubstring("PodSpec.items.spec.containers"), "the error has the field, not the object")
+		s.mended.Store(true)
+		<-time.After(10 * time.Minute)
+		g.Expect(shared.HasSynced()).To(BeTrue())
+		g.Expect(shared.GetStore().ListKeys()).To(HaveLen(1))
+	})
+}
+
+// JSON takes several times the processor time.
+func TestTheListerWatcherOfTheExampleAsksForProtobuf(t *testing.T) {
+	g := NewWithT(t)
+	var asked transport
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Transport: &asked})
+	_, err := cache.ToListerWatcherWithContext(podsOf(client)).ListWithContext(t.Context(), metav1.ListOptions{})
+	g.Expect(err).To(MatchError(errNotSent))
+	g.Expect(asked.accept).To(HavePrefix(runtime.ContentTypeProtobuf))
+}
+
+// transport sends no request, and remembers which content type was asked for.
+type transport struct{ accept string }
+
+var errNotSent = errors.New("not sent")
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.accept = r.Header.Get("Accept")
+	return nil, errNotSent
 }

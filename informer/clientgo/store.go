@@ -17,8 +17,8 @@ import (
 )
 
 // indexer is the store of a shared informer, and answers as client-go's store
-// does. Unlike the view of Indexer it can be written to, which tests of
-// programs do.
+// does. Unlike the view that Indexer returns, it can be written to, because
+// tests of programs do so.
 type indexer struct {
 	view[object]
 
@@ -29,8 +29,10 @@ type indexer struct {
 
 var _ cache.Indexer = (*indexer)(nil)
 
-func newIndexer(of *informer.Informer[object], to dropin.Store[object], version *atomic.Pointer[string]) *indexer {
-	return &indexer{view[object]{informer: of, indexes: map[string]index[object]{}}, to, version}
+func newIndexer(
+	source *informer.Informer[object], store dropin.Store[object], version *atomic.Pointer[string],
+) *indexer {
+	return &indexer{view[object]{informer: source, indexes: map[string]index[object]{}}, store, version}
 }
 
 // Add stores an object. It does not call handlers.
@@ -75,8 +77,14 @@ func (x *indexer) Replace(list []any, rv string) error {
 	return nil
 }
 
+// wrongObject returns the error that client-go returns for an object without a
+// key. It is also returned for an object that has a key but is not an API
+// object.
 func wrongObject(obj any) error {
-	return cache.KeyError{Obj: obj, Err: fmt.Errorf("a %T is no API object", obj)}
+	if _, err := cache.MetaNamespaceKeyFunc(obj); err != nil {
+		return cache.KeyError{Obj: obj, Err: err}
+	}
+	return cache.KeyError{Obj: obj, Err: fmt.Errorf("a %T is not an API object", obj)}
 }
 
 // Bookmark records the resourceVersion that the store has reached.
@@ -112,25 +120,26 @@ func nameIn(key string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// AddIndexers adds indexes. Their names must be new.
+// AddIndexers adds an index for each of these functions, under its name. It
+// returns an error if an index with one of the names exists.
 func (x *indexer) AddIndexers(added cache.Indexers) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if both := sets.KeySet(x.indexes).Intersection(sets.KeySet(added)); len(both) > 0 {
-		return fmt.Errorf("indexer conflict: %v", both)
+	if conflicts := sets.KeySet(x.indexes).Intersection(sets.KeySet(added)); len(conflicts) > 0 {
+		return fmt.Errorf("indexer conflict: %v", conflicts)
 	}
-	for name, of := range added {
-		if isByNamespace(of) {
-			x.indexes[name] = index[object]{of, inNamespace[object]}
+	for name, function := range added {
+		if isByNamespace(function) {
+			x.indexes[name] = index[object]{function, inNamespace[object]}
 		} else {
-			x.add(name, of)
+			x.add(name, function)
 		}
 	}
 	return nil
 }
 
-// isByNamespace reports whether of is client-go's own function for the index by
-// namespace. The cache is sorted by namespace, so it needs no such index.
+// isByNamespace reports whether function is client-go's own function for the
+// index by namespace. The cache is sorted by namespace, so it needs no such index.
 func isByNamespace(function cache.IndexFunc) bool {
 	return reflect.ValueOf(function).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 }

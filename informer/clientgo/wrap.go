@@ -25,19 +25,19 @@ var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 //	pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
 //
 // Its Run does not start shared. The factory of shared does that. The objects
-// are shared's own, not copies. Options have no effect if they select objects,
-// or say how to watch and store them.
+// are the ones that shared stores, not copies. Those options that select
+// objects, or that say how to watch and store them, have no effect.
 //
 // A wrapped informer cannot send requests. So WaitForLatest and WaitForObject
 // return an error. A controller with a Leader or Shards refuses the informer,
 // because a new leader could not know whether its cache shows the last writes
-// of the previous one. A nil shared is reported like a wrong option, see
+// of the previous one. A nil shared is reported like an invalid option, see
 // [informer.For].
 func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
 	options := ptr.Deref(o, informer.Options{})
 	options.NoSharing = true
-	client := &follow.Client[T]{Follow: func(ctx context.Context, to follow.Store[T]) error {
-		return followShared(ctx, shared, to)
+	client := &follow.Client[T]{Follow: func(ctx context.Context, store follow.Store[T]) error {
+		return followShared(ctx, shared, store)
 	}}
 	if v := reflect.ValueOf(shared); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		client.Err = errNoShared

@@ -5,7 +5,8 @@
 // does not serve the version yet answers 404 for objects that exist, and
 // client-go itself then fills in the requested name. Only the API server's own
 // answer about this object is a proof. The same applies to the status of a
-// conflict, to the status of an expired resourceVersion, and to success.
+// conflict, to the status of an expired resourceVersion, to success, and to the
+// review of a permission.
 package absent
 
 import (
@@ -23,11 +24,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
 // Proven reports whether err is the API server's own answer that the object
-// with that resource and name does not exist. An empty resource is unknown and
-// not compared.
+// with that resource and name does not exist. If resource is empty, Proven
+// compares only the name.
 //
 // The answer for a subresource is not a proof, since a server without the
 // subresource gives the same answer. Do not call Proven for it.
@@ -37,16 +39,15 @@ func Proven(err error, resource schema.GroupResource, name string) bool {
 		details.Kind == resource.Resource && details.Group == resource.Group)
 }
 
-// Namespace reports whether err proves that a namespace does not exist. A
-// server answers so to a write into a missing namespace.
+// Namespace reports whether err proves that a namespace does not exist. The API
+// server returns such an error for a write into a missing namespace.
 func Namespace(err error, name string) bool {
 	details := detailsOf(err, name)
 	return details != nil && details.Kind == "namespaces" && details.Group == ""
 }
 
 // Object reports whether err proves that obj does not exist, as [Proven] does.
-// It compares the resource as far as it is known from obj's Go type and
-// TypeMeta.
+// It compares the resource only as far as obj's Go type and TypeMeta reveal it.
 func Object(err error, obj metav1.Object) bool {
 	details := detailsOf(err, obj.GetName())
 	if details == nil || details.Kind == "" {
@@ -59,42 +60,86 @@ func Object(err error, obj metav1.Object) bool {
 			return false
 		}
 	}
-	return maybe(reflect.TypeOf(obj), details.Kind)
+	return maybe(reflect.TypeOf(obj), details)
 }
 
-// OfType reports whether err proves that the object with Go type T and that
+// OfType reports whether err proves that the object of Go type T with the given
 // name does not exist.
 func OfType[T metav1.Object](err error, name string) bool {
 	details := detailsOf(err, name)
-	return details != nil && (details.Kind == "" || maybe(reflect.TypeFor[T](), details.Kind))
+	return details != nil && (details.Kind == "" || maybe(reflect.TypeFor[T](), details))
 }
 
-// maybe reports whether objects of Go type t may belong to the resource. It
-// knows the types of k8s.io/api, which are named after their kinds, and that no
-// type of a custom kind is for namespaces.
-func maybe(t reflect.Type, resource string) bool {
+// From reports whether err, the answer to client's request about obj, proves
+// that obj does not exist, as [Object] does. It also compares what the client
+// shows: the resource, and the namespace. The API server's answer does not name
+// the namespace, so for a client that does not show its own, the answer may be
+// about another object of that name and proves nothing.
+func From(client any, err error, obj metav1.Object) bool {
+	return Object(err, obj) && aboutResource(client, err, obj.GetName()) &&
+		(obj.GetNamespace() == "" || shows(client, obj.GetNamespace()))
+}
+
+// Read reports whether err, the answer to client's GET of the name, proves that
+// the object of Go type T does not exist. It also compares the resource that
+// the client shows.
+func Read[T metav1.Object](client any, err error, name string) bool {
+	return OfType[T](err, name) && aboutResource(client, err, name)
+}
+
+// aboutResource reports whether err may be about the resource that a client
+// reads.
+func aboutResource(client any, err error, name string) bool {
+	resource := clients.ResourceOf(client).GroupResource()
+	return resource.Resource == "" || Proven(err, resource, name)
+}
+
+// shows reports whether a client is known to reach the namespace.
+func shows(client any, namespace string) bool {
+	reach := clients.ReachOf(client)
+	return reach.Certainty != clients.Unknown && reach.Namespace == namespace
+}
+
+// maybe reports whether objects of Go type t may belong to the resource in
+// details. Types of k8s.io/api are named after their kinds and belong to one
+// resource only. Any other type may belong to any resource except namespaces,
+// because custom kinds cannot be namespaces.
+func maybe(t reflect.Type, details *metav1.StatusDetails) bool {
+	kind, _, ok := clients.BuiltIn(t)
+	if !ok {
+		t = elem(t)
+		return strings.HasPrefix(t.PkgPath(), "k8s.io/apimachinery/") || t.Name() == "Namespace" ||
+			details.Kind != "namespaces" || details.Group != ""
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
+	return plural.Resource == details.Kind && plural.Group == details.Group
+}
+
+func elem(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
+		return t.Elem()
 	}
-	switch path := t.PkgPath(); {
-	case strings.HasPrefix(path, "k8s.io/apimachinery/"): // any kind
-		return true
-	case !strings.HasPrefix(path, "k8s.io/api/"):
-		return resource != "namespaces" || t.Name() == "Namespace"
-	}
-	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: t.Name()})
-	return plural.Resource == resource
+	return t
 }
 
-// IsExpired reports whether err is the API server's own answer that it no
-// longer remembers a resourceVersion.
+// IsExpired reports whether err is the API server's own answer that the
+// resourceVersion in a request is too old.
 func IsExpired(err error) bool {
 	return (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) && !IsForeign(err)
 }
 
+// IsConflict reports whether err is the API server's own answer that the object
+// has changed or exists already. An admission webhook that refuses a request
+// with status 409 does so for a reason of its own.
+func IsConflict(err error) bool {
+	var answer apierrors.APIStatus
+	return (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !IsForeign(err) &&
+		(!errors.As(err, &answer) || !byWebhook(answer.Status().Message))
+}
+
 // IsForeign reports whether err is an answer that is not the API server's own.
-// client-go then has made the error from the HTTP status alone, because the
-// body was not a Status.
+// client-go makes such an error from the HTTP status alone, because the body of
+// the answer is not a Status.
 func IsForeign(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -105,7 +150,7 @@ func IsForeign(err error) bool {
 }
 
 // detailsOf returns the details of err if the API server itself has answered
-// that an object with that name was not found, and nil otherwise.
+// that the object with the given name was not found. Otherwise it returns nil.
 func detailsOf(err error, name string) *metav1.StatusDetails {
 	var answer apierrors.APIStatus
 	if name == "" || !errors.As(err, &answer) {
@@ -129,31 +174,44 @@ func foreign(cause metav1.StatusCause) bool {
 }
 
 // byWebhook reports whether message is the refusal of an admission webhook. The
-// webhook may have passed on an answer about a different object that it uses
-// itself.
+// webhook may have made a request of its own, and may quote the answer, which
+// is about a different object.
 func byWebhook(message string) bool {
 	return strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
 }
 
-// Answer returns an error unless object can be the API server's answer about
-// the object with that name. It is for answers for which the client has
-// returned no error. For example, client-go makes an object without fields from
-// the {} of a gateway, and from an object of another kind.
-func Answer(object metav1.Object, name string) error {
+// Answer checks an answer for which the client has returned no error. It
+// returns an error if object cannot be the API server's answer about want: if
+// its name differs, if its namespace differs and both are set, or if want has a
+// UID and object does not. For example, client-go makes an object without a
+// name from the body {} of a gateway.
+//
+// Answer accepts an object with a different UID, which is a recreated object.
+// It also accepts objects of fakes, which may have no UID and no namespace.
+func Answer(object, want metav1.Object) error {
 	if bound.IsNil(object) {
 		return errors.New("the client has returned neither an object nor an error")
 	}
-	if got := object.GetName(); got != name {
-		return fmt.Errorf("the answer is about the name %q, not %q: a proxy or gateway has sent it", got, name)
+	fault := ""
+	switch got, asked := bound.KeyOf(object), bound.KeyOf(want); {
+	case got.Name != asked.Name:
+		fault = fmt.Sprintf("is about the name %q, not %q", got.Name, asked.Name)
+	case got.Namespace != asked.Namespace && got.Namespace != "" && asked.Namespace != "":
+		fault = fmt.Sprintf("is about the namespace %q, not %q", got.Namespace, asked.Namespace)
+	case object.GetUID() == "" && want.GetUID() != "":
+		fault = "has no UID"
+	default:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the answer %s: a proxy or gateway has sent it", fault)
 }
 
-// List returns an error unless list can be the API server's own answer. It is
-// for answers for which the client has returned no error. For example,
-// client-go makes an empty list from the {} of a gateway, and from a list of
-// another kind. Lists of the server have a resourceVersion, but lists of fakes
-// do not.
+// List checks a list for which the client has returned no error. It returns an
+// error if list cannot be the API server's own answer: if it is of a kind that
+// is not a list, if it has no resourceVersion, or if it lacks objects and has
+// no continue token. For example, client-go makes an empty list from the body
+// {} of a gateway. Lists of fakes have no resourceVersion, so List returns an
+// error for them, too.
 func List(list runtime.Object) error {
 	kind := list.GetObjectKind().GroupVersionKind().Kind
 	accessor, err := meta.ListAccessor(list)
@@ -165,6 +223,10 @@ func List(list runtime.Object) error {
 	case accessor.GetResourceVersion() == "":
 		return errors.New("the answer is not a list of the API server, since it has no resourceVersion: " +
 			"a proxy or gateway has sent it")
+	case accessor.GetContinue() == "" && accessor.GetRemainingItemCount() != nil && *accessor.GetRemainingItemCount() > 0:
+		return fmt.Errorf("the list lacks %d objects but has no continue token: it was sent by a proxy or gateway, "+
+			"not by the API server",
+			*accessor.GetRemainingItemCount())
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// MaxBytes is the longest body that is read. API servers do not store objects
-// of that size.
+// MaxBytes is the longest body that is read. A longer body is not the encoding
+// of an object, because API servers do not store objects of that size.
 const MaxBytes = 16 << 20
 
 var errPartial = errors.New("the answer has only a part of the object")
@@ -36,8 +36,8 @@ type Object struct {
 	body  []byte
 }
 
-// Readable reports whether an answer with that Content-Type is an object,
-// judged by the type alone.
+// Readable reports whether [Read] can decode an answer with the given
+// Content-Type.
 func Readable(contentType string) bool {
 	media, parameters, err := mime.ParseMediaType(contentType)
 	if err != nil || parameters["stream"] != "" {
@@ -135,7 +135,7 @@ func (o *Object) isStatus() bool { return o.Kind == "Status" && o.APIVersion == 
 // envelope is the beginning of a protobuf object. A runtime.Unknown follows it.
 var envelope = []byte{'k', '8', 's', 0}
 
-var errNoEnvelope = errors.New("the body does not begin as Kubernetes' protobuf does")
+var errNoEnvelope = errors.New("the body does not begin with the prefix of Kubernetes protobuf")
 
 // readProtobuf reads the metadata, and keeps the encoded object in o.body.
 func (o *Object) readProtobuf() error {

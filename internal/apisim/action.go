@@ -26,8 +26,8 @@ func (k ActionKind) String() string { return kindNames[k] }
 // Action is one action that the scheduler can take next.
 type Action struct {
 	Kind ActionKind
-	// Call is the parked call, or the watch that receives the event. It is zero
-	// for work and chaos.
+	// Call is the parked call, or the call that opened the watch of a delivery.
+	// It is the zero Call for a step of the workload and for chaos.
 	Call Call
 
 	name  string
@@ -54,8 +54,8 @@ func (a Action) WatchID() int {
 	return a.watch.id
 }
 
-// Among distinguishes the watch of a delivery from other watches of the same
-// client and resource. For example, it returns "labels a=b". It returns "" if
+// Among returns a text, such as "labels a=b", that distinguishes the watch of a
+// delivery from other watches of the same client and resource. It returns "" if
 // the client has no other watch of the resource.
 func (a Action) Among() string {
 	if a.watch == nil {
@@ -103,8 +103,8 @@ func (a Action) Request() string {
 	return a.call.name + "\n" + string(a.call.req.body)
 }
 
-// Caller returns the location in the program under test, as file:line, that
-// made a parked call. It returns "" if the location is not known.
+// Caller returns the location in the program under test, as file:line, from
+// which a parked call was made. It returns "" if the location is not known.
 func (a Action) Caller() string {
 	if a.call == nil {
 		return ""
@@ -125,8 +125,8 @@ func compareActions(a, b Action) int {
 	return strings.Compare(a.order, b.order)
 }
 
-// Extra is an action that a scenario adds. For example, a step of its workload,
-// a crash, or a competing write.
+// Extra is an action that a scenario adds, such as a step of its workload, a
+// crash, or a competing write.
 type Extra struct {
 	Name string
 	// Enabled reports whether the action can be taken now. nil means always.

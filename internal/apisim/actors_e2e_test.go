@@ -40,6 +40,7 @@ func TestE2EDeployment(t *testing.T) {
 	g.Eventually(func() error { return runPods(ctx, client, namespace) }).WithTimeout(time.Minute).Should(gomega.Succeed())
 	g.Eventually(func() error { return complete(ctx, client, namespace) }).WithTimeout(time.Minute).Should(gomega.Succeed())
 
+	asRecorded(t, cluster)
 	got := picture(t, namespace, fetch(ctx, t, cluster, namespace))
 	if *update {
 		g.Expect(os.MkdirAll("testdata/actors", 0o750)).To(gomega.Succeed())

@@ -79,8 +79,9 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 }
 
 // picture returns the part of the objects that both worlds must have in common.
-// The hash of a template differs, and the simulated world keeps no revisions. A
-// Pod's status comes from its kubelet; in the real world that is the test.
+// The hash of a template differs, and the simulated world keeps no revisions.
+// It omits the status of Pods, which the kubelet writes, or in the real world
+// the test.
 func picture(t *testing.T, namespace string, all []*unstructured.Unstructured) string {
 	t.Helper()
 	m, hash := conformance.NewMask(namespace), ""

@@ -7,24 +7,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Answer is what the server answered to a call. Reason and Message are those of
-// the Status of an error, and empty otherwise.
+// Answer is the server's answer to a call. For an error, Reason and Message are
+// the ones of its Status; otherwise they are empty.
 type Answer struct {
 	Code    int
 	Reason  metav1.StatusReason
 	Message string
 }
 
-// OnAnswer sets a function that gets the answer of every call that is not the
-// admin's, before the caller gets it. It does not see faults, whose answers are
-// not the server's own. It runs in the goroutine of the caller.
+// OnAnswer sets a function that is called with the server's answer to each
+// call, before the caller gets the answer. It is not called for calls of the
+// admin, or for answers that a fault makes up. It runs in the goroutine of the
+// caller.
 func (s *Server) OnAnswer(see func(Call, Answer)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answered = see
 }
 
-// tell calls the function of OnAnswer.
+// tell calls the function that was set by OnAnswer.
 func (s *Server) tell(c Call, code int, err error) {
 	s.mu.Lock()
 	see := s.answered
@@ -40,23 +41,25 @@ func (s *Server) tell(c Call, code int, err error) {
 	see(c, a)
 }
 
-// Reply is an answer that the server gives in place of its own. A body that
-// does not begin with a brace is plain text, as a proxy answers.
+// Reply is an answer that a test sets in place of the server's own. A body that
+// does not begin with a brace is sent as plain text, like the answer of a
+// proxy.
 type Reply struct {
 	Code int
 	Body []byte
 }
 
-// ReplyWith sets a function that may answer a call in place of the server. The
-// server answers itself where it returns nil. It does not get the admin's
-// calls, and runs in the goroutine of the caller.
+// ReplyWith sets a function that may answer a call in place of the server. If
+// the function returns nil, the server answers the call itself. It is not
+// called for the admin's calls. It runs in the goroutine of the caller.
 func (s *Server) ReplyWith(reply func(Call) *Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reply = reply
 }
 
-// replied returns the answer of the function of ReplyWith, or nil.
+// replied returns the answer of the function that was set by ReplyWith. It
+// returns nil if the server must answer itself.
 func (s *Server) replied(c Call) *http.Response {
 	s.mu.Lock()
 	reply := s.reply

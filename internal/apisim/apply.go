@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// apply is server-side apply. The owner of fields that were set before the
-// first apply to an object is "before-first-apply", unless
+// apply executes a server-side apply. The owner of fields that were set before
+// the first apply to an object is "before-first-apply", unless
 // Options.ManagedFields is set to track every write.
 func (x *exchange) apply() (*output, error) {
 	config, err := applyConfig(x.t, x.r)

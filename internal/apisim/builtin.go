@@ -8,11 +8,19 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
-// builtins is the table of the server's built-in kinds, one line each:
-// group/version, resource, kind and flags. The flags are: ns namespaced, st
-// status, gen generation, un unconditional update, cu create on update, do
-// DELETE answers with the object, sa status at create, sc scale, or DELETE
-// orphans dependents, fg fixed generation.
+// builtins is the table of the server's built-in kinds. Each line has the
+// group/version, the resource, the kind and these flags:
+//
+//	ns  the kind is namespaced
+//	st  it has the subresource status
+//	gen its generation counts changes of the spec
+//	un  an update without a resourceVersion is accepted
+//	cu  an update creates a missing object
+//	do  DELETE answers with the object
+//	sa  a new object keeps its status
+//	sc  it has the subresource scale
+//	or  by default, DELETE orphans the dependents
+//	fg  its generation is always 1
 const builtins = `
 v1 configmaps ConfigMap ns un
 v1 secrets Secret ns un

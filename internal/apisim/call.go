@@ -16,7 +16,7 @@ import (
 type Call struct { //nolint:recvcheck // the methods that fill it in need a pointer; a Call that is complete is a value
 	Client      string
 	Incarnation int
-	Verb        string // get list watch create update patch delete deletecollection
+	Verb        string // get, list, watch, create, update, patch, delete or deletecollection
 	Resource    schema.GroupVersionResource
 	Subresource string
 	Namespace   string
@@ -49,8 +49,8 @@ type request struct {
 	body      []byte
 	mediaType string
 	accept    string
-	inURL     string   // the name in the URL
-	warnings  []string // sent to the caller with the answer
+	inURL     string   // the object's name in the URL
+	warnings  []string // warnings that are sent to the caller with the answer
 }
 
 var verbs = map[string]string{
@@ -69,8 +69,8 @@ func ParseCall(req *http.Request) (Call, bool) {
 	return c, ok
 }
 
-// selectName sets the name that the field selector of a list or a watch asks
-// for: authorizers see it as the name of the call.
+// selectName sets the name of a list or a watch to the name in its field
+// selector, because authorizers treat it as the name of the call.
 func (c *Call) selectName(query url.Values) {
 	if c.Verb != "list" && c.Verb != "watch" {
 		return

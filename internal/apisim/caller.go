@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// maxDepth is the number of calls in a trail.
+// maxDepth is the largest number of calls in a trail.
 const maxDepth = 64
 
-// trail holds the innermost calls of a goroutine. A zero ends it if there are
-// fewer than maxDepth.
+// trail holds the innermost calls of a goroutine. If there are fewer than
+// maxDepth, the rest is zero.
 type trail [maxDepth]uintptr
 
 // stack records the calls of the calling goroutine at little cost.
@@ -23,9 +23,9 @@ func stack() trail {
 	return t
 }
 
-// Caller returns the location in the program, as file:line, that makes the
-// request which the calling goroutine serves. It returns "" if the location is
-// not known.
+// Caller returns the location in the program, as file:line, from which the
+// request was made that the calling goroutine is serving. It returns "" if the
+// location is not known.
 func Caller() string { return callerOf(stack()) }
 
 const module = "github.com/homeostat/homeostat/"

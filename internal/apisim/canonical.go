@@ -10,9 +10,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// canonical converts a built-in object to the form that its Go type encodes to.
-// It drops unknown fields and normalizes quantities and times. Otherwise an
-// update that changes no value would look like a change.
+// canonical converts a built-in object to the form in which its Go type encodes
+// it. It drops unknown fields and normalizes quantities and times. Without
+// this, an update that writes the same value in a different form would count as
+// a change.
 func canonical(r *Resource, obj object) (object, error) {
 	obj["apiVersion"], obj["kind"] = r.apiVersion(), r.Kind
 	if r.builtin.typed {
@@ -69,7 +70,8 @@ func blank(r *Resource) (object, error) {
 	return obj, nil
 }
 
-// message is an object that encodes to protobuf, as generated types do.
+// message is an object that encodes itself as protobuf, as the generated types
+// do.
 type message interface {
 	Marshal() ([]byte, error)
 	Unmarshal(data []byte) error

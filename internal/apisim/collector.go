@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Collector is the garbage collector and the namespace controller. It makes one
-// write at a time and keeps no cache: it is a correct controller that is as
-// slow as the scheduler makes it.
+// Collector does the work of the garbage collector and the namespace
+// controller. It makes one write at a time, when the scheduler chooses its
+// action, and has no cache that could be stale.
 type Collector struct {
 	server *Server
 	idle   int64 // the version of the server at which no work was left
@@ -83,7 +83,7 @@ func (c *Collector) nextWork() func() {
 type world struct {
 	tables []*table
 	byUID  map[string]*stored
-	owned  map[string][]owned // by the owner's UID
+	owned  map[string][]owned // the owned objects, by the owner's UID
 }
 
 type owned struct {
@@ -151,8 +151,8 @@ func (c *Collector) workFor(w *world, t *table, o *stored) func() {
 }
 
 // resolve finds the table of the kind that a reference names. It returns false
-// if the kind is not served, or if its objects cannot own o. The real collector
-// then leaves o alone.
+// if the kind is not served, or if its objects cannot own o. In these cases,
+// the real collector does not delete o.
 func (w *world) resolve(ref ownerRef, o *stored) (*table, bool) {
 	version, err := schema.ParseGroupVersion(ref.apiVersion)
 	for _, t := range w.tables {
@@ -173,8 +173,9 @@ func (w *world) owner(t *table, ref ownerRef, o *stored) *stored {
 	return owner
 }
 
-// collectDependent deletes an object that has no owner left. From an object
-// that still has an owner it removes the references to deleted owners.
+// collectDependent returns a write that deletes an object if all its owners are
+// deleted. If an owner still exists, the write removes the references to
+// deleted owners. It returns nil if there is nothing to do.
 func (c *Collector) collectDependent(w *world, t *table, o *stored) func() {
 	var solid, absent, waiting []string
 	for _, ref := range ownersOf(o) {
@@ -221,8 +222,9 @@ func (c *Collector) orphan(w *world, t *table, o *stored) func() {
 	return func() { c.unfinalize(t, o, metav1.FinalizerOrphanDependents) }
 }
 
-// emptyNamespace deletes the contents of a terminating namespace, and then the
-// namespace.
+// emptyNamespace returns the next write that deletes the contents of a
+// terminating namespace. If the namespace is empty, the write deletes the
+// namespace itself.
 func (c *Collector) emptyNamespace(w *world, t *table, ns *stored) func() {
 	waits := false
 	pods := slices.ContainsFunc(w.tables, func(t *table) bool {
@@ -261,7 +263,7 @@ func (c *Collector) emptyNamespace(w *world, t *table, ns *stored) func() {
 	}
 }
 
-// exchange returns a call of the collector about one object.
+// exchange returns an exchange for a call of the collector about one object.
 func (c *Collector) exchange(t *table, o *stored, verb string) *exchange {
 	return &exchange{s: &c.server.store, t: t, r: &request{Call: Call{
 		Client: CollectorClient, Verb: verb, Resource: t.res.GVR(), Namespace: o.key.Namespace, Name: o.key.Name,
@@ -287,7 +289,7 @@ func (c *Collector) disown(t *table, o *stored, uids []string) {
 	c.write(t, o, obj, false)
 }
 
-// unblock allows the owners of an object to be deleted before it.
+// unblock allows the owners of o to be deleted before o.
 func (c *Collector) unblock(t *table, o *stored) {
 	obj := clone(o.obj)
 	list, _ := metaOf(obj)["ownerReferences"].([]any)
@@ -317,8 +319,8 @@ func (c *Collector) write(t *table, have *stored, obj object, final bool) {
 	_, _ = x.replace(have, obj)
 }
 
-// unprotect removes the protection of storage that is being deleted and is no
-// longer in use.
+// unprotect returns a write that removes the protecting finalizer from storage
+// that is being deleted and is no longer in use. Otherwise it returns nil.
 func (c *Collector) unprotect(w *world, t *table, o *stored) func() {
 	f := protection(&t.res)
 	if !slices.Contains(finalizersOf(o.obj), f) || inUse(w, t, o) {

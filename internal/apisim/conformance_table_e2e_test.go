@@ -79,8 +79,9 @@ func applyFiles(t *testing.T, cluster *e2e.Cluster, pattern string) {
 	}
 }
 
-// attempts is how often a script is played whose answers differ: the caches of
-// a busy server may be late, such as that of a quota that has just come.
+// attempts is how often a script is played if its answers differ, because a
+// cache of a busy server may be late. For example, it may not have a new quota
+// yet.
 const attempts = 3
 
 // hold plays the scripts of a file, and compares or records the answers.

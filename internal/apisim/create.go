@@ -69,8 +69,9 @@ func (x *exchange) admit(obj object) (*stored, error) {
 	return x.insert(obj)
 }
 
-// checkName checks an object's name against the rules of its kind, and makes
-// one from generateName.
+// checkName returns an error if an object's name breaks the rules of its kind.
+// If the object has no name, it makes one from generateName. m is the object's
+// metadata.
 func (s *store) checkName(t *table, m object) error {
 	prefix := text(m, "generateName")
 	if text(m, "name") == "" && prefix != "" {
@@ -134,10 +135,11 @@ func (s *store) checkNamespace(t *table, r *request) error {
 	return err
 }
 
-// insert gives the object its identity and commits it.
+// insert sets the UID, the creation time and the other fields that identify a
+// new object, and commits it.
 func (x *exchange) insert(obj object) (*stored, error) {
 	m := metaOf(obj)
-	m["creationTimestamp"] = now()
+	m["creationTimestamp"] = x.s.now()
 	count := "uid " + x.t.name + " " + text(m, "namespace") + "/" + givenName(x.r, m)
 	if x.r.dryRun() {
 		count = "dry run's " + count
@@ -150,6 +152,9 @@ func (x *exchange) insert(obj object) (*stored, error) {
 		m["generation"] = int64(1)
 	}
 	prepare(&x.t.res, obj)
+	if !x.loading {
+		x.mutated(obj)
+	}
 	if err := applyAdditions(x, obj); err != nil {
 		return nil, err
 	}
@@ -248,7 +253,8 @@ func applyAdditions(x *exchange, obj object) error {
 	return nil
 }
 
-// protection returns the finalizer that protects storage which is in use.
+// protection returns the finalizer that protects objects of a storage kind
+// while they are in use. It returns "" for other kinds.
 func protection(r *Resource) string {
 	if r.Resource == "persistentvolumes" {
 		return "kubernetes.io/pv-protection"
@@ -281,10 +287,11 @@ func identifyJob(obj, m object) {
 	}
 }
 
-// Load stores objects as they are, including status and finalizers, as the
-// state before a scenario starts. As for every stored object, the schema prunes
-// and defaults their fields. The kinds need no Go types in client-go. Load
-// keeps a uid or generation that is set.
+// Load stores objects as the state before a scenario starts. It stores them as
+// they are, including their status and finalizers, and keeps a uid or
+// generation that is set. As with every write, the schema of a custom resource
+// prunes and defaults their fields. The kinds need not have Go types in
+// client-go.
 func (s *Server) Load(objs ...runtime.Object) error {
 	for _, o := range objs {
 		if err := s.load(o); err != nil {

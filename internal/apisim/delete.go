@@ -114,13 +114,13 @@ func (x *exchange) deleteObject(have *stored, opts *metav1.DeleteOptions) (*stor
 
 func isPod(r *Resource) bool { return r.Group == "" && r.Resource == "pods" }
 
-// markDeleted sets deletionTimestamp, grace period and finalizers where they
-// are new.
+// markDeleted marks an object as being deleted. It sets the deletionTimestamp,
+// the grace period and the finalizers if they differ from the stored ones.
 func (x *exchange) markDeleted(have *stored, finalizers []string, grace int64) (*stored, error) {
 	obj := clone(have.obj)
 	m := metaOf(obj)
 	if m["deletionTimestamp"] == nil {
-		m["deletionTimestamp"] = time.Now().UTC().Add(time.Duration(grace) * time.Second).Format(time.RFC3339)
+		m["deletionTimestamp"] = x.s.at(time.Duration(grace) * time.Second)
 		if g := number(m, "generation"); g > 0 {
 			m["generation"] = g + 1
 		}

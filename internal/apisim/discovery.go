@@ -16,12 +16,13 @@ import (
 // whose answers the conformance test records.
 const serverVersion = "v1.36.3"
 
-// catalogue is a server's description of its API: discovery and schemas.
+// catalogue answers requests for the description of a server's API, which
+// consists of discovery and schemas.
 type catalogue struct{ *Server }
 
 // discovery answers a request for the server's resources and schemas. It
-// returns false for other paths. Such requests never park, because a program's
-// RESTMapper asks once and the answer is the same in every run.
+// returns false for other paths. Such requests never park. A program's
+// RESTMapper makes them once, and the answer is the same in every run.
 func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	if req.Method != http.MethodGet {
 		return nil, false
@@ -57,8 +58,8 @@ func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	return s.openAPI(path)
 }
 
-// unserved answers requests for groups and versions, and for their schemas,
-// that have no served resources.
+// unserved answers requests about groups and versions that have no served
+// resources.
 func (s catalogue) unserved(path string) (*output, bool) {
 	path, schemas := strings.CutPrefix(path, openAPIPath+"/")
 	p := strings.Split(strings.Trim(path, "/"), "/")
@@ -73,6 +74,9 @@ func (s catalogue) unserved(path string) (*output, bool) {
 		}
 	case !schemas:
 		return nil, false
+	}
+	if gv == s.opts.Silent && !gv.Empty() {
+		return silent(), true
 	}
 	for _, t := range s.ordered { // never changes
 		if t.res.Group == gv.Group && (!schemas || t.res.Version == gv.Version) {
@@ -103,6 +107,9 @@ func (s catalogue) versions() []schema.GroupVersion {
 		if gv := r.gvk().GroupVersion(); !slices.Contains(versions, gv) {
 			versions = append(versions, gv)
 		}
+	}
+	if !s.opts.Silent.Empty() {
+		versions = append(versions, s.opts.Silent)
 	}
 	slices.SortStableFunc(versions, func(a, b schema.GroupVersion) int { return strings.Compare(a.Group, b.Group) })
 	return versions
@@ -138,7 +145,16 @@ func (s catalogue) group(name string) (*output, bool) {
 	return nil, false
 }
 
+// silent returns the answer of the aggregator for an API server that does not
+// answer.
+func silent() *output {
+	return &output{code: http.StatusServiceUnavailable, body: []byte("service unavailable\n"), media: plainText}
+}
+
 func (s catalogue) resourceList(gv schema.GroupVersion) (*output, bool) {
+	if gv == s.opts.Silent && !gv.Empty() {
+		return silent(), true
+	}
 	list := metav1.APIResourceList{
 		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
 	}
@@ -178,8 +194,12 @@ func (s catalogue) aggregated(core bool) (*output, bool) {
 			list.Items = append(list.Items, discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: gv.Group}})
 		}
 		g := &list.Items[len(list.Items)-1]
+		freshness := discoveryv2.DiscoveryFreshnessCurrent
+		if gv == s.opts.Silent {
+			freshness = discoveryv2.DiscoveryFreshnessStale
+		}
 		g.Versions = append(g.Versions, discoveryv2.APIVersionDiscovery{
-			Version: gv.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent, Resources: s.aggregatedResources(gv),
+			Version: gv.Version, Freshness: freshness, Resources: s.aggregatedResources(gv),
 		})
 	}
 	answer, ok := encoded(list)

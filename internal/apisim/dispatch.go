@@ -18,7 +18,7 @@ type exchange struct {
 	t *table
 	r *request
 
-	loading bool // for Load: objects are stored as they are
+	loading bool // whether the call is Load, which stores objects as they are
 }
 
 // serve executes one call other than a watch. The lock must be held.
@@ -136,7 +136,8 @@ func partial(have *stored) ([]byte, error) {
 	})
 }
 
-// decodeBody reads an object that a caller sent and checks it against the URL.
+// decodeBody returns the object that a caller sent, or an error if the object
+// does not fit the URL.
 func decodeBody(t *table, r *request) (object, error) {
 	obj, err := decode(r.body)
 	if err != nil || obj == nil {

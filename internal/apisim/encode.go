@@ -68,8 +68,8 @@ func appendList(b []byte, list []any) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// appendString appends s as JSON. Strings that need escaping are left to
-// json.Marshal.
+// appendString appends s as JSON. It calls json.Marshal for strings that need
+// escaping.
 func appendString(b []byte, s string) ([]byte, error) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {

@@ -13,7 +13,7 @@ type Event struct {
 	Resource schema.GroupVersionResource
 	Key      types.NamespacedName
 	Version  int64
-	// Call is the call that wrote it. Its Client is "" for Load.
+	// Call is the call that made the write. Its Client is "" for [Server.Load].
 	Call Call
 	// Body is the body of the call before the server filled in any fields. It
 	// is JSON, or the YAML of an apply. It is shared; do not modify it.
@@ -27,7 +27,7 @@ type Event struct {
 // entry is one commit in the history of a resource.
 type entry struct {
 	version  int64
-	old, new *stored // old is nil for a new object, new for a deleted one
+	old, new *stored // old is nil for a new object, and new is nil for a deleted one
 }
 
 func (s *store) commit(t *table, r *request, old, fresh *stored) {

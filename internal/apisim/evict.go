@@ -17,8 +17,8 @@ import (
 
 var budgets = schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}
 
-// evict deletes a pod if its disruption budget allows it. Budgets are not
-// computed here: a test or an actor sets their status.
+// evict deletes a Pod if its disruption budget allows it. The server does not
+// compute budgets. A test or an actor must set their status.
 func (x subresource) evict() (*output, error) {
 	var e policyv1.Eviction
 	if err := json.Unmarshal(x.r.body, &e); err != nil {
@@ -62,7 +62,7 @@ func evictPod(x subresource, opts *metav1.DeleteOptions) error {
 	setCondition(obj, object{
 		"type": string(corev1.DisruptionTarget), "status": "True", "reason": "EvictionByEvictionAPI",
 		"message":       "Eviction API: evicting",
-		"lastProbeTime": nil, "lastTransitionTime": now(),
+		"lastProbeTime": nil, "lastTransitionTime": x.s.now(),
 	})
 	if err := x.overwrite(have, obj); err != nil {
 		return err
@@ -74,14 +74,15 @@ func evictPod(x subresource, opts *metav1.DeleteOptions) error {
 	return err
 }
 
-// unguarded reports whether the pod does not count for a budget.
+// unguarded reports whether a Pod can be evicted without a budget, for example
+// because it has ended.
 func unguarded(pod *corev1.Pod) bool {
 	phases := []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending}
 	return slices.Contains(phases, pod.Status.Phase) || pod.DeletionTimestamp != nil
 }
 
-// askBudget takes one disruption from the pod's budget, or returns the error
-// that refuses it.
+// askBudget takes one disruption from the Pod's budget. It returns an error if
+// the budget does not allow one.
 func askBudget(x subresource, pod *corev1.Pod) error {
 	x = subresource{&exchange{s: x.s, t: x.s.tables[budgets], r: x.r}}
 	var found []*stored
@@ -111,8 +112,8 @@ func selects(budget *stored, pod *corev1.Pod) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// takeDisruption takes one disruption from the budget have. x must be an
-// exchange on the table of budgets.
+// takeDisruption takes one disruption from have, which is the Pod's budget. x
+// must be an exchange on the table of budgets.
 func takeDisruption(x subresource, have *stored, pod *corev1.Pod) error {
 	var pdb policyv1.PodDisruptionBudget
 	if err := json.Unmarshal(have.raw, &pdb); err != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Fault is the way in which a call, or the delivery of an event, fails.
+// Fault is a way in which a call, or the delivery of an event, fails.
 type Fault uint8
 
 // These are the faults. Calls with a fault up to Unreachable have no effect;
@@ -31,12 +31,13 @@ const (
 	ProxyNotFound       // a read or a delete: 404 with a text, as of a proxy that does not know the path
 	NotServed           // a read or a delete: 404, as of a server that does not serve the version
 	OtherNotFound       // a read or a delete: 404 about another object
+	Unauthorized        // a call: 401, without a write
 	faults
 )
 
 var faultNames = [faults]string{
 	"none", "500", "409", "429", "unreachable", "lost reply", "late", "crash before", "crash after", "410", "dropped",
-	"duplicated", "404 of a proxy", "404 of a version that is not served", "404 about another object",
+	"duplicated", "404 of a proxy", "404 of a version that is not served", "404 about another object", "401",
 }
 
 func (f Fault) String() string { return faultNames[f] }
@@ -74,6 +75,8 @@ func (d *Scheduler) applyFault(ctx context.Context, p *parked, f Fault) (*http.R
 		return respond(nil, notServed()), nil
 	case OtherNotFound:
 		return respond(nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "elsewhere")), nil
+	case Unauthorized:
+		return respond(nil, apierrors.NewUnauthorized("Unauthorized")), nil
 	case Unreachable:
 		return nil, errRefused
 	case CrashBefore:
@@ -101,9 +104,9 @@ func discard(resp *http.Response) {
 	}
 }
 
-// crash first ends the process, and then the calls for which it waits. In the
-// other order, the speed of goroutines would decide whether the process still
-// reacts to an answer.
+// crash ends a process first, and only then the calls for which the process
+// waits. In the opposite order, the process could still react to an answer,
+// depending on the speed of goroutines.
 func (d *Scheduler) crash(client string) {
 	if d.onCrash != nil {
 		d.onCrash(client)

@@ -54,9 +54,9 @@ func (f *forms) lookup(r *Resource, obj object, shape func(*Resource, object) (o
 	return made, nil
 }
 
-// withoutIdentity splits an object into the fields that determine its form and
-// the fields of its metadata that identify it. The Go type encodes the latter
-// as they are.
+// withoutIdentity splits an object in two. identity has the fields of the
+// metadata that identify the object, which the Go type encodes unchanged. rest
+// has all other fields, which determine the converted form.
 func withoutIdentity(obj object) (rest, identity object) {
 	rest, identity = maps.Clone(obj), object{}
 	m := maps.Clone(metaOf(obj))

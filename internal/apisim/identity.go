@@ -12,9 +12,10 @@ type identities struct {
 	counts map[string]uint64 // numbers of objects by name, and of names by prefix
 }
 
-// newUID returns the UID of the next object of a count. For example, the first
-// or the second object of one resource and name. It depends only on that, so
-// that names made from a UID do not change with other writes.
+// newUID returns the UID of the next object with a certain resource and name,
+// which are the text of count. The UID depends only on count and on the number
+// of earlier objects with that count. So names that are derived from a UID do
+// not depend on other writes.
 func (s *identities) newUID(count string) string {
 	r := s.source(count)
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", r.Uint32(), r.Uint32()&0xffff, r.Uint32()&0xfff,
@@ -24,7 +25,7 @@ func (s *identities) newUID(count string) string {
 const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 
 // newSuffix returns the suffix of the next name that is made from a prefix. It
-// depends only on the prefix and the count, too.
+// depends only on the prefix and the number of earlier names with the prefix.
 func (s *identities) newSuffix(t *table, namespace, prefix string) string {
 	count := "name " + t.name + " " + namespace + "/" + prefix
 	r := s.source(count)
@@ -36,7 +37,8 @@ func (s *identities) newSuffix(t *table, namespace, prefix string) string {
 	return string(b)
 }
 
-// source returns the random source for the next UID or name of a count.
+// source returns the random source for the next UID or suffix that is counted
+// by count.
 func (s *identities) source(count string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(count))

@@ -121,8 +121,9 @@ func invalidVersion(rv string) error {
 		"strconv.ParseUint: parsing %q: invalid syntax", rv, rv))
 }
 
-// tooLarge asks a client to retry when the server has reached the version that
-// the client has seen on another server.
+// tooLarge returns the error for a resourceVersion that is newer than the
+// server's. It asks the client to retry, because another server may have sent
+// this version.
 func tooLarge(wanted, have int64) error {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, have), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkList checks the options of a list or a watch.
+// checkList returns an error if the options of a list or a watch are invalid.
 func checkList(r *request) error {
 	if len(r.query) == 0 {
 		return nil
@@ -36,7 +36,8 @@ func checkList(r *request) error {
 	return invalidOptions("ListOptions", validation.ValidateListOptions(o, true))
 }
 
-// checkWrite checks the options of a create, an update or a patch.
+// checkWrite returns an error if the options of a create, an update or a patch
+// are invalid.
 func checkWrite(r *request) error {
 	if len(r.query) == 0 && types.PatchType(r.mediaType) != types.ApplyYAMLPatchType {
 		return nil

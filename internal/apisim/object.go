@@ -40,7 +40,8 @@ func newStored(obj object, version int64) (*stored, error) {
 	return s, nil
 }
 
-// unsaved returns the object that a dry run would create. It has no version.
+// unsaved returns the object that a dry run would create. It has no
+// resourceVersion.
 func unsaved(obj object) (*stored, error) {
 	s, err := newStored(obj, 0)
 	if err != nil {
@@ -65,8 +66,8 @@ func (s *stored) listItem() ([]byte, error) {
 	return s.item, err
 }
 
-// withVersion returns the same object with another resourceVersion. For
-// example, a watch shows a deleted object with the version of its deletion.
+// withVersion returns a copy of s with this resourceVersion. For example, a
+// watch shows a deleted object with the version of its deletion.
 func (s *stored) withVersion(version int64) (*stored, error) {
 	obj := maps.Clone(s.obj)
 	obj["metadata"] = maps.Clone(s.meta())

@@ -66,8 +66,8 @@ func (s catalogue) document(gv schema.GroupVersion) object {
 	}
 }
 
-// operations describes the methods of a path as far as clients read it: the
-// kind, and the parameters.
+// operations describes the methods of a path. It has only the parts that
+// clients read: the kind and the parameters.
 func operations(r *Resource, ref object, methods ...string) object {
 	byMethod := object{}
 	content := object{"application/json": object{"schema": ref}}

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 const (
@@ -11,7 +14,7 @@ const (
 	firstVersion   = 100
 )
 
-// Options configure a [Server]. nil and zero fields mean the defaults.
+// Options configure a [Server]. Nil and zero fields mean the defaults.
 type Options struct {
 	// Resources are custom resources, which the server serves in addition to
 	// the built-in ones.
@@ -25,22 +28,31 @@ type Options struct {
 	// usual namespaces. Without Lifecycle every namespace can be used.
 	Lifecycle bool
 	// ManagedFields records for every write which manager owns which fields, as
-	// the real server does. Without it, recording starts with the first
+	// the real server does. Otherwise, recording starts with the first
 	// server-side apply to an object, which is far cheaper.
 	ManagedFields bool
 	// NoStreamingLists refuses sendInitialEvents, as older servers do.
-	// Reflectors then list and watch, and deliver the objects in order. A
-	// streaming list passes through a map of the reflector, whose order no seed
-	// can fix.
+	// Reflectors then list before they watch, and deliver the objects in order.
+	// A streaming list would pass through a map of the reflector, and no seed
+	// can determine the order of a map.
 	NoStreamingLists bool
 	// Shards lets lists and watches have a shardSelector by namespace
 	// (KEP-5866). Otherwise the server ignores it, like servers without the
 	// feature ShardedListAndWatch.
 	Shards bool
 	// Incomplete accepts new objects of built-in kinds without the fields that
-	// the real server requires. For example, a Pod without containers or a
+	// the real server requires, such as a Pod without containers or a
 	// Deployment without a selector.
 	Incomplete bool
+	// Silent is an aggregated API whose server does not answer. Discovery lists
+	// it without resources, and every other request for it gets 503. Defaults
+	// to no such API.
+	Silent schema.GroupVersion
+	// Skew returns how far the server's clock is ahead of the clock of a client
+	// of [Server.Config]. The client gets every time later by this difference,
+	// and every time that it sends is stored earlier by it. All clocks run at
+	// the same speed. Defaults to no difference.
+	Skew func(client string) time.Duration
 	// Seed determines the uids and generated names. A uid also depends on the
 	// resource, the namespace, the name, and the number of earlier objects of
 	// that name. A generated name also depends on the number of names that were

@@ -60,7 +60,7 @@ func (x *exchange) admitPatched(obj object) error {
 	return x.checkSchema(obj, raw)
 }
 
-// checkPatched checks the result of a patch against the URL.
+// checkPatched returns an error if the result of a patch does not fit the URL.
 func checkPatched(t *table, r *request, obj object) error {
 	if t.res.builtin.typed { // the patch may remove the kind, which is known
 		obj["kind"] = cmp.Or(text(obj, "kind"), t.res.Kind)

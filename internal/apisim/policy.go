@@ -10,12 +10,12 @@ import (
 type Choice struct {
 	Index int
 	Fault Fault
-	// Wait lets this time pass instead of taking an action, if it is not zero.
+	// Wait is the time that passes instead of an action, unless it is zero.
 	Wait time.Duration
 }
 
-// Policy chooses the next action. It returns false if it wants none of the
-// enabled actions, so that another event must happen first.
+// Policy chooses the next action. It returns false to take none of the enabled
+// actions. The run then waits until another action is enabled.
 type Policy interface {
 	Pick(enabled []Action) (Choice, bool)
 }
@@ -24,7 +24,8 @@ type Policy interface {
 // calls and calls to workload, and injects neither faults nor chaos.
 type Benign struct{}
 
-// Pick takes the first action that is not chaos.
+// Pick takes the first action that is not chaos, and returns false if there is
+// none.
 func (Benign) Pick(enabled []Action) (Choice, bool) {
 	if len(enabled) == 0 || enabled[0].Kind >= Bookmark {
 		return Choice{}, false
@@ -35,12 +36,12 @@ func (Benign) Pick(enabled []Action) (Choice, bool) {
 // Odds are the probabilities, from 0 to 1, with which [Random] disturbs a run.
 type Odds struct {
 	Fault    float64       // the probability that a released call gets one of Faults
-	Faults   []Fault       // defaults to all faults of calls
+	Faults   []Fault       // the faults that calls get; defaults to all faults of calls
 	Drop     float64       // the probability that a delivery ends its stream, with 410 in half of the cases
-	Chaos    float64       // of a step to take a chaos action, if one is enabled
-	Bookmark float64       // of a step to send a bookmark, if one is due
+	Chaos    float64       // the probability that a step takes a chaos action, if one is enabled
+	Bookmark float64       // the probability that a step sends a bookmark, if one is due
 	Wait     float64       // the probability that a step lets time pass
-	MaxWait  time.Duration // the longest time of such a step
+	MaxWait  time.Duration // the longest time that one step lets pass
 }
 
 // Random is a seeded policy. The same seed makes the same choices from the same
@@ -61,11 +62,12 @@ func NewRandom(seed uint64, odds Odds) *Random {
 	return &Random{rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), odds: odds}
 }
 
-// Calm ends faults, chaos and waiting, or with false starts them again. The
+// Calm turns faults, chaos and waiting off, or on again if calm is false. The
 // order of actions stays random.
 func (r *Random) Calm(calm bool) { r.calm = calm }
 
-// Pick takes any action with equal probability, apart from the rare ones.
+// Pick takes any action with equal probability, except for chaos, bookmarks and
+// waiting, whose probabilities are in Odds.
 func (r *Random) Pick(enabled []Action) (Choice, bool) {
 	if c, ok := r.disturb(enabled); ok {
 		return c, true
@@ -98,7 +100,8 @@ func (r *Random) disturb(enabled []Action) (Choice, bool) {
 	return Choice{}, false
 }
 
-// pickKind picks one action of a kind with the given probability.
+// pickKind picks, with the probability odds, an action of this kind. It returns
+// the action's index in enabled, or false if it picks none.
 func (r *Random) pickKind(enabled []Action, kind ActionKind, odds float64) (int, bool) {
 	start := slices.IndexFunc(enabled, func(a Action) bool { return a.Kind == kind })
 	if start < 0 || !r.chance(odds) {

@@ -58,9 +58,9 @@ func withinCompute(x *exchange, quota *stored, pod object) error {
 	return nil
 }
 
-// consumption returns how much of a resource a Pod takes. It is the sum of its
-// containers, or the maximum of its init containers if that is more. It returns
-// false if a container does not specify the resource.
+// consumption returns how much of a resource a Pod takes. It is the sum over
+// its containers, or the maximum over its init containers if the maximum is
+// higher. It returns false if a container does not specify the resource.
 func consumption(pod object, path string) (resource.Quantity, bool) {
 	sum, specified := resource.Quantity{}, true
 	part, name, _ := strings.Cut(path, ".")

@@ -6,8 +6,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
-// Definitions are custom resources that a user's test can pass on without
-// naming their type.
+// Definitions are custom resources. A test outside of this module can pass them
+// on, although it cannot name the type Resource.
 type Definitions []Resource
 
 // Parts returns the resources.
@@ -17,16 +17,16 @@ func (d Definitions) Parts() []Resource { return d }
 type Resource struct {
 	Group, Version, Resource, Kind string
 	Namespaced                     bool
-	// Status makes the status a subresource: the main resource ignores status,
-	// and /status ignores the other fields.
+	// Status makes the status a subresource. Writes to the object itself then
+	// ignore the status, and writes to /status ignore all other fields.
 	Status bool
 	// Singular, ShortNames and Categories are for discovery. Singular defaults
 	// to the kind in lower case.
 	Singular               string
 	ShortNames, Categories []string
-	// Selectable lists the fields of a custom resource that a field selector
-	// may name, in addition to name and namespace. For example, "spec.color".
-	// The fields of built-in kinds are known.
+	// Selectable lists the fields of a custom resource, such as "spec.color",
+	// that a field selector may name in addition to name and namespace. For
+	// built-in kinds, the server knows these fields.
 	Selectable []string
 	// Schema prunes, defaults and validates the objects of a custom resource.
 	// nil stores them as they are sent.
@@ -37,16 +37,16 @@ type Resource struct {
 
 // builtin holds the properties that only built-in kinds have.
 type builtin struct {
-	typed           bool // decoded through the Go type, so that writes are canonical
+	typed           bool // whether objects are decoded through the Go type, so that writes are canonical
 	noGeneration    bool
-	unconditional   bool // an update without a resourceVersion is accepted
+	unconditional   bool // whether an update without a resourceVersion is accepted
 	createOnUpdate  bool
-	statusAtCreate  bool // a new object keeps the status that the caller sent
-	deletedObject   bool // DELETE answers with the object, not with a Status
+	statusAtCreate  bool // whether a new object keeps the status that the caller sent
+	deletedObject   bool // whether DELETE answers with the object, not with a Status
 	scale           bool
-	orphans         bool           // by default, DELETE orphans the dependents
-	fixedGeneration bool           // the generation is always 1
-	review          bool           // is answered and not stored; supports only create
+	orphans         bool           // whether DELETE orphans the dependents by default
+	fixedGeneration bool           // whether the generation is always 1
+	review          bool           // whether create returns the object without storing it; there is no other verb
 	statusOnPayload map[string]any // the initial status of a new object
 	rules           rules.Rules
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -39,6 +40,20 @@ func (s *store) Restore(version int64) error {
 	s.reap()
 	s.kick()
 	return nil
+}
+
+// EndWatches ends all watches of a resource, as a server does when it no longer
+// serves the resource.
+func (s *store) EndWatches(resource schema.GroupVersionResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		if w.table == s.tables[resource] {
+			w.end(nil)
+		}
+	}
+	s.reap()
+	s.kick()
 }
 
 // restore undoes the events after a version.

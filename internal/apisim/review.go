@@ -23,7 +23,7 @@ const (
 	rbac           = "rbac.authorization.k8s.io"
 )
 
-// reviews are the resources that are answered and not stored.
+// reviews lists the resources whose objects are returned and not stored.
 var reviews = []Resource{
 	review(authentication, "selfsubjectreviews", "SelfSubjectReview"),
 	review(authentication, "tokenreviews", "TokenReview"),
@@ -46,8 +46,8 @@ func isReview(gvr schema.GroupVersionResource) bool {
 	return gvr.Group == authentication || gvr.Group == authorization
 }
 
-// review answers a review: who the user of a token or a call is, or whether a
-// user may make a request.
+// review answers a review, which asks who the user of a token or a call is, or
+// whether a user may make a request.
 func (s *Server) review(r *request) (*output, error) {
 	i := slices.IndexFunc(reviews, func(v Resource) bool { return v.GVR() == r.Resource })
 	if i < 0 {
@@ -145,8 +145,8 @@ func (x subresource) issueToken() (*output, error) {
 	return &output{code: http.StatusCreated, body: body}, err
 }
 
-// accessReview answers for the caller itself by the rules of [Server.Deny], and
-// for other users by RBAC.
+// accessReview answers whether a user may make a request. For the caller
+// itself, [Server.Deny] decides; for other users, RBAC decides.
 func (s *Server) accessReview(r *request, obj object) error {
 	body, err := json.Marshal(obj["spec"])
 	if err != nil {

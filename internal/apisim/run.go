@@ -56,7 +56,7 @@ func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 }
 
 // Idle lets time pass until an action becomes possible. It returns false if
-// none does within horizon.
+// none becomes possible within the duration horizon.
 func (d *Scheduler) Idle(horizon time.Duration) bool {
 	select { // earlier signals are about actions that were seen already
 	case <-d.wake:
@@ -94,7 +94,7 @@ func (d *Scheduler) Steps() int { return d.steps }
 // action and the fault.
 func (d *Scheduler) Trace() []string { return slices.Clone(d.trace) }
 
-// Note adds a line to the trace for the scenario.
+// Note lets the scenario add a line to the trace.
 func (d *Scheduler) Note(format string, args ...any) { d.line("note " + fmt.Sprintf(format, args...)) }
 
 func (d *Scheduler) note(a Action, f Fault) {

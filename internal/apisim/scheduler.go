@@ -20,6 +20,7 @@ type Scheduler struct {
 	onCrash func(client string)
 
 	// The server's lock guards the fields below.
+
 	parked    []*parked
 	lateCalls []*parked
 	extras    []*Extra
@@ -37,20 +38,21 @@ type parked struct {
 	id      int // number of the call
 	req     *request
 	name    string
-	order   string // orders calls of one name
+	order   string // determines the order of calls with equal names
 	verdict chan verdict
 	stack   trail
 }
 
 type verdict struct {
 	fault Fault
-	err   error // ends the call, if it is not nil
+	err   error // the error with which the call ends, or nil
 }
 
-// Schedule makes every call except the admin's park until the scheduler
-// releases it. The events of watches that are opened afterwards wait for their
-// delivery. keep is the number of trace lines to keep: 0 keeps all, and a
-// negative number keeps none.
+// Schedule returns a scheduler for the server. From then on, every call is
+// parked until the scheduler releases it, except for calls of the admin. Events
+// of watches that are opened afterwards are held until the scheduler delivers
+// them. keep is the number of trace lines to keep: 0 keeps all, and a negative
+// number keeps none.
 func (s *Server) Schedule(keep int) *Scheduler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,12 +60,13 @@ func (s *Server) Schedule(keep int) *Scheduler {
 	return s.gate
 }
 
-// OnCrash sets a function that gets the client's name before a crash fault
-// fences it. It runs in the calling goroutine, and should cancel the contexts
-// of that process. It must not wait for the process to end.
+// OnCrash sets a function that is called with the client's name before a crash
+// fault fences the client. It runs in the goroutine that made the call, and
+// should cancel the contexts of that process. It must not wait for the process
+// to end.
 func (d *Scheduler) OnCrash(f func(client string)) { d.onCrash = f }
 
-// Add offers an extra action from now on.
+// Add adds an extra action to the ones that the scheduler can take.
 func (d *Scheduler) Add(e *Extra) {
 	d.server.mu.Lock()
 	defer d.server.mu.Unlock()
@@ -89,7 +92,8 @@ func (d *Scheduler) Stop() {
 	s.reap()
 }
 
-// Wake ends [Scheduler.Idle], because of an event outside of the server.
+// Wake ends a running [Scheduler.Idle]. Call it after an event outside of the
+// server.
 func (d *Scheduler) Wake() { d.signal() }
 
 // park waits for the scheduler, if there is one, and then serves the call.

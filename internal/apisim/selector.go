@@ -18,7 +18,7 @@ type selector struct {
 	namespace string
 	labels    labels.Selector
 	fields    fields.Requirements
-	rules     map[string]selectable.Rule // for fields outside the metadata
+	rules     map[string]selectable.Rule // the rules of fields outside the metadata, by field
 	// shards are the namespaces of a shardSelector, or nil.
 	shards   keyspace.Set
 	selector string // the shardSelector
@@ -52,8 +52,7 @@ func newSelector(s *store, res *Resource, r *request) (*selector, error) {
 	return m, nil
 }
 
-// ruleOf returns the rule that reads the value of a field that a selector
-// names.
+// ruleOf returns the rule for reading a field that a selector names.
 func ruleOf(res *Resource, field string) (selectable.Rule, error) {
 	resource := res.groupResource()
 	known := field == "metadata.name" || field == "metadata.namespace" && selectable.TakesNamespace(resource)

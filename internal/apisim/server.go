@@ -25,8 +25,8 @@ type Server struct {
 
 	clients   map[string]*client
 	forbidden []func(Call) error
-	answered  func(Call, Answer) // nil for none
-	reply     func(Call) *Reply  // nil for none
+	answered  func(Call, Answer) // set by OnAnswer; may be nil
+	reply     func(Call) *Reply  // set by ReplyWith; may be nil
 }
 
 // store holds the objects of all resources, their watches, and the hooks that
@@ -34,9 +34,9 @@ type Server struct {
 type store struct {
 	opts Options
 
-	mu         sync.Mutex // guards the fields below, and those of the server
+	mu         sync.Mutex // guards the fields below, and the fields of Server
 	tables     map[schema.GroupVersionResource]*table
-	ordered    []*table // by name
+	ordered    []*table // the tables, sorted by name
 	served     []Resource
 	version    int64 // the resourceVersion of the last write
 	identities identities
@@ -46,6 +46,7 @@ type store struct {
 	watchIDs   int
 	gate       *Scheduler
 	hooks      hooks
+	mutate     func(Call, map[string]any) // set by MutateWith; may be nil
 }
 
 // New returns a server without objects. With [Options.Lifecycle] it has the
@@ -90,13 +91,30 @@ func (s *store) OnCommit(hook func(Event)) {
 	s.hooks.funcs = append(s.hooks.funcs, hook)
 }
 
-// Deny sets a function that is called before every gated call. If it returns an
-// error, which must be an apierrors one, that is the answer. It is not called
-// for the admin's calls.
+// Deny sets a function that is called before the server serves a call. If it
+// returns an error, which must be an error of package apierrors, the server
+// answers the call with that error. It is not called for the admin's calls.
 func (s *Server) Deny(deny func(Call) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forbidden = append(s.forbidden, deny)
+}
+
+// MutateWith sets a function that changes objects in place, as a mutating
+// webhook does, before they are validated and stored. It is not called for the
+// admin's calls or for calls on a subresource. It runs in the goroutine of the
+// caller, while the server's lock is held, and must not call the server.
+func (s *Server) MutateWith(mutate func(Call, map[string]any)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mutate = mutate
+}
+
+// mutated calls the function of MutateWith for the object of a call.
+func (x *exchange) mutated(obj object) {
+	if x.s.mutate != nil && x.r.Client != admin && x.r.Subresource == "" {
+		x.s.mutate(x.r.Call, obj)
+	}
 }
 
 // Version returns the resourceVersion of the last write.
@@ -146,4 +164,11 @@ func keyOf(o *unstructured.Unstructured) types.NamespacedName {
 // modify it.
 func (s *store) Resources() []Resource { return s.served }
 
-func now() string { return time.Now().UTC().Format(time.RFC3339) }
+// now returns the time of the server's clock.
+func (s *store) now() string { return s.at(0) }
+
+// at returns the time that the server's clock will show after the given
+// duration.
+func (s *store) at(after time.Duration) string {
+	return time.Now().Add(after).UTC().Format(time.RFC3339)
+}

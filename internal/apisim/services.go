@@ -12,8 +12,8 @@ import (
 // allocator counts the addresses and ports that it has given to Services.
 type allocator struct{ addresses, ports int64 }
 
-// taken holds the addresses and node ports that Services use. A node port that
-// a Service of another type keeps does not count.
+// taken holds the addresses and node ports that Services use. It does not
+// include node ports in Services whose type does not use them.
 type taken struct {
 	addresses map[string]bool
 	ports     map[int64]bool
@@ -40,15 +40,15 @@ func usedBy(services *table, except types.NamespacedName) taken {
 	return used
 }
 
-// localOnly reports whether a Service has a node port on which load balancers
-// check the health of its Pods.
+// localOnly reports whether a Service needs a health check node port, on which
+// load balancers find out whether a node has Pods of the Service.
 func localOnly(spec object) bool {
 	return text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
 }
 
-// allocate gives the spec of a Service the fields that the server chooses and
-// that no other Service has: an address and node ports. It keeps the values of
-// oldSpec, the spec before an update, which may be nil.
+// allocate sets the fields of a Service's spec that the server chooses. These
+// are an address and node ports that no other Service has. It keeps the values
+// of oldSpec, the spec before an update, which may be nil.
 func (a *allocator) allocate(spec, oldSpec object, used taken) {
 	if spec == nil {
 		return

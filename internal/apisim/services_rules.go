@@ -32,8 +32,8 @@ const (
 // default range of the real server is a /24.
 var reserved = []string{"10.0.0.0", "10.0.0.1", "10.0.255.255"}
 
-// ranges lists the ranges from which a Service may choose its address. They are
-// the ranges of the simulated server, of kubeadm and kind, of k3s, and of EKS.
+// ranges lists the ranges of addresses that a Service may request. They are the
+// ranges of the simulated server, of kubeadm and kind, of k3s, and of EKS.
 var ranges = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/16"), netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("10.43.0.0/16"),
 	netip.MustParsePrefix("172.20.0.0/16"),
@@ -45,7 +45,8 @@ func inRange(address string) bool {
 }
 
 // allocateService allocates the addresses and ports of a Service, and refuses
-// ones that it cannot have. old is nil for a new Service.
+// addresses and ports that the Service cannot have. old is nil for a new
+// Service.
 func allocateService(x *exchange, obj, old object) error {
 	spec, oldSpec, m := asObject(obj["spec"]), asObject(old["spec"]), metaOf(obj)
 	used := usedBy(x.t, types.NamespacedName{Namespace: text(m, "namespace"), Name: text(m, "name")})
@@ -79,8 +80,8 @@ func allocateService(x *exchange, obj, old object) error {
 
 func outside(port int64) bool { return port < firstNodePort || port > lastNodePort }
 
-// misplaced finds values that no Service may ask for, regardless of other
-// Services.
+// misplaced finds requested addresses and ports that no Service can have,
+// regardless of other Services.
 func misplaced(spec, oldSpec object) field.ErrorList {
 	path, address := field.NewPath("spec"), text(spec, "clusterIP")
 	list, _ := spec["clusterIPs"].([]any)
@@ -150,8 +151,8 @@ func misplacedPorts(spec, oldSpec object) field.ErrorList {
 	return errs
 }
 
-// doubled finds a node port that occurs twice for one protocol. The real server
-// refuses such an update without a reason.
+// doubled finds a node port that occurs twice for one protocol. Like the real
+// server, it refuses such an update with an error that has no reason.
 func doubled(spec object, update bool) error {
 	seen := map[string]bool{}
 	for i, v := range elements(spec, "ports") {
@@ -224,9 +225,11 @@ func families(spec object) field.ErrorList {
 	return lacking
 }
 
-// unavailable finds an address or else node ports that are out of range or
-// belong to another Service. A dry run reserves neither, and finds only
-// addresses that are out of range and ports that are taken.
+// unavailable finds a requested address that is out of range or belongs to
+// another Service. If there is no such address, it finds requested node ports
+// that are out of range or taken. A dry run does not allocate addresses or
+// ports, so for a dry run the real server does not report addresses that are
+// taken or ports that are out of range.
 func unavailable(spec, oldSpec object, used taken, dry bool) field.ErrorList {
 	address := text(spec, "clusterIP")
 	if chosen := oldSpec == nil || text(oldSpec, "type") == "ExternalName"; chosen && address != "" && address != "None" {

@@ -153,7 +153,8 @@ func showScale(have *stored) (*output, error) {
 	return &output{code: http.StatusOK, body: body}, err
 }
 
-// created returns the answer of subresources that are commands.
+// created returns the answer of subresources that are commands, such as an
+// eviction.
 func created() (*output, error) {
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{
@@ -183,7 +184,7 @@ func (x subresource) bind() (*output, error) {
 	spec["nodeName"] = b.Target.Name
 	setCondition(obj, object{
 		"type": "PodScheduled", "status": "True", "lastProbeTime": nil,
-		"lastTransitionTime": now(),
+		"lastTransitionTime": x.s.now(),
 	})
 	if err := x.overwrite(have, obj); err != nil {
 		return nil, err
@@ -208,7 +209,7 @@ func setCondition(obj, condition object) {
 	obj["status"] = status
 }
 
-// overwrite commits an object that the server itself has changed.
+// overwrite commits a change that the server itself has made to an object.
 func (x subresource) overwrite(have *stored, obj object) error {
 	if x.r.dryRun() {
 		return nil

@@ -16,7 +16,7 @@ type table struct {
 	born      map[types.NamespacedName]int64 // the version that created each object
 	sorted    []types.NamespacedName         // nil if the keys must be sorted again
 	history   []*entry
-	compacted int64 // watches that start below this version get 410
+	compacted int64 // the version below which a watch gets 410
 }
 
 func newTable(r Resource) *table {
@@ -65,8 +65,8 @@ func compareKeys(a, b types.NamespacedName) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// objectsAt returns the objects at a version, in order. It undoes the history
-// down to the version.
+// objectsAt returns the objects at a version, sorted by their keys. It undoes
+// the later history in a copy, and does not change t.
 func (t *table) objectsAt(version int64) []*stored {
 	if len(t.history) == 0 || t.history[len(t.history)-1].version <= version {
 		if len(t.objects) == 0 { // most tables are empty
@@ -96,8 +96,8 @@ func (t *table) objectsAt(version int64) []*stored {
 	return objects
 }
 
-// historyAfter returns the history after a version. It returns false if it is
-// compacted.
+// historyAfter returns the history after a version. It returns false if a part
+// of that history is compacted.
 func (t *table) historyAfter(version int64) ([]*entry, bool) {
 	if version < t.compacted {
 		return nil, false

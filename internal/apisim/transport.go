@@ -19,19 +19,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// admin is the client whose calls never park.
+// admin is the name of the client whose calls never wait for a scheduler.
 const admin = "admin"
 
-// client is a name that callers use, with its incarnations: a process and its
+// client is a named client with its incarnations, which are a process and its
 // restarts.
 type client struct {
 	incarnation int
-	fenced      int // incarnations up to this number are dead
+	fenced      int // the highest number of a dead incarnation
 }
 
 // Config returns the configuration of a new incarnation of the named client,
-// which is one process from its start to its crash. With a [Scheduler] its
-// calls park until they are released.
+// which is one process from its start to its crash. With a [Scheduler], each of
+// its calls waits until the scheduler releases it.
 //
 // The server speaks only JSON and does not throttle. The configuration sets
 // ContentType and QPS accordingly.
@@ -47,8 +47,8 @@ func (s *Server) Config(name string) *rest.Config {
 	return s.config(name, c.incarnation)
 }
 
-// Admin returns the configuration for workload and assertions. Its calls are
-// always served at once.
+// Admin returns the administrator's configuration, for the workload and for
+// assertions. Its calls are always served at once.
 func (s *Server) Admin() *rest.Config { return s.config(admin, 0) }
 
 func (s *Server) config(name string, incarnation int) *rest.Config {
@@ -102,6 +102,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.roundTrip(req)
 	if resp != nil {
 		resp.Request = req
+		onClock(resp, t.ahead())
 	}
 	return resp, err
 }
@@ -151,6 +152,7 @@ func (t *transport) read(req *http.Request) (*request, error) {
 	if err := r.toJSON(); err != nil {
 		return nil, err
 	}
+	r.body = shift(r.body, -t.ahead())
 	if takes := []string{"", runtime.ContentTypeJSON, runtime.ContentTypeYAML}; r.Verb != "patch" && r.Write() &&
 		!slices.Contains(takes, r.mediaType) {
 		return nil, unsupportedMedia("the body of the request was in an unknown format - accepted media types include: " +
@@ -220,7 +222,7 @@ func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error)
 type output struct {
 	code  int
 	body  []byte
-	media string // the content type; "": JSON
+	media string // the content type; "" means JSON
 }
 
 func jsonHeader() http.Header { return http.Header{"Content-Type": {runtime.ContentTypeJSON}} }

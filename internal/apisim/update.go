@@ -152,8 +152,8 @@ func checkVersion(t *table, r *request, have *stored, obj object) error {
 	return nil
 }
 
-// merge takes the fields of obj that this call may change, and sets the fields
-// that the server maintains.
+// merge returns the stored object with the fields of obj that this call may
+// change, and with the fields that the server maintains.
 func (x *exchange) merge(have *stored, obj object) (object, error) {
 	old := have.obj
 	switch {
@@ -177,6 +177,7 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.mutated(obj)
 	if obj, err = canonical(&x.t.res, obj); err != nil {
 		return nil, asPatch(x.r, err)
 	}
@@ -193,7 +194,8 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	return obj, nil
 }
 
-// keepMeta keeps the metadata that an update cannot change or does not mention.
+// keepMeta copies to the metadata m those fields of old that an update cannot
+// change, and those that m does not have.
 func keepMeta(m, old object) {
 	carry(m, old, "creationTimestamp", "generation", "selfLink")
 	for _, f := range []string{"uid", "name", "namespace"} {
@@ -229,8 +231,8 @@ func statusOnly(t *table, old, obj object) object {
 	return fresh
 }
 
-// specChanged compares all fields except for metadata and, if it is a
-// subresource, status.
+// specChanged reports whether the objects differ in any field except metadata
+// and, if status is a subresource, status.
 func specChanged(r *Resource, old, obj object) bool {
 	// The labels of an EndpointSlice count as its spec.
 	if r.Resource == "endpointslices" && !reflect.DeepEqual(metaOf(obj)["labels"], metaOf(old)["labels"]) {

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
-// validNew checks a new object against the rules for metadata, and against the
-// rules of its kind that programs violate most.
+// validNew returns an error if a new object breaks the rules for metadata, or
+// those rules of its kind that programs violate most often.
 func (x *exchange) validNew(obj object) error {
 	meta := &unstructured.Unstructured{Object: obj}
 	errs := validation.ValidateObjectMetaAccessor(meta, x.t.res.Namespaced, anyName, field.NewPath("metadata"))
@@ -39,8 +39,9 @@ func (x *exchange) validNew(obj object) error {
 // anyName accepts every name, because [store.checkName] has checked it.
 func anyName(string, bool) []string { return nil }
 
-// validUpdate checks an update against the rules for metadata and for immutable
-// fields of its kind. Both objects must be in their canonical form.
+// validUpdate returns an error if an update breaks the rules for metadata or
+// for immutable fields of its kind. Both objects must be in their canonical
+// form.
 func (x *exchange) validUpdate(obj, old object) error {
 	var errs field.ErrorList
 	if !sameMeta(metaOf(obj), metaOf(old)) {
@@ -67,8 +68,8 @@ func (x *exchange) invalid(obj object, errs field.ErrorList) error {
 	return apierrors.NewInvalid(x.t.res.groupKind(), text(metaOf(obj), "name"), errs)
 }
 
-// sameMeta reports whether the metadata differs at most in fields that the
-// server maintains.
+// sameMeta reports whether two objects have the same metadata, apart from
+// fields that the server maintains.
 func sameMeta(a, b object) bool {
 	differs := func(a, b object) bool {
 		for k, v := range a {
@@ -93,8 +94,8 @@ func metaErrors(obj, old object) field.ErrorList {
 	return append(errs, validation.ValidateFinalizers(fresh.GetFinalizers(), path.Child("finalizers"))...)
 }
 
-// unqualified returns an error for each finalizer without a domain that is not
-// one of Kubernetes. It applies only to built-in kinds.
+// unqualified returns an error for each finalizer that has no domain and is not
+// one of Kubernetes' own. It applies only to built-in kinds.
 func unqualified(obj object) field.ErrorList {
 	if slices.Contains([]string{
 		"Event", "Lease", "PodDisruptionBudget", "RuntimeClass", "ValidatingWebhookConfiguration",
@@ -123,7 +124,8 @@ func metaWithVersion(m object, rv string) object {
 	return result
 }
 
-// typeRules are the defaults and the checks of the types of all built-in kinds.
+// typeRules returns the defaults and the checks of the types of all built-in
+// kinds.
 var typeRules = sync.OnceValue(func() *rules.Types {
 	var types []reflect.Type
 	for _, r := range Builtin() {
@@ -143,9 +145,9 @@ func inspect(r *Resource, obj object) field.ErrorList {
 	return typeRules().Check(reflect.TypeOf(typed).Elem(), obj)
 }
 
-// inspectUpdate checks an object if more than its status has changed and it was
-// valid before. An object that was loaded, or is older than a rule, may stay
-// invalid.
+// inspectUpdate checks an object if an update changes more than its status, and
+// if the object was valid before. A loaded object, or one that is older than a
+// rule, may stay invalid.
 func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
 	if !specChanged(r, old, obj) {
 		return nil

@@ -81,8 +81,8 @@ func (s *store) startWatch(w *watcher, r *request) error {
 	return nil
 }
 
-// startFromState queues the present objects, and the events since they were
-// cached.
+// startFromState queues the objects of the client's cached version, and the
+// events since that version.
 func (s *store) startFromState(w *watcher, r *request) error {
 	version := s.version
 	if r.query.Get("resourceVersion") == "0" {
@@ -175,8 +175,8 @@ func (d *delivery) payload(w *watcher) ([]byte, error) {
 	return d.obj.raw, nil
 }
 
-// Compact drops the history of a resource, or of all resources for "". Watches
-// that resume from before get 410.
+// Compact drops the history of a resource, or of all resources if resource is
+// "". Watches that resume from an older version get 410.
 func (s *store) Compact(resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ type interest struct {
 
 // backlog holds the events that a watch has not sent yet.
 type backlog struct {
-	pending  []delivery // not released yet
-	ready    []byte     // released, not read yet
+	pending  []delivery // events that are not released yet
+	ready    []byte     // the bytes of released events that are not read yet
 	seen     int64      // the version up to which all events were released
 	complete int64      // resourceVersion of the bookmark after the initial objects, or 0
 	closing  bool       // the stream ends after its pending events
@@ -41,9 +41,10 @@ type watcher struct {
 	cause                error // the error that ended it; nil for a regular end
 }
 
-// offer queues the event of a commit for this watcher, if it concerns the
-// selection. The object may enter or leave the selection. After a restore, a
-// watch from a future version ignores events before that version.
+// offer queues the event of a commit for this watcher if the object was or is
+// in the watch's selection. An object that enters or leaves the selection is
+// added or deleted for the client. After a restore, a watch from a future
+// version ignores events before that version.
 func (w *watcher) offer(e *entry) {
 	if w.ended || w.closing || e.version <= w.seen {
 		return
@@ -118,8 +119,9 @@ func (w *watcher) end(cause error) {
 	w.signal()
 }
 
-// farewell sends a bookmark two seconds before the end. It sends none if no
-// event has occurred since the bookmark that ended the initial state.
+// farewell sends a bookmark two seconds before the end of a watch. It does not
+// send it if no event has occurred since the bookmark that ended the initial
+// state.
 func (w *watcher) farewell() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()

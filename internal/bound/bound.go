@@ -5,54 +5,50 @@ package bound
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
-// ClientFor returns the client that reaches obj. It returns an error if the
-// client shows that its namespace is not obj's. Generated, gentype and fake
-// clients show their namespace.
-func ClientFor[C any](clients func(namespace string) C, obj metav1.Object) (C, error) {
+// ClientFor returns the client for obj's namespace. It returns an error if the
+// client reveals that it is for another namespace. All clients of client-go
+// reveal it, also where another type embeds them.
+func ClientFor[C any](clientOf func(namespace string) C, obj metav1.Object) (C, error) {
 	namespace := obj.GetNamespace()
-	c := clients(namespace)
+	c := clientOf(namespace)
 	if IsNil(c) {
 		return c, fmt.Errorf("there is no client for namespace %q: pass clientset.CoreV1().Pods for a namespaced kind, "+
 			"patch.ClusterScoped(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
 	}
-	if bound, visible := NamespaceOf(c); visible && bound != namespace {
-		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: "+
-			"pass clientset.CoreV1().Pods, for example", bound, types.NamespacedName{Namespace: bound, Name: obj.GetName()})
+	if reach := clients.ReachOf(c); wrong(reach, namespace) {
+		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: pass clientset.CoreV1().Pods, "+
+			"for example", reach.Namespace, types.NamespacedName{Namespace: reach.Namespace, Name: obj.GetName()})
 	}
 	return c, nil
 }
 
-// Clients that show their namespace.
-type (
-	// generated is implemented by clients of package gentype and by types that
-	// embed one.
-	generated interface{ GetNamespace() string }
-	// faked is implemented by fake clients.
-	faked interface{ Namespace() string }
-)
-
 // NamespaceOf returns the namespace of a client. visible is false if the client
-// does not show it.
-func NamespaceOf(client any) (namespace string, visible bool) {
-	switch c := client.(type) {
-	case generated:
-		return c.GetNamespace(), true
-	case faked:
-		return c.Namespace(), true
-	default:
-		return "", false
-	}
+// does not reveal its namespace.
+func NamespaceOf(client any) (namespace string, visible bool) { return clients.NamespaceOf(client) }
+
+// wrong reports whether a client is known to reach another namespace. A type
+// that embeds the client of all namespaces may select one of them itself.
+func wrong(r clients.Reach, namespace string) bool {
+	return r.Certainty != clients.Unknown && r.Namespace != namespace &&
+		(r.Certainty == clients.Certain || r.Namespace != "")
 }
 
 // KeyOf returns the namespace and the name of obj.
 func KeyOf(obj metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
+
+// NameOf returns the namespace and the name of obj for messages, such as
+// "default/a". For an object without a namespace it returns only the name.
+func NameOf(obj metav1.Object) string { return strings.TrimPrefix(KeyOf(obj).String(), "/") }
 
 // IsNil reports whether value is nil or an interface that holds a nil pointer,
 // function, map, slice or channel.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/bound"
@@ -26,12 +27,22 @@ func TestClientsShowTheirNamespace(t *testing.T) {
 		of      func(namespace string) any
 		visible bool
 	}{
-		"generated": {func(namespace string) any { return set.CoreV1().Pods(namespace) }, true},
-		"gentype":   {func(namespace string) any { return custom(namespace) }, true},
-		"fake":      {func(namespace string) any { return fake.NewClientset().CoreV1().Pods(namespace) }, true},
+		"metadata": {func(namespace string) any {
+			return metadata.NewForConfigOrDie(config).Resource(pods).Namespace(namespace)
+		}, true},
+		"embedded": {func(namespace string) any {
+			return embedding{dynamic.NewForConfigOrDie(config).Resource(pods).Namespace(namespace)}
+		}, true},
+		"embedded, of all namespaces": {func(string) any {
+			return embedding{dynamic.NewForConfigOrDie(config).Resource(pods)}
+		}, false},
+		"written by hand": {func(namespace string) any { return struct{ namespace string }{namespace} }, false},
+		"generated":       {func(namespace string) any { return set.CoreV1().Pods(namespace) }, true},
+		"gentype":         {func(namespace string) any { return custom(namespace) }, true},
+		"fake":            {func(namespace string) any { return fake.NewClientset().CoreV1().Pods(namespace) }, true},
 		"dynamic": {func(namespace string) any {
 			return dynamic.NewForConfigOrDie(config).Resource(pods).Namespace(namespace)
-		}, false},
+		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -47,3 +58,6 @@ func TestClientsShowTheirNamespace(t *testing.T) {
 		})
 	}
 }
+
+// embedding is a client as programs wrap it.
+type embedding struct{ dynamic.ResourceInterface }

@@ -34,14 +34,15 @@ func planOf(t reflect.Type) *node {
 // compiler makes the plans of one root type and of all types inside it.
 type compiler struct {
 	seen    map[reflect.Type]*node
-	refused bool // the JSON of one of the types cannot be described by a plan
+	refused bool // whether one of the types has JSON that a plan cannot describe
 }
 
 func (c *compiler) compile(t reflect.Type) *node {
 	if n, ok := c.seen[t]; ok {
 		return n
 	}
-	n := &node{typ: t, kind: kindFor(t)}
+	n := &node{typ: t, kind: kindFor(t), respells: respells(t)}
+	n.reshapes = reshapes(t, n.kind)
 	c.seen[t] = n
 	switch n.kind {
 	case kindPointer, kindSlice:
@@ -57,6 +58,13 @@ func (c *compiler) compile(t reflect.Type) *node {
 		c.collect(n, t, 0, 0)
 	}
 	return n
+}
+
+// respells reports whether t is a map whose keys are read by a method, or are
+// numbers.
+func respells(t reflect.Type) bool {
+	return t.Kind() == reflect.Map && !marshals(reflect.PointerTo(t)) && (t.Key().Kind() != reflect.String ||
+		reflect.PointerTo(t.Key()).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()))
 }
 
 func marshals(t reflect.Type) bool {

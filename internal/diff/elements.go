@@ -6,8 +6,8 @@ import (
 )
 
 // identities are members that may identify the elements of a list whose type
-// does not declare a merge key. A member is used if every element has it and
-// its values are unique.
+// does not declare a merge key. A member identifies the elements of a list if
+// every element has it and its values are unique.
 var identities = []string{"name", "type", "key", "id"}
 
 // maxCompared limits the number of element pairs that are compared in one gap.
@@ -23,11 +23,13 @@ type pairing struct {
 	// or -1.
 	newIndex []int
 	// doubtful lists old elements that may have been either edited or removed.
-	// Both give the same list only if the Go type has all of their members.
+	// The patches for an edit and for a removal have the same result only if
+	// the Go type has all members of these elements.
 	doubtful []int
 }
 
-// pair finds out how an edit changed the elements of a list:
+// pair finds out how an edit turned the elements of the list a into the
+// elements of the list b:
 //
 //   - Equal elements are the same element, in any order.
 //   - Elements with the same key are the same element.
@@ -49,8 +51,8 @@ func pair(a, b *tree) pairing {
 func (p *pairing) join(i, j int) { p.newIndex[i], p.oldIndex[j] = j, i }
 
 // joinEqual joins equal elements, first the ones at the same index. If either
-// list has several equal elements, it cannot be known which of them moved, are
-// new or were removed, so that they are doubtful.
+// list has several equal elements, they are doubtful, because it cannot be
+// known which of them moved, are new or were removed.
 func (p *pairing) joinEqual(a, b []*tree) {
 	olds, news := map[string][]int{}, map[string][]int{}
 	for i, e := range a {
@@ -96,8 +98,8 @@ func keyFor(a, b *tree) []string {
 	return nil
 }
 
-// unique reports whether every element has the key and no two have the same
-// one.
+// unique reports whether every element has the members of key, and no two
+// elements have the same values of them.
 func unique(elements []*tree, key []string) bool {
 	seen := make(map[string]bool, len(elements))
 	for _, e := range elements {
@@ -147,8 +149,9 @@ func (p *pairing) joinByKey(a, b []*tree, key []string) {
 	}
 }
 
-// mayBeRenamed reports whether b shares a value with a outside the key, or a
-// has no values outside the key.
+// mayBeRenamed reports whether the new element b may be the old element a after
+// its key was changed. It returns true if both have a common value outside the
+// key, or if the element a has no values outside the key.
 func mayBeRenamed(key []string, a, b *tree) bool {
 	hasValues := false
 	for n, name := range a.names {
@@ -194,8 +197,11 @@ func (p *pairing) joinByPlace(a, b []*tree) {
 	}
 }
 
-// gaps groups the elements without a partner. The key of a group is the index,
-// in the new list, of the last element before the group that has a partner.
+// gaps groups the elements of one list that have no partner in the other list.
+// partners has the index of the partner of each element, or -1, and inNew
+// returns the index of an element in the new list. The key of a group is the
+// index, in the new list, of the last element before the group that has a
+// partner. Its value has the indices of the elements of the group.
 func gaps(partners []int, inNew func(int) int) map[int][]int {
 	groups, predecessor := map[int][]int{}, -1
 	for i, partner := range partners {

@@ -16,7 +16,7 @@ type comparer struct {
 	err   error
 }
 
-// fail records err, which may be nil, unless an earlier error is recorded.
+// fail records err, unless err is nil or an earlier error is recorded.
 func (c *comparer) fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -66,9 +66,9 @@ func (c *comparer) equalStructs(n *node, a, b place) bool {
 	return true
 }
 
-// equalFields compares two members, either of which the JSON may omit. A member
-// that is null equals an omitted one. For example, a pointer to a zero time
-// equals a nil pointer.
+// equalFields reports whether two members are equal. The JSON may omit either
+// of them. A member that is null equals an omitted one. For example, a pointer
+// to a zero time equals a nil pointer.
 func (c *comparer) equalFields(f *field, a, b place) bool {
 	if !c.equal(f.node, a, b) {
 		noA, noB := f.omitted(a), f.omitted(b)
@@ -138,9 +138,9 @@ func (c *comparer) equalMaps(n *node, a, b place) bool {
 	return true
 }
 
-// sameQuantity compares the encoded forms, since one value can be written in
-// several formats. For example, 1Ki and 1024 are the same value but are written
-// differently.
+// sameQuantity reports whether two quantities are encoded in the same way,
+// since one value can be written in several formats. For example, 1Ki and 1024
+// are the same value but are written differently.
 func sameQuantity(a, b resource.Quantity) bool {
 	if a == b {
 		return true

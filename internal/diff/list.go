@@ -36,8 +36,8 @@ func (k *keyed) find(key any) int {
 }
 
 // needsOrder reports whether the patch must tell the server the order. Without
-// it, the server keeps its own order for the elements that it has, and puts new
-// ones first.
+// an order in the patch, the server keeps the order of the elements that it
+// has, and puts new elements first.
 func (k *keyed) needsOrder(original keyed) bool {
 	if len(original.keys) == 0 {
 		return false
@@ -53,8 +53,8 @@ func (k *keyed) needsOrder(original keyed) bool {
 	return false
 }
 
-// keys reads the keys of s. It fails if an element has no key or two elements
-// have the same one.
+// keys reads the keys of s. It fails if an element has no key or if two
+// elements have the same key.
 func (w *writer) keys(f *field, s *slice) keyed {
 	result := keyed{index: make(map[any]int, s.len)}
 	elem := f.node.elem
@@ -97,7 +97,7 @@ func keyOf(elem *node, member *field, p place) any {
 	}
 }
 
-// listWriter writes how the list a becomes the list b.
+// listWriter writes the patch that turns the list a into the list b.
 type listWriter struct {
 	*writer
 
@@ -116,11 +116,11 @@ func (l *listWriter) writeList(prefix string, f func()) {
 	l.pair(prefix, l.field.name, func() { l.nested('[', ']', f) })
 }
 
-// writeMissing writes those elements of s that others does not have. elements
+// writeMissing writes the elements of s whose keys are not in known. elements
 // holds the keys of s.
-func (l *listWriter) writeMissing(s *slice, elements, others keyed) {
+func (l *listWriter) writeMissing(s *slice, elements, known keyed) {
 	for i, key := range elements.keys {
-		if others.find(key) < 0 {
+		if known.find(key) < 0 {
 			l.comma()
 			l.whole(l.field.node.elem, l.field.node.index(s, i))
 		}
@@ -168,7 +168,8 @@ func (l *listWriter) keyMember(p place) {
 	l.whole(m.node, m.at(p))
 }
 
-// writeOrder writes the keys of b, which give the wanted order.
+// writeOrder writes the keys of b in order, so that the server puts the
+// elements into that order.
 func (l *listWriter) writeOrder() {
 	list := l.field.node
 	l.key(setOrder, l.field.name)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// mapDiff writes the keys that differ, sorted.
+// mapDiff writes the entries of two maps that differ, sorted by key.
 func (w *writer) mapDiff(n *node, a, b place) {
 	if n.typ == reflect.TypeFor[map[string]string]() {
 		x, y := *(*map[string]string)(a), *(*map[string]string)(b)
@@ -28,7 +28,8 @@ func (w *writer) mapDiff(n *node, a, b place) {
 	}
 }
 
-// stringsDiff writes the keys that differ, sorted. At least one must differ.
+// stringsDiff writes the entries of two maps that differ, sorted by key. At
+// least one entry must differ.
 func (w *writer) stringsDiff(a, b map[string]string) {
 	var space [8]string
 	changed := space[:0]
@@ -67,6 +68,10 @@ func (w *writer) entriesDiff(n *node, a, b reflect.Value) {
 		if y.IsValid() {
 			pb.Elem().Set(y)
 		}
+		if w.strict && n.respells && x.IsValid() &&
+			(!y.IsValid() || !w.equal(n.elem, pa.UnsafePointer(), pb.UnsafePointer())) {
+			w.fail(errWholeList) // a merge would add another key
+		}
 		w.entry(n.elem, name, x.IsValid(), y.IsValid(), pa.UnsafePointer(), pb.UnsafePointer())
 	}
 }
@@ -87,7 +92,8 @@ func keysOf(a, b reflect.Value) []string {
 }
 
 // entry writes one key of a map if its value differs. hasA and hasB say whether
-// the maps have the key; a and b are read only if they do.
+// the maps have the key; a is read only if hasA is set, and b only if hasB is
+// set.
 func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b place) {
 	if w.pair("", name, func() {
 		switch {
@@ -110,8 +116,9 @@ func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b place) {
 	}
 }
 
-// emptyJSON returns the JSON that a nil value of a map is written as, or "" if
-// that is null.
+// emptyJSON returns the JSON of an empty value of type n, which is written for
+// a nil value in a map. It returns "" if nil values of the type are written as
+// null.
 func (n *node) emptyJSON() string {
 	switch n.kind {
 	case kindBytes:
@@ -147,7 +154,7 @@ func (o *output) wholeMap(n *node, p place) {
 }
 
 // wholeUnlessNull writes a value that was missing before. It does not write
-// null, which would ask the server to remove the value.
+// null, because that would ask the server to remove the value.
 func (o *output) wholeUnlessNull(n *node, p place) {
 	start := len(o.buf)
 	o.fresh(n, p)

@@ -24,7 +24,8 @@ import (
 // passed with it.
 type place = unsafe.Pointer
 
-// kind selects how a node reads its memory.
+// kind is the kind of a Go type. It decides how a node reads the memory of a
+// value.
 type kind uint8
 
 const (
@@ -47,7 +48,15 @@ type node struct {
 	typ    reflect.Type
 	elem   *node   // the element of a pointer, slice or map
 	fields []field // the fields of a struct
-	isMeta bool    // metav1.ObjectMeta
+	isMeta bool    // whether the type is metav1.ObjectMeta
+	// respells says that this is a map whose Go type may write a key in a
+	// different form than the server has. For example, a netip.Prefix shortens
+	// FD00:0::/64.
+	respells bool
+	// reshapes says that the server may have a value of another shape than the
+	// Go type writes. For example, it may have a string that the type reads as a
+	// struct.
+	reshapes bool
 }
 
 // field is one member of a struct's JSON object.
@@ -60,11 +69,13 @@ type field struct {
 	omitZero  bool
 
 	// The fields below are from the patch tags, for strategic patches.
+
 	merge    bool
 	retain   bool
 	replace  bool
 	mergeKey string
-	// byKey says that an emptied map loses its keys one by one, in any style.
+	// byKey says that a patch in any style empties this map by removing its
+	// keys one by one.
 	byKey bool
 }
 

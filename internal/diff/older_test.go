@@ -230,11 +230,11 @@ func treeOf(data []byte) (v any) {
 	return v
 }
 
-// ambiguous reports whether the edit cannot be told from another one by the
-// fields that the program knows. For example, another element of a list has
-// become equal to the edited one, or more alike: the program may have edited
-// both, or may have inserted one. An element with a new name and all new values
-// is not the same element either.
+// ambiguous reports whether the edit cannot be told from a different edit by
+// the fields that the program knows. For example, a different element of a list
+// has become equal to the edited one, or more similar to it: the program may
+// have edited both, or may have inserted one. An element with a new name and
+// all new values is not the same element either.
 func ambiguous(before, after any) bool {
 	switch before := before.(type) {
 	case map[string]any:
@@ -368,8 +368,8 @@ func TestWhatAnOlderTypeDoesNotKnowSurvives(t *testing.T) {
 	}
 }
 
-// One edit makes an element what another one was, and a further one makes that
-// what this one was: the program inserts an element.
+// One edit gives an element the values of a second element, and gives the
+// second element the values of the first: the program inserts an element.
 func TestAnEditThatLooksLikeAnotherOneIsNotJudged(t *testing.T) {
 	var count outcome
 	for _, seed := range []int64{1975224803313800660, 8664389287869291895} {

@@ -58,10 +58,27 @@ func (w *writer) opaqueDiff(n *node, a, b place) {
 		w.fail(errUnmergeable)
 		return
 	}
-	w.anyDiff(w.decode(x), w.decode(y))
+	before, after := w.decode(x), w.decode(y)
+	if w.strict && (n.reshapes || n.respells && w.changesEntry(before, after)) {
+		w.fail(errWholeList) // a merge would replace a value of another shape, or add another key
+	}
+	w.anyDiff(before, after)
 }
 
-// structured reports whether data, which must be JSON, is an object or a list.
+// changesEntry reports whether an entry of object a has a different value in
+// object b, or is missing there.
+func (w *writer) changesEntry(a, b any) bool {
+	old, _ := a.(map[string]any)
+	edited, _ := b.(map[string]any)
+	for key, value := range old {
+		if after, ok := edited[key]; !ok || !w.equalAny(value, after) {
+			return true
+		}
+	}
+	return false
+}
+
+// structured reports whether data is an object or a list. data must be JSON.
 func structured(data []byte) bool { return data[0] == '{' || data[0] == '[' }
 
 func (c *comparer) decode(data []byte) any {
@@ -70,8 +87,8 @@ func (c *comparer) decode(data []byte) any {
 	return v
 }
 
-// decode is [json.Unmarshal], except that numbers in an interface stay as they
-// are written.
+// decode is [json.Unmarshal], except that it decodes numbers in an interface as
+// [json.Number], which keeps their text.
 func decode(data []byte, target any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -105,7 +122,7 @@ func (w *writer) anyDiff(a, b any) {
 	case w.equalAny(a, b):
 		return
 	case b == nil:
-		w.null()
+		w.nullForAny(a)
 		return
 	}
 	oldJSON, errA := json.Marshal(a)
@@ -120,7 +137,15 @@ func (w *writer) anyDiff(a, b any) {
 	}
 }
 
-// objectDiff writes the members that differ, sorted, without braces.
+// nullForAny is nullFor for a value from a JSON decoder.
+func (w *writer) nullForAny(a any) {
+	if _, ok := a.([]any); ok && w.strict {
+		w.fail(errWholeList)
+	}
+	w.null()
+}
+
+// objectDiff writes the members that differ, sorted by name, without braces.
 func (w *writer) objectDiff(a, b map[string]any) {
 	names := slices.Collect(maps.Keys(b))
 	for k := range a {
@@ -135,7 +160,7 @@ func (w *writer) objectDiff(a, b map[string]any) {
 		w.pair("", k, func() {
 			switch {
 			case !exists:
-				w.null()
+				w.nullForAny(old)
 			case existed:
 				w.anyDiff(old, value)
 			case value != nil:

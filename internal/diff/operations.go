@@ -17,27 +17,30 @@ const (
 )
 
 // operations writes a JSON patch, RFC 6902, from one tree to another. The
-// caller must make it a condition of the request that the server's object is
-// still the one that was read. The server's object may have more members than
-// the Go type knows. Where such members would be lost, the patch fails instead:
+// caller must add a condition, so that the server refuses the patch unless its
+// object is still as it was read. That object may have members that the Go type
+// does not know. Where the patch would lose such members, it fails instead:
 //
-//   - Elements of lists are addressed by their index, and are tested first.
-//   - A list or an object that is new is tested to be missing.
-//   - An element that may have been either edited or removed is tested to have
-//     no members that the Go type does not know.
+//   - A patch addresses elements of lists by their index. Before it changes an
+//     element, it tests that the same element is still at that index.
+//   - Before a patch adds a new list or a new object, it tests that the server
+//     has no value in that place.
+//   - If an element may have been either edited or removed, a patch tests that
+//     the element has no members that the Go type does not know.
 type operations struct {
 	buf   []byte
 	path  []byte
 	count int
-	exact bool // servers encode the object by the same Go type
+	exact bool // whether servers encode the object by the same Go type
 	guess
-	guessedEmpty, guessedNil bool // the patch takes such objects for missing
+	guessedEmpty, guessedNil bool // the patch assumes that empty objects, or nil ones, are missing
 	// fields holds the paths of the lists and new objects that the patch
 	// depends on.
 	fields []string
 }
 
-// A guess says which objects exist on the server where the Go type cannot tell.
+// A guess is an assumption about which objects exist on the server, for objects
+// where the Go type does not show whether they do.
 type guess struct {
 	// maxEmpty says that an empty struct exists on the server if it is inside
 	// fewer than maxEmpty other empty structs.
@@ -59,7 +62,7 @@ func listsByIndex(original, edited any, s Style) (Patch, error) {
 		o := operations{buf: []byte{'['}, exact: s == Strategic, guess: g}
 		o.object(a, b, 0)
 		if o.count > maxOperations {
-			return Patch{}, fmt.Errorf("the edit of %s takes %d operations, a server accepts %d: edit in several steps",
+			return Patch{}, fmt.Errorf("the edit of %s takes %d operations, but a server accepts only %d: edit in several steps",
 				strings.Join(o.fields, ", "), o.count, maxOperations)
 		}
 		if o.count == 0 {
@@ -82,8 +85,8 @@ func listsByIndex(original, edited any, s Style) (Patch, error) {
 	return p, nil
 }
 
-// nextGuess returns the guess to try after the guess of o, and false if there
-// are no more.
+// nextGuess returns the guess to try after the guess of o. It returns false if
+// there is no further guess.
 func (o *operations) nextGuess() (guess, bool) {
 	switch {
 	case o.guessedEmpty && o.maxEmpty < maxGuesses:
@@ -112,11 +115,11 @@ func (o *operations) op(name string, value []byte) {
 // move moves an element of the list at the current path from index source to
 // index target.
 func (o *operations) move(source, target int) {
-	from := fmt.Sprintf("%s/%d", o.path, source)
+	origin := fmt.Sprintf("%s/%d", o.path, source)
 	o.atMember(strconv.Itoa(target), func() {
 		o.op("move", nil)
 		o.buf = append(o.buf[:len(o.buf)-1], `,"from":`...)
-		o.buf = append(AppendString(o.buf, from), '}')
+		o.buf = append(AppendString(o.buf, origin), '}')
 	})
 }
 
@@ -142,13 +145,17 @@ func (o *operations) addDependency() {
 	}
 }
 
-// object writes the members that differ. unsure is how many of the objects
-// above may be missing on the server.
+// object writes the members that differ. unsure is the number of enclosing
+// objects that may be missing on the server.
 func (o *operations) object(a, b *tree, unsure int) {
+	o.testShape(a)
 	for i, name := range b.names {
 		if b.members[i].shape != shapeNull {
 			o.atMember(name, func() { o.value(a.member(name), b.members[i], unsure) })
 		}
+	}
+	if slices.ContainsFunc(a.members, func(m *tree) bool { return m.respelled }) {
+		o.addDependency()
 	}
 	for i, name := range a.names {
 		if b.member(name) == nil {
@@ -164,7 +171,7 @@ func (o *operations) value(a, b *tree, unsure int) {
 	case b.absent():
 		o.remove(a)
 	case b.shape == shapeFlat:
-		o.op("add", b.append(nil, false))
+		o.set(a, b)
 	case b.shape == shapeList && a != nil && a.shape == shapeList:
 		o.list(a, b, unsure)
 	case b.shape == shapeObject && (a == nil || a.shape == shapeNull || a.shape == shapeObject):
@@ -172,8 +179,19 @@ func (o *operations) value(a, b *tree, unsure int) {
 	case a == nil || a.shape == shapeNull:
 		o.create(b.append(nil, false))
 	default: // the shapes differ
-		o.op("add", b.append(nil, false))
+		o.set(a, b)
 	}
+}
+
+// set writes operations that put the value b in the place of a. If the server
+// may have the key of an entry in another spelling, set first writes a removal
+// of a, which fails if the server has no entry with the key as it is written
+// here. Without the removal, the server would add b as a second entry.
+func (o *operations) set(a, b *tree) {
+	if a != nil && a.respelled {
+		o.op("remove", nil)
+	}
+	o.op("add", b.append(nil, false))
 }
 
 // nested writes the changes inside an object, or creates the object if it is
@@ -219,8 +237,9 @@ func (o *operations) create(value []byte) {
 	o.op("add", value)
 }
 
-// remove removes the value at the current path. From a list or a map it removes
-// only what was read, and the patch fails if the server has more.
+// remove removes the value at the current path. If the value is a list or a
+// map, remove removes only the elements that were read, and the patch fails if
+// the server has more elements.
 func (o *operations) remove(a *tree) {
 	switch {
 	case a.shape == shapeObject && (a.byKey || a.isMap):
@@ -233,6 +252,7 @@ func (o *operations) remove(a *tree) {
 			o.op("remove", nil)
 		}
 	case a.byMember:
+		o.testShape(a)
 		for i, name := range a.names {
 			if m := a.members[i]; !m.absent() && !m.zero() {
 				o.atMember(name, func() { o.remove(m) })
@@ -251,16 +271,31 @@ func (o *operations) remove(a *tree) {
 	}
 }
 
-// list writes the change of a list: first edited elements, then removed ones,
-// then new and moved ones.
+// list writes the change of a list. It sends a list of flat elements as a whole
+// if servers write the elements as the Go type does, or if no old element
+// remains.
 func (o *operations) list(a, b *tree, unsure int) {
 	o.addDependency()
-	if a.flatList() && b.flatList() {
+	o.testShape(a)
+	flat := a.flatList() && b.flatList()
+	if flat {
 		o.testFlat(a)
-		o.op("add", b.append(nil, false))
+	}
+	if flat && (a.fromNil || a.plainList()) {
+		o.set(a, b)
 		return
 	}
 	p := pair(a, b)
+	if flat && !slices.ContainsFunc(p.newIndex, func(j int) bool { return j >= 0 }) {
+		o.set(a, b)
+		return
+	}
+	o.elements(a, b, p, unsure)
+}
+
+// elements writes the changes of a list's elements: first edited elements, then
+// removed ones, then new and moved ones.
+func (o *operations) elements(a, b *tree, p pairing, unsure int) {
 	steps := arrange(p)
 	o.testTouched(a, b, p, steps)
 	for i, j := range p.newIndex {
@@ -285,12 +320,38 @@ func (o *operations) list(a, b *tree, unsure int) {
 	}
 }
 
-// testFlat tests a list of flat elements as a whole, if servers write all of
-// them exactly as this package does.
+// testFlat writes a test of a whole list of flat elements. If servers may write
+// one of the elements differently, it writes a test of the length: an element
+// that is added at the end must get the index after the last known element.
 func (o *operations) testFlat(a *tree) {
-	if !a.fromNil && !slices.ContainsFunc(a.elements, func(e *tree) bool { return !e.plain }) {
+	switch {
+	case a.fromNil:
+	case a.plainList():
 		o.op("test", a.append(nil, false))
+	default:
+		mark := AppendString(nil, probe)
+		o.atMember("-", func() { o.op("add", mark) })
+		o.atMember(strconv.Itoa(len(a.elements)), func() {
+			o.op("test", mark)
+			o.op("remove", nil)
+		})
 	}
+}
+
+// plainList reports whether a server encodes each element of the list as Go
+// encodes the element's type.
+func (t *tree) plainList() bool {
+	return !slices.ContainsFunc(t.elements, func(e *tree) bool { return !e.plain })
+}
+
+// repeats reports whether t has another element like the one at index i.
+func (t *tree) repeats(i int) bool {
+	for j, e := range t.elements {
+		if j != i && sameTree(e, t.elements[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // flatList reports whether all elements of the list are flat.
@@ -298,12 +359,12 @@ func (t *tree) flatList() bool {
 	return !slices.ContainsFunc(t.elements, func(e *tree) bool { return e.shape != shapeFlat })
 }
 
-// step adds an element of the new list at its index, or moves an element to its
-// index.
+// step is one operation that puts an element of the new list at its index: it
+// adds a new element, or moves an old one.
 type step struct {
 	index, source int // source is -1 for a new element
 	appends       bool
-	touched       int // the old element that is moved or is at index, or -1
+	touched       int // the old element that is moved or was at index, or -1
 }
 
 // arrange returns the steps that put the remaining elements and the new ones
@@ -335,8 +396,8 @@ func arrange(p pairing) []step {
 	return steps
 }
 
-// testTouched identifies the elements that the patch touches, before it changes
-// any of them.
+// testTouched writes tests that identify the elements that the patch changes,
+// moves or removes. The tests precede the changes.
 func (o *operations) testTouched(a, b *tree, p pairing, steps []step) {
 	touched := make([]bool, len(a.elements))
 	for i, j := range p.newIndex {
@@ -350,7 +411,7 @@ func (o *operations) testTouched(a, b *tree, p pairing, steps []step) {
 	for i, e := range a.elements {
 		o.atMember(strconv.Itoa(i), func() {
 			switch {
-			case slices.Contains(p.doubtful, i) && e.shape == shapeObject:
+			case slices.Contains(p.doubtful, i) && (e.shape != shapeFlat || a.repeats(i)):
 				o.op("test", e.append(nil, o.exact))
 			case touched[i] && !o.identify(e, false):
 				o.identify(e, true)
@@ -359,8 +420,9 @@ func (o *operations) testTouched(a, b *tree, p pairing, steps []step) {
 	}
 }
 
-// identify tests the flat values of an element, including the ones inside lists
-// if inLists is set. It reports whether it found any.
+// identify writes tests of the flat values of an element, so that the patch
+// fails if another element is at its index. If inLists is set, it includes
+// values inside lists. It reports whether there was a value to test.
 func (o *operations) identify(e *tree, inLists bool) (found bool) {
 	switch e.shape {
 	case shapeFlat:

@@ -9,22 +9,23 @@ import (
 	"strings"
 )
 
-// errUnmergeable ends a strategic patch that the server could misread. Examples
-// are lists without a unique merge key, and values whose shape the server does
-// not know.
-var errUnmergeable = errors.New("cannot be merged by key")
+// errUnmergeable ends a strategic patch that the server could misread, because
+// it contains a list without a unique merge key, or a value whose shape the
+// server does not know.
+var errUnmergeable = errors.New("the change cannot be merged by key")
 
-// errWholeList ends a patch that would replace a whole list, and would so
-// remove members of its elements that the Go type does not know, or remove a
-// whole map, with the entries that a Transform has cut out of it.
-var errWholeList = errors.New("replaces a list or removes a map")
+// errWholeList ends a patch that would replace a whole list or remove a whole
+// map. The first would lose members of elements that the Go type does not know;
+// the second would lose entries that a Transform has removed from the cached
+// map.
+var errWholeList = errors.New("the patch would replace a list or remove a map")
 
 // output is JSON that is being written.
 type output struct {
 	comparer
 
 	buf    []byte
-	strict bool // no list may be replaced
+	strict bool // whether the patch must not replace a list
 }
 
 // key writes the name of a member of the current object, with a colon.
@@ -51,7 +52,7 @@ func (o *output) null() { o.buf = append(o.buf, "null"...) }
 // text writes s as JSON.
 func (o *output) text(s string) { o.buf = AppendString(o.buf, s) }
 
-// AppendString appends s as JSON.
+// AppendString appends s to buf as a JSON string, and returns the result.
 func AppendString(buf []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -87,7 +88,8 @@ func (o *output) whole(n *node, p place) {
 	}
 }
 
-// marshalNew writes a value that may contain maps, and checks their keys.
+// marshalNew writes a value that may contain maps, and refuses keys that the
+// server would take for directives.
 func (o *output) marshalNew(v any) {
 	start := len(o.buf)
 	o.marshal(v)
@@ -129,8 +131,9 @@ func (o *output) checkKey(k string) {
 // directive matches a member whose name begins with a dollar sign.
 var directive = regexp.MustCompile(`"(\$|\\u0024)([^"\\]|\\.)*":`)
 
-// checkKeys refuses JSON with such a key at any depth. It may refuse some
-// strings that only look like one.
+// checkKeys refuses JSON with a key at any depth that the server would take for
+// a directive. It may also refuse a string that contains the text of such a
+// key.
 func (o *output) checkKeys(data []byte) {
 	if o.style == Strategic && (bytes.Contains(data, []byte(`"$`)) || bytes.Contains(data, []byte(`"\u0024`))) &&
 		directive.Match(data) {
@@ -138,15 +141,16 @@ func (o *output) checkKeys(data []byte) {
 	}
 }
 
-// fresh writes a value that, as far as is known, is new to the server.
+// fresh writes a value that the original object does not have. A strict
+// strategic patch fails if the value contains a list.
 func (o *output) fresh(n *node, p place) {
 	start := len(o.buf)
 	o.whole(n, p)
 	o.noList(start)
 }
 
-// noList fails if a strict strategic patch has a list in the output from start
-// on. A JSON merge patch is checked as a whole at its end.
+// noList fails if a strict strategic patch has a list in the output after index
+// start. JSON merge patches are checked by finish instead.
 func (o *output) noList(start int) {
 	if o.strict && o.style == Strategic && hasList(o.buf[start:]) {
 		o.fail(errWholeList)

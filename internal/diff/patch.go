@@ -18,20 +18,22 @@ import (
 type Patch struct {
 	// Data is the patch, or nil if there is no difference.
 	Data []byte
-	// Style is the style of Data, which may differ from the one that was asked
-	// for.
+	// Style is the style of Data. It may differ from the style that the caller
+	// of Make asked for.
 	Style Style
 	// Status says that the patch changes the object's status.
 	Status bool
-	// Member is a member other than status that the patch changes.
+	// Member is the name of a member other than status that the patch changes,
+	// such as "spec". If there are several, it is one of them.
 	Member string
 	// Fallbacks are patches to try, in this order, if the server refuses Data.
-	// They differ in which empty objects they expect on the server, because the
-	// Go type cannot tell an empty object from a missing one.
+	// Each makes a different assumption about which empty objects exist on the
+	// server, because the Go type does not distinguish an empty object from a
+	// missing one.
 	Fallbacks [][]byte
 	// Fields lists the paths that a patch of style Operations depends on. The
-	// server refuses the patch if its object has more members there than the
-	// object that the patch was made from.
+	// server refuses the patch if its object has members at these paths that
+	// the original object did not have.
 	Fields []string
 }
 
@@ -39,11 +41,11 @@ type Patch struct {
 // kind. It sends only the differences:
 //
 //   - If no list has to be sent as a whole, the patch has style s, or JSON
-//     where Strategic could be misread. Fields that it does not mention are
-//     unchanged.
+//     if the server could misread a strategic patch. The server does not
+//     change fields that the patch does not mention.
 //   - Otherwise it has style Operations, which addresses the elements of lists
-//     by their index. The object must still be as it was read: make its
-//     resourceVersion a condition.
+//     by their index. It is correct only for the object as it was read, so the
+//     caller must make the object's resourceVersion a condition of the patch.
 //
 // For example, an edit of one label of a custom resource is a merge patch, and
 // an edit of one element of its list is a patch of style Operations.
@@ -62,8 +64,8 @@ func Make(original, edited any, s Style) (Patch, error) {
 }
 
 // Compare returns the JSON merge patch from original to edited, with whole
-// lists. It is meant to be read, not sent: a server that applied it would lose
-// members of elements that the Go type does not know.
+// lists. The result is for people to read. Do not send it to a server, since it
+// would remove members of list elements that the Go type does not know.
 func Compare(original, edited any) (Patch, error) {
 	p, err := fast(original, edited, JSON, false)
 	if errors.Is(err, errNoPlan) {
@@ -73,13 +75,14 @@ func Compare(original, edited any) (Patch, error) {
 }
 
 // errNoPlan is the error for a type that cannot be compared in memory.
-var errNoPlan = errors.New("no plan")
+var errNoPlan = errors.New("the type cannot be compared in memory")
 
 // firstBytes is the initial capacity of the buffer for a patch.
 const firstBytes = 256
 
-// fast compares two objects in memory. It returns errNoPlan for types that have
-// no plan.
+// fast returns the patch from original to edited, which it compares in memory.
+// If strict is true, it fails instead of replacing a whole list. It returns
+// errNoPlan for types that have no plan.
 func fast(original, edited any, s Style, strict bool) (Patch, error) {
 	if u, ok := original.(*unstructured.Unstructured); ok {
 		e, ok := edited.(*unstructured.Unstructured)
@@ -121,7 +124,8 @@ func (o *output) begin() int {
 	return len(o.buf)
 }
 
-// note records that the member of the given name is changed.
+// note records in p that the patch changes the member with the given name, if
+// changed is true.
 func (p *Patch) note(name string, changed bool) {
 	switch {
 	case !changed:
@@ -147,7 +151,8 @@ func (p *Patch) finish(w *writer) (Patch, error) {
 	return *p, nil
 }
 
-// untyped compares two trees from a JSON decoder.
+// untyped returns the JSON merge patch from a to b, two objects from a JSON
+// decoder. If strict is true, it fails instead of replacing a whole list.
 func untyped(a, b map[string]any, strict bool) (Patch, error) {
 	var p Patch
 	var w writer
@@ -164,9 +169,9 @@ func untyped(a, b map[string]any, strict bool) (Patch, error) {
 	return p.finish(&w)
 }
 
-// keepMaps gives b an empty map of labels or annotations where b has none and a
-// has one. Then the patch removes the keys of a one by one, and keys that other
-// clients have added since remain.
+// keepMaps returns a and b, and adds to b an empty map of labels or annotations
+// if only a has the map. The patch then removes the keys of a one by one, so
+// that keys that other clients have added since remain.
 func keepMaps(a, b map[string]any) (map[string]any, map[string]any) {
 	oldMetadata, _ := a["metadata"].(map[string]any)
 	newMetadata, ok := b["metadata"].(map[string]any)
@@ -206,8 +211,8 @@ const (
 )
 
 // StyleOf returns the style that the server understands for obj. This is
-// Strategic for the built-in types of Kubernetes, which servers know by their
-// Go structs, and JSON for all other types.
+// Strategic for the built-in types of Kubernetes, because servers know their Go
+// structs, and JSON for all other types.
 //
 // The package of the Go type decides, because programs register their custom
 // types in client-go's scheme as well.
@@ -274,8 +279,9 @@ func metadataAt(patch []byte) int {
 	return 0
 }
 
-// encoded compares two objects by their JSON, for types without a plan. It
-// returns a JSON merge patch.
+// encoded returns the JSON merge patch from original to edited, which it
+// compares by their JSON because their type has no plan. If strict is true, it
+// fails instead of replacing a whole list.
 func encoded(original, edited any, strict bool) (Patch, error) {
 	a, err := treeOf(original)
 	if err != nil {
@@ -288,8 +294,8 @@ func encoded(original, edited any, strict bool) (Patch, error) {
 	return untyped(a, b, strict)
 }
 
-// treeOf returns the JSON of o, which must be an object. Numbers stay as they
-// are written.
+// treeOf returns the decoded JSON of o, which must be an object. Numbers keep
+// their text.
 func treeOf(o any) (tree map[string]any, err error) {
 	data, err := json.Marshal(o)
 	if err == nil {

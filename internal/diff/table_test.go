@@ -10,7 +10,8 @@ import (
 
 // behaviours are the cases of apimachinery's own tables. Each has the JSON of a
 // kitchen before and after, the strategic patch, and the JSON merge patch
-// between them. "" is no patch; "=" is the same patch as the strategic one.
+// between them. "" means no patch, and "=" means the same patch as the
+// strategic one.
 var behaviours = []struct{ name, before, after, strategic, merge string }{
 	{"nothing changed", `{"text":"a"}`, `{"text":"a"}`, ``, `=`},
 	{"a field added", `{}`, `{"text":"a"}`, `{"text":"a"}`, `=`},

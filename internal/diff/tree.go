@@ -31,27 +31,35 @@ type tree struct {
 	// example, a quantity is not plain: a server may have 1000m where its type
 	// writes 1.
 	plain bool
-	// sure says that the server has this object. For example, an empty struct
-	// may stand for a missing object.
+	// sure says that the server has this object. It is false for an empty
+	// struct, which may stand for a missing object.
 	sure bool
 	// blank says that the server has this empty list or object, although the
 	// JSON of the type omits it.
 	blank bool
 	// fromNil says that the server may have null for this empty value of a map.
 	fromNil bool
-	// byKey says that this object loses its members one by one.
+	// byKey says that a patch empties this object by removing its members one
+	// by one.
 	byKey bool
 	// isMap says that this object is a map. The server may have entries that a
 	// Transform has cut out of it.
 	isMap bool
+	// respelled says that this is an entry of a map whose Go type may write the
+	// key in a different form than the server has.
+	respelled bool
+	// reshaped says that the server may have a value of another shape, which the
+	// Go type has read as this one.
+	reshaped bool
 	// byMember says that this object is a struct that its parent may omit.
 	// Members of it that the Go type does not know must remain.
 	byMember bool
-	// names of an object's members, and the members.
+	// names are the names of an object's members, and members their values in
+	// the same order.
 	names   []string
 	members []*tree
-	// elements of a list, and the member that identifies each of them, if it is
-	// known.
+	// elements are the elements of a list. mergeKey is the name of the member
+	// that identifies an element, or "" if that is unknown.
 	elements []*tree
 	mergeKey string
 }
@@ -72,16 +80,22 @@ func (t *tree) add(name string, value *tree) {
 	t.members = append(t.members, value)
 }
 
-// planter makes trees.
+// planter makes trees of the values of one object.
 type planter struct {
 	comparer
 
-	exact  bool // servers encode the object by the same Go type
-	edited bool // the object is the edited one
+	exact  bool // whether servers encode the object by the same Go type
+	edited bool // whether the object is the edited one
 }
 
 // typed returns the tree of the value at p.
 func (l *planter) typed(n *node, p place) *tree {
+	t := l.treeFor(n, p)
+	t.reshaped = t.reshaped || n.reshapes
+	return t
+}
+
+func (l *planter) treeFor(n *node, p place) *tree {
 	if n.kind != kindOpaque && n.null(p) {
 		return &tree{}
 	}
@@ -131,7 +145,7 @@ func (l *planter) structTree(n *node, p place) *tree {
 }
 
 // empty reports whether t is an empty list or map. Built-in kinds do not
-// distinguish it from a missing one.
+// distinguish an empty list or map from a missing one.
 func (t *tree) empty() bool {
 	return t.shape == shapeList && len(t.elements) == 0 || t.shape == shapeObject && len(t.names) == 0 && t.byKey
 }
@@ -147,7 +161,7 @@ func (l *planter) mapTree(n *node, p place) *tree {
 			e = l.untyped(l.decode([]byte(text)))
 			e.fromNil = true
 		}
-		e.sure = true
+		e.sure, e.respelled = true, n.respells
 		t.add(name, e)
 	}
 	return t
@@ -166,7 +180,12 @@ func (l *planter) flatTree(n *node, p place) *tree {
 	case l.err != nil || string(o.buf) == "null":
 		return &tree{}
 	case structured(o.buf):
-		return l.untyped(l.decode(o.buf))
+		t := l.untyped(l.decode(o.buf))
+		for _, entry := range t.members {
+			entry.respelled = n.respells
+		}
+		t.isMap = n.respells
+		return t
 	}
 	plain := n.kind == kindString || n.kind == kindInt || n.kind == kindScalar && !n.value(p).CanFloat()
 	return &tree{shape: shapeFlat, text: o.buf, plain: plain}
@@ -206,8 +225,9 @@ func (l *planter) untyped(v any) *tree {
 	return &tree{shape: shapeFlat, text: data, plain: plain}
 }
 
-// doubt marks the objects of t as unsure that the JSON of a Go type may have
-// added by itself. It reports whether t has only zero values.
+// doubt clears sure for the objects of t that have only zero values, because
+// the JSON of the Go type may have added them. It reports whether t has only
+// zero values.
 func (t *tree) doubt() (zero bool) {
 	switch t.shape {
 	case shapeNull:
@@ -229,14 +249,14 @@ func (t *tree) doubt() (zero bool) {
 	return zero
 }
 
-// zero reports whether t is a flat zero value, which a Go type may have added
-// by itself.
+// zero reports whether t is a flat zero value. The JSON of the Go type may
+// contain it although the object does not.
 func (t *tree) zero() bool {
 	text := string(t.text)
 	return text == `""` || text == "0" || text == "false"
 }
 
-// absent reports whether the JSON of the type has no such value.
+// absent reports whether the value is missing from the JSON of the Go type.
 func (t *tree) absent() bool { return t == nil || t.shape == shapeNull || t.blank }
 
 // treesOf returns the trees of two objects.
@@ -253,7 +273,7 @@ func treesOf(original, edited any, s Style) (a, b *tree, err error) {
 	va, vb := reflect.ValueOf(original), reflect.ValueOf(edited)
 	if va.Kind() == reflect.Pointer && va.Type() == vb.Type() {
 		if n := planOf(va.Type().Elem()); n != nil && n.kind == kindStruct {
-			a, b = l.typed(n, va.UnsafePointer()), m.typed(n, vb.UnsafePointer())
+			a, b = l.treeFor(n, va.UnsafePointer()), m.treeFor(n, vb.UnsafePointer())
 			return a, b, cmp.Or(l.err, m.err)
 		}
 	}

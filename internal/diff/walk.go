@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"bytes"
+	"reflect"
 	"slices"
 )
 
@@ -13,7 +15,9 @@ const (
 // writer walks two objects at once and writes their difference.
 type writer struct{ output }
 
-// structDiff writes the members that differ, without braces.
+// structDiff writes the members that differ, without braces. If retain is true
+// and b lacks a member of a, it also names the members that b has; see
+// writeRetained.
 func (w *writer) structDiff(n *node, a, b place, retain bool) {
 	start := len(w.buf)
 	for i := range n.fields {
@@ -25,25 +29,26 @@ func (w *writer) structDiff(n *node, a, b place, retain bool) {
 	}
 }
 
-// loses reports whether b lacks a member that a has.
+// losesMember reports whether b lacks a member that a has.
 func (n *node) losesMember(a, b place) bool {
-	return slices.ContainsFunc(n.fields, func(f field) bool { return f.has(a) && !f.has(b) })
+	return slices.ContainsFunc(n.fields, func(f field) bool { return f.isSet(a) && !f.isSet(b) })
 }
 
-// has reports whether the struct at p has a value for the member.
-func (f *field) has(p place) bool {
+// isSet reports whether the struct at p has a value for the member.
+func (f *field) isSet(p place) bool {
 	value := f.at(p)
 	return !f.omitted(value) && !f.node.null(value)
 }
 
 // writeRetained names the members that b has, if any. The server then clears
-// all other members, including the ones that the Go type does not know. So it
-// is called only if the edit has replaced one member of a union by another.
+// all other members, including members that the Go type does not know.
+// Therefore it is called only if the edit has replaced one member of a union by
+// another.
 func (w *writer) writeRetained(n *node, b place) {
 	var names []string
 	for i := range n.fields {
 		f := &n.fields[i]
-		if f.has(b) {
+		if f.isSet(b) {
 			names = append(names, f.name)
 		}
 	}
@@ -56,8 +61,8 @@ func (w *writer) writeRetained(n *node, b place) {
 }
 
 // member writes one member of an object if it differs. Either side may be
-// omitted from the JSON. If retained is set, the patch names all members that
-// remain, and no others may have a value.
+// omitted from the JSON. If retained is set, the patch lists the members that
+// remain, and must not contain a value for any other member.
 func (w *writer) member(f *field, a, b place, retained bool) {
 	if w.equalFields(f, a, b) {
 		return
@@ -85,26 +90,30 @@ func (w *writer) writeRemoval(f *field, a, b place, retained bool) {
 	case !retained && w.emptied(f):
 		w.writeChange(f, a, b)
 	case !retained && w.strict && f.node.kind == kindStruct:
-		w.pair("", f.name, func() {
-			w.nested('{', '}', func() {
-				for i := range f.node.fields {
-					if m := &f.node.fields[i]; m.has(a) {
-						w.writeRemoval(m, m.at(a), m.at(b), false)
-					}
-				}
-			})
-		})
+		w.pair("", f.name, func() { w.nested('{', '}', func() { w.writeRemovals(f.node, a, b) }) })
 	default:
-		if w.strict && (f.node.kind == kindSlice || f.node.kind == kindMap && w.style == JSON) {
+		if w.strict && f.node.kind == kindMap && w.style == JSON {
 			w.fail(errWholeList)
 		}
 		w.key("", f.name)
-		w.null()
+		w.nullFor(f.node, a)
 	}
 }
 
-// emptied reports whether an omitted container loses its elements one by one,
-// so that elements that other clients have added since remain.
+// writeRemovals writes the removal of all members that the struct at a has.
+func (w *writer) writeRemovals(n *node, a, b place) {
+	if n.reshapes {
+		w.fail(errWholeList)
+	}
+	for i := range n.fields {
+		if m := &n.fields[i]; m.isSet(a) {
+			w.writeRemoval(m, m.at(a), m.at(b), false)
+		}
+	}
+}
+
+// emptied reports whether the patch removes the elements of an omitted list or
+// map one by one, so that elements that other clients have added since remain.
 func (w *writer) emptied(f *field) bool {
 	return w.style == Strategic && !f.replace && (f.node.kind == kindMap || f.node.kind == kindSlice && f.merge)
 }
@@ -129,6 +138,9 @@ func (w *writer) writeChange(f *field, a, b place) {
 
 // valueDiff writes the difference of two values that are not equal.
 func (w *writer) valueDiff(n *node, a, b place, retain bool) {
+	if w.strict && n.reshapes && n.kind != kindOpaque {
+		w.fail(errWholeList) // a merge would replace a value of another shape
+	}
 	switch n.kind {
 	case kindPointer:
 		w.pointerDiff(n, *(*place)(a), *(*place)(b), retain)
@@ -152,11 +164,38 @@ func (w *writer) valueDiff(n *node, a, b place, retain bool) {
 func (w *writer) pointerDiff(n *node, a, b place, retain bool) {
 	switch {
 	case b == nil:
-		w.null()
+		w.nullFor(n.elem, a)
 	case a == nil:
 		w.fresh(n.elem, b)
 	default:
 		w.valueDiff(n.elem, a, b, retain)
+	}
+}
+
+// nullFor writes null in the place of the value at a. A strict patch must not
+// remove a list so, because the server may have more elements than the Go type
+// or a Transform lets the program see. For example, an array has two elements.
+func (w *writer) nullFor(n *node, a place) {
+	if w.strict && w.isList(n, a) {
+		w.fail(errWholeList)
+	}
+	w.null()
+}
+
+// isList reports whether the JSON of the value at p is a list.
+func (w *writer) isList(n *node, p place) bool {
+	switch n.kind {
+	case kindSlice:
+		return true
+	case kindPointer:
+		return *(*place)(p) != nil && w.isList(n.elem, *(*place)(p))
+	case kindAny:
+		_, ok := reflect.TypeAssert[[]any](n.value(p))
+		return ok
+	case kindOpaque:
+		return !isFlat(n.typ) && bytes.HasPrefix(w.opaque(n, p), []byte("["))
+	default:
+		return false
 	}
 }
 

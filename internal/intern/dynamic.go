@@ -17,7 +17,7 @@ func anyOr(p place) any {
 	return *anyAt(p)
 }
 
-// contentOr is anyOr for a map.
+// contentOr returns the map at p as an interface, or nil if p is nil.
 func contentOr(p place) any {
 	if p == nil {
 		return nil

@@ -10,17 +10,20 @@ import (
 )
 
 // Alike reports whether two pointers of one type point to values that are
-// deeply equal, bit by bit. It ignores lazy values and does not read them, so
-// that others may be reading both objects. Quantities in maps are equal if
-// their amounts are equal. Alike may return false for types that this package
-// does not understand.
+// deeply equal. Floating-point numbers are equal only if their bits are.
+// Quantities in maps are equal if their amounts are.
+//
+// Alike ignores lazy values, such as Quantities outside of maps, because their
+// methods write to them (see [Lazy]). Reading them here would be a data race
+// with other goroutines that read the objects. Alike may return false for types
+// that this package does not understand.
 func Alike(a, b any) bool {
 	x, p := pointee(a)
 	y, q := pointee(b)
 	return p != nil && p == q && equal(x, y, p, apart)
 }
 
-// A mode says how lazy values are compared. They are never read.
+// A mode says how lazy values are compared. They are not read in any mode.
 type mode uint8
 
 const (
@@ -114,8 +117,8 @@ func equalMaps(a, b place, k kind, m mode) bool {
 	}
 }
 
-// alike compares maps of types that have no plan. It compares their values like
-// elements of lists.
+// alike compares maps of types that have no plan. It compares the values of the
+// maps as it compares the elements of lists.
 func alike(a, b reflect.Value) bool {
 	if a.Kind() != reflect.Map || a.IsNil() != b.IsNil() || a.Len() != b.Len() {
 		return false
@@ -136,9 +139,10 @@ func alike(a, b reflect.Value) bool {
 	return true
 }
 
-// Lazy reports whether obj, a pointer, holds a lazy value outside of maps,
-// which is a value that methods write to when they read it. For example, a
-// [resource.Quantity] caches its text. Two objects must not share such a value.
+// Lazy reports whether obj, a pointer, holds a lazy value outside of maps. A
+// value is lazy if its methods write to it even when they only read it. For
+// example, a [resource.Quantity] caches its text. Two objects must not share
+// such a value.
 func Lazy(obj any) bool {
 	p, typ := pointee(obj)
 	return typ != nil && typ.lazyAt(p)

@@ -109,7 +109,7 @@ func TestSharedObjectsThatAreWrittenTo(t *testing.T) {
 	}
 }
 
-// mix makes some parts of to those of from.
+// mix replaces some parts of to by parts of from.
 func mix(random *rand.Rand, to, from reflect.Value) {
 	switch {
 	case !to.CanSet():

@@ -20,10 +20,10 @@ import (
 // passed with it.
 type place = unsafe.Pointer
 
-// eface is the memory of an interface.
+// eface is the memory layout of an empty interface.
 type eface struct{ typ, data place }
 
-// header is the memory of a slice.
+// header is the memory layout of a slice.
 type header struct {
 	data     place
 	len, cap int

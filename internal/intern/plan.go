@@ -34,13 +34,13 @@ const (
 // A plan describes how to walk values of one type. The fields of nested structs
 // are fields of the plan itself.
 type plan struct {
-	list   reflect.Type // the type of slices of it
-	number uint32       // from 1
+	list   reflect.Type // the type of slices with elements of this type
+	number uint32       // the unique number of the plan, from 1
 	size   uintptr
 	fields []field
-	plain  bool // has raw fields only, so that bytes can be compared
-	lazy   bool // a value is lazy or has a lazy field
-	holds  bool // values may be lazy or point to lazy values
+	plain  bool // whether the type has only raw fields, so that bytes can be compared
+	lazy   bool // whether values are lazy or have a lazy field
+	holds  bool // whether values may be lazy or point to lazy values
 }
 
 type field struct {
@@ -81,9 +81,10 @@ var (
 )
 
 // planInMap returns the plan of a lazy type for values in maps. Go has no
-// pointers into maps, so that the methods of such values have copies to write
-// to. The copies share the targets of their pointers, which therefore remain
-// opaque.
+// pointers into maps, so methods of a value in a map can only write to a copy
+// of it, and the value itself can be shared. The targets of its pointers cannot
+// be shared, because a value and its copies point to the same targets.
+// Therefore pointers are opaque in this plan.
 func planInMap(t reflect.Type) *plan {
 	plansMu.Lock()
 	defer plansMu.Unlock()
@@ -232,8 +233,8 @@ func mapKind(t reflect.Type) kind {
 	}
 }
 
-// addRaw adds bytes. It extends the field before if that field ends where they
-// start.
+// addRaw adds a field of raw bytes to the plan. If the previous field is raw
+// and ends at offset, addRaw extends that field instead.
 func (typ *plan) addRaw(offset, size uintptr) {
 	if n := len(typ.fields); n > 0 {
 		if previous := &typ.fields[n-1]; previous.kind == raw && previous.offset+previous.size == offset {

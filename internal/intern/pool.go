@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// A Pool replaces equal parts of the objects that it is given by one copy.
+// A Pool saves memory by letting objects share their equal parts. It replaces
+// equal parts of the objects that it gets by one copy.
 //
 // It is safe for concurrent use. Objects are walked in parallel, and a lock is
 // held only for one lookup in a table.
@@ -38,8 +39,9 @@ func (s *Pool) Object(obj any) { s.Update(obj, nil) }
 
 // Update shares the parts of the object that obj points to. It takes unchanged
 // parts from old, an earlier state of the same object, and looks up only the
-// rest in the table. If old is nil or of another type, Update uses a relative
-// instead. The object must not be modified afterwards; old is only read.
+// rest in the table. If old is nil or of another type, it takes parts from a
+// relative instead, such as another object with the same controller. The object
+// must not be modified afterwards; old is only read.
 func (s *Pool) Update(obj, old any) {
 	target, p := pointee(obj)
 	if p == nil || p.plain {
@@ -62,9 +64,10 @@ func (s *Pool) Update(obj, old any) {
 	runtime.KeepAlive(old)
 }
 
-// familiesOf returns the hashes of an object's families: the objects of its
-// controller, and the objects of its type. One living member of each family is
-// known. Both hashes are the same if the object has no controller.
+// familiesOf returns the hashes of an object's two families, which are the
+// objects with the same controller and the objects of the same type. The table
+// has at most one living member of each family. Both hashes are the same if the
+// object has no controller.
 func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
 	typeFamily := s.mix(uint64(object), uint64(p.number), 0)
 	families = [...]uint64{typeFamily, typeFamily}
@@ -78,7 +81,8 @@ func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
 	return families
 }
 
-// relative returns the known member of the closest family, or nil.
+// relative returns the known member of the closest family, or nil if neither
+// family has one.
 func (s *Pool) relative(families [2]uint64, p *plan) place {
 	for _, family := range families {
 		if member, _ := s.lookup(family, shapeOf(object, p, 1), 0, false); member != nil {
@@ -124,7 +128,8 @@ func (s *Pool) learn(hash uint64, key shape, data place) {
 	t.put(hash, key, byteAt(data))
 }
 
-// Len returns the number of known parts, some of which may be dead.
+// Len returns the number of parts that the Pool remembers. The count includes
+// parts that were garbage collected after the tables were last swept.
 func (s *Pool) Len() (n int) {
 	for i := range s.known {
 		t := &s.known[i]
@@ -154,8 +159,9 @@ func (s *Pool) sweepAfterCollection() {
 type table struct {
 	mu    sync.Mutex // guards the fields below; held for a search or a sweep of this table
 	known map[part]weak.Pointer[byte]
-	// The number of the object in which a part was first seen, by half of the
-	// part's hash. There are two generations: a full seen replaces previous.
+	// seen and previous map half of a part's hash to the number of the object
+	// in which the part was first seen. There are two generations: a full seen
+	// replaces previous.
 	seen, previous map[uint32]uint32
 }
 
@@ -181,7 +187,7 @@ func shapeOf(k kind, p *plan, length int) shape {
 	return s
 }
 
-// sightings is the capacity of seen.
+// sightings is the largest length of table.seen.
 const sightings = 448
 
 // get returns the known part with this hash and shape, or nil.
@@ -221,8 +227,8 @@ func (t *table) sweep() {
 	}
 }
 
-// seenElsewhere reports whether another object has had this part before. If no
-// object has, it records the part for this one.
+// seenElsewhere reports whether another object has had a part with this hash
+// before. If the part is new, seenElsewhere records that object has it.
 func (t *table) seenElsewhere(hash uint64, object uint32) bool {
 	half := uint32(hash >> 32)
 	for _, seen := range [...]map[uint32]uint32{t.seen, t.previous} {

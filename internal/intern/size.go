@@ -34,8 +34,8 @@ func (s *sizer) object(obj any) {
 	}
 }
 
-// add counts a piece of memory and reports whether it did. It does not count
-// nil, an empty piece, or one that was counted before.
+// add counts a piece of memory unless it is nil, empty or was counted before.
+// It reports whether it counted the piece.
 func (s *sizer) add(p place, size uintptr) (fresh bool) {
 	if p == nil || size == 0 {
 		return false

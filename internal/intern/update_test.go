@@ -145,7 +145,7 @@ func TestOddUpdates(t *testing.T) {
 	}
 }
 
-// What has stayed is found without the table, in whatever order updates come.
+// Unchanged parts are found without the table, in any order of the updates.
 func BenchmarkUpdate(b *testing.B) {
 	b.ReportAllocs()
 	s := intern.New()

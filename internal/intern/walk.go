@@ -10,9 +10,9 @@ import (
 )
 
 // A walk visits one object, from the whole to its parts, and replaces each part
-// by the first equal one that it finds: at the same place of a similar object,
-// in the element before, or in the table. It does not look into parts that it
-// has replaced. These are its invariants:
+// by an equal one. It looks for the equal part at the same place of a similar
+// object, then in the previous element of a list, and then in the table. It
+// does not look into parts that it has replaced. These are its invariants:
 //
 //   - It writes only to memory that belongs to this object alone. Parts from
 //     elsewhere are never walked.
@@ -26,23 +26,23 @@ import (
 type walk struct {
 	*Pool
 	object   uint32
-	learning bool // parts that were seen before enter the table
+	learning bool // whether parts that were seen before enter the table
 	depth    int  // number of parts around the current one
 	recent   *texts
 }
 
-// texts is a small cache of strings of the object that is walked. For example,
-// an address or the name of a volume is in one object more than once, and in no
-// other object.
+// texts is a small cache of strings of the object that is walked. It finds
+// strings that occur more than once in one object and in no other object, such
+// as an address or the name of a volume.
 type texts [64]string
 
 var spare = sync.Pool{New: func() any { return &texts{} }} // empty ones
 
-// likes are values of the same type as the value that is walked. Either may be
-// nil.
+// likes are values of the same type as the value that is walked, and are likely
+// to have equal parts. Either may be nil.
 type likes struct {
-	old  place // in another object
-	twin place // in this object, already walked
+	old  place // a value in another object
+	twin place // a value in this object that was already walked
 }
 
 // Parts smaller than these sizes do not enter the table, because an entry takes
@@ -112,15 +112,16 @@ func (f *field) take(p, source place) {
 	}
 }
 
-// inside returns the walk of the parts inside a part. learned says that the
-// part enters the table.
+// inside returns the walk for the parts inside a part. learned says that the
+// part itself enters the table.
 func (w walk) inside(learned bool) walk {
 	w.depth++
 	w.learning = w.learning && !learned
 	return w
 }
 
-// text returns an equal string from the object or the table, or t itself.
+// text returns a string from the object or the table that equals t, or t itself
+// if there is no such string.
 func (w walk) text(t string) string {
 	if t == "" {
 		return ""
@@ -235,7 +236,8 @@ func (w walk) pointer(target *place, like likes, p *plan) {
 	}
 }
 
-// entries shares a map, or otherwise its keys and values.
+// entries replaces a map by an equal one from the table. If the table has no
+// equal map, entries shares the keys and values of the map.
 func (w walk) entries(target *place, like likes, k kind) {
 	n := length(*target)
 	if n == 0 {
@@ -275,7 +277,8 @@ func (w walk) entries(target *place, like likes, k kind) {
 	}
 }
 
-// takeEntries replaces the entries of m that source has, too.
+// takeEntries replaces each entry of m that equals an entry of source by that
+// entry.
 func takeEntries(m, source place, k kind) {
 	switch k {
 	case stringMap:

@@ -45,12 +45,11 @@ func Of[S string | []byte](namespace S) uint64 {
 type Requirement struct{ Key, Start, End string }
 
 // Parse returns the range of a requirement. It reports false for an empty
-// range.
-//
-// Errors: a field other than the namespace; bounds that are not hashes.
+// range. It returns an error for a requirement on a field other than the
+// namespace, and for bounds that are not hashes.
 func Parse(r Requirement) (parsed Range, ok bool, err error) {
 	if r.Key != Field {
-		return Range{}, false, fmt.Errorf("the range is of field %q: must be %q", r.Key, Field)
+		return Range{}, false, fmt.Errorf("the range has the field %q: must be %q", r.Key, Field)
 	}
 	if parsed.First, err = parse(r.Start); err != nil {
 		return Range{}, false, err
@@ -68,11 +67,11 @@ func Parse(r Requirement) (parsed Range, ok bool, err error) {
 func parse(bound string) (uint64, error) {
 	digits, found := strings.CutPrefix(bound, "0x")
 	if !found {
-		return 0, fmt.Errorf("the bound %q of a range: must begin with 0x", bound)
+		return 0, fmt.Errorf("the bound of a range is %q: must begin with 0x", bound)
 	}
 	n, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the bound %q of a range: %w", bound, err)
+		return 0, fmt.Errorf("the bound of a range is %q: %w", bound, err)
 	}
 	return n, nil
 }
@@ -114,10 +113,10 @@ func (s Set) Includes(t Set) bool { return len(t.Minus(s)) == 0 }
 
 // Union returns the hashes that are in at least one of the sets.
 func Union(sets ...Set) Set {
-	all := slices.Concat(sets...)
-	slices.SortFunc(all, func(a, b Range) int { return cmp.Compare(a.First, b.First) })
+	ranges := slices.Concat(sets...)
+	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.First, b.First) })
 	var union Set
-	for _, r := range all {
+	for _, r := range ranges {
 		if n := len(union) - 1; n >= 0 && (union[n].Last == math.MaxUint64 || r.First <= union[n].Last+1) {
 			union[n].Last = max(union[n].Last, r.Last)
 		} else {
@@ -174,8 +173,7 @@ func (r Requirement) String() string {
 }
 
 // FromSelector returns the set of a shardSelector that [Set.Selector] has made.
-//
-// Errors: a selector in any other form.
+// It returns an error for a selector of any other form.
 func FromSelector(selector string) (Set, error) {
 	if selector == "" {
 		return Whole(), nil
@@ -186,7 +184,7 @@ func FromSelector(selector string) (Set, error) {
 		inner, ok2 := strings.CutSuffix(inner, ")")
 		parts := strings.Split(inner, ", ")
 		if !ok1 || !ok2 || len(parts) != 3 {
-			return nil, fmt.Errorf("the shard selector %q: not of the form shardRange(field, 'start', 'end')", term)
+			return nil, fmt.Errorf("the shard selector is %q: must have the form shardRange(field, 'start', 'end')", term)
 		}
 		r, ok, err := Parse(Requirement{
 			Key: parts[0], Start: strings.Trim(parts[1], "'"), End: strings.Trim(parts[2], "'"),

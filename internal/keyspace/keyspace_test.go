@@ -97,8 +97,8 @@ func TestAnInvalidRangeIsRefused(t *testing.T) {
 	}
 	g.Expect(parse("object.metadata.uid", "0x0", "0x1")).To(MatchError(ContainSubstring(`must be "object.metadata.namespace"`)))
 	g.Expect(parse(keyspace.Field, "5", "0x6")).To(MatchError(ContainSubstring("must begin with 0x")))
-	g.Expect(parse(keyspace.Field, "0x1", "0xg")).To(MatchError(ContainSubstring(`the bound "0xg"`)))
+	g.Expect(parse(keyspace.Field, "0x1", "0xg")).To(MatchError(ContainSubstring(`the bound of a range is "0xg"`)))
 	_, err := keyspace.FromSelector("shardRange(object.metadata.namespace)")
-	g.Expect(err).To(MatchError(ContainSubstring("not of the form shardRange")))
+	g.Expect(err).To(MatchError(ContainSubstring("must have the form shardRange")))
 	g.Expect(parse(keyspace.Field, "0x5", "0x5")).To(Succeed(), "an empty range is none")
 }

@@ -27,8 +27,8 @@ const (
 	OwnerAnnotation = "homeostat.dev/owner"
 )
 
-// Owner is the owner of an object. Its key is empty if the object has lost the
-// annotation.
+// Owner identifies the owner of an object. Its key is empty if the object has
+// lost the annotation that contains the key.
 type Owner struct {
 	schema.GroupKind
 	types.NamespacedName
@@ -83,15 +83,16 @@ func (o Owner) Put(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// Errors returns why the owner's kind and UID are not valid values of labels.
-// They are not shortened.
+// Errors returns the reasons why the owner's kind and UID are not valid label
+// values. Put does not shorten them, so an invalid kind or UID cannot be
+// written.
 func (o Owner) Errors() []string {
 	return append(validation.IsValidLabelValue(o.Kind), validation.IsValidLabelValue(string(o.UID))...)
 }
 
 // short returns name if it is a valid value of a label. Otherwise it returns
-// the beginning of name and a hash of it. For example, a name may have 253
-// characters, and names of some kinds contain colons.
+// the beginning of name and a hash of it. Names need this: a name may have 253
+// characters, and the names of some kinds contain colons.
 func short(name string) string {
 	if len(validation.IsValidLabelValue(name)) == 0 {
 		return name
@@ -107,8 +108,8 @@ func short(name string) string {
 	return strings.TrimLeft(begin+"-"+hex.EncodeToString(sum[:5]), "-")
 }
 
-// parse returns the owner with an ID. It returns an owner without a name if id
-// is not an ID.
+// parse returns the owner whose [Owner.ID] is id. If id does not have the form
+// of an ID, the name of the result is empty.
 func parse(id string) Owner {
 	parts := strings.Split(id, "/")
 	if len(parts) != 2 && len(parts) != 3 || parts[0] == "" || parts[len(parts)-1] == "" {

@@ -20,17 +20,18 @@ const Set Word = "set"
 // Negative is the advice for a number that must not be below zero.
 const Negative = "must not be negative"
 
-// Check collects the faults of the fields of one value.
+// Check collects the errors about the fields of one value.
 type Check struct {
 	typ  string
 	errs []error
 }
 
-// Of returns a Check of a type. typ is its name with the package, for example
-// "queue.Options".
+// Of returns a Check for a value of type typ, which includes the package, such
+// as "queue.Options".
 func Of(typ string) *Check { return &Check{typ: typ} }
 
-// That records the fault of a field unless ok. It allocates even if ok.
+// That records an error about a field unless ok is true. It allocates in either
+// case.
 func (c *Check) That(ok bool, field string, value any, advice string, args ...any) {
 	if !ok {
 		c.Wrong(field, value, advice, args...)
@@ -42,11 +43,11 @@ func (c *Check) Wrong(field string, value any, advice string, args ...any) {
 	c.errs = append(c.errs, Wrong(c.typ+"."+field, value, advice, args...))
 }
 
-// Err returns all faults, joined, or nil if there are no faults.
+// Err returns the joined errors, or nil if no error was recorded.
 func (c *Check) Err() error { return errors.Join(c.errs...) }
 
-// Wrong returns the error of one wrong field. field is its name with package
-// and type, for example "patch.Options.Subresource".
+// Wrong returns the error about one wrong field. field includes the package and
+// the type, such as "patch.Options.Subresource".
 func Wrong(field string, value any, advice string, args ...any) error {
 	return fmt.Errorf("%s is %s: %w", field, text(value), fmt.Errorf(advice, args...))
 }

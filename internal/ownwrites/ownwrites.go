@@ -41,7 +41,7 @@ func NewContext(ctx context.Context, r Recorder) context.Context {
 // Outside a reconcile it has no effect.
 func Wrote(ctx context.Context, obj metav1.Object) { WroteAs(ctx, obj, Content{}) }
 
-// WroteAs is Wrote for a caller that knows the content of the request.
+// WroteAs is [Wrote] for a caller that knows the content of the request.
 func WroteAs(ctx context.Context, obj metav1.Object, asked Content) {
 	if r, ok := ctx.Value(Key{}).(Recorder); ok {
 		r.Wrote(obj, asked)
@@ -73,7 +73,8 @@ type Write struct {
 	Namespace, Name string
 	// Delete means that the request deletes the object.
 	Delete bool
-	// Content is the content of the request, unless it deletes.
+	// Content is the content of a request that creates or changes the object.
+	// It is zero if the request deletes the object.
 	Content Content
 }
 
@@ -98,26 +99,30 @@ func PatchOf(contentType, subresource string, data []byte) Content {
 type Outcome uint8
 
 const (
-	// Refused means that the server has not changed the object.
+	// Refused means that the server has refused the write and the object is
+	// unchanged.
 	Refused Outcome = iota
-	// Written means that the server has stored the object of its answer.
+	// Written means that the server has stored the object that it returned.
 	Written
 	// Removed means that the server no longer has the object.
 	Removed
-	// Accepted means that the object is marked for deletion or removed.
+	// Accepted means that the server has accepted a deletion. The object is
+	// either removed or marked for deletion.
 	Accepted
-	// Uncertain means that the answer does not show what the server has.
+	// Uncertain means that the answer does not show whether the object was
+	// changed.
 	Uncertain
 )
 
-// Observer is a [Recorder] that the transport calls for each write that it
+// Observer is a [Recorder] that the transport notifies of each write that it
 // sends.
 type Observer interface {
 	Recorder
 
 	// Sending is called before a write is sent. The caller calls ended once,
-	// with the outcome and the object: the object of the answer, or as much of
-	// its name as is known, or nil if the write was refused.
+	// with the outcome and an object. The object is the answer's, or has as
+	// much of the name as is known if the answer has no object, or is nil if
+	// the write was refused.
 	Sending(w Write) (ended func(Outcome, *answer.Object))
 }
 
@@ -130,8 +135,8 @@ func ObserverOf(ctx context.Context) Observer {
 
 // NeverSent is implemented by errors of a transport that knows whether it has
 // sent the request. Package cluster does not wait for the effect of a write
-// that was never sent. For example, the errors of a fence of package leader
-// implement it.
+// that was never sent. The errors with which a fence of package leader refuses
+// a write implement it.
 type NeverSent interface {
 	error
 	// NeverSent reports whether it is certain that no byte of the request has

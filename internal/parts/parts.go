@@ -8,6 +8,7 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/slots"
@@ -24,26 +25,27 @@ const (
 	Cached
 	// Unsynced means that the namespace has not been listed yet.
 	Unsynced
-	// OutOfScope means that the informer does not read the object, or that this is
-	// not known. The object may exist.
+	// OutOfScope means that the informer does not read the object, or that it
+	// is not known whether the informer reads it. The object may exist.
 	OutOfScope
 )
 
 // Cache has the methods of an informer that other packages of this module call.
 // The informers of package informer implement it.
 type Cache interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
-	// Shards returns the methods for a replica that works on some shards of the
-	// keys.
+	// Shards returns the methods for a replica that reconciles only the keys of
+	// some shards.
 	Shards() slots.Cache
 	// Validate returns the faults of the options and the client, joined, or nil.
 	// Run and WaitForSync return the same error.
 	Validate() error
 	// Mapping returns the kind, the resource and the scope of the objects. It
-	// knows them from Options, the client and the Go type, and sends no request.
-	// An unknown scope is nil, an unknown resource is empty, and the version is
-	// empty if the group is unknown.
+	// knows them from Options, the client and the Go type, and sends no
+	// request. An unknown scope is nil, an unknown resource is empty, and the
+	// version is empty if the group is unknown.
 	//
-	// Errors: an Options.Kind other than the kind that the client reads.
+	// It returns an error if Options.Kind is not the kind that the client
+	// reads.
 	Mapping() (meta.RESTMapping, error)
 	// InScope reports whether an object of key could be in the cache. It
 	// reports false if key is outside the informer's namespaces, or in a shard
@@ -85,10 +87,13 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 
 	// Independent reports whether informer.Options.Independent is set.
 	Independent() bool
-	// Shown reports whether the namespaces that the informer reads are known.
+	// Shown reports whether it is known which namespaces the informer reads.
 	Shown() bool
-	// Reads reports whether the informer reads objects of namespace, and
-	// whether that is known.
+	// Simulated reports whether the objects do not come from an API server, as
+	// with fakes. Objects of a server have a UID and a resourceVersion.
+	Simulated() bool
+	// Reads reports whether the informer reads objects of namespace. known is
+	// false if that cannot be told from its client and options.
 	Reads(namespace string) (reads, known bool)
 	// Absent returns why the cache does not have the object of key. It sends a
 	// request to the server if the informer has selectors that cannot be judged
@@ -96,9 +101,11 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	Absent(ctx context.Context, key types.NamespacedName) (Absence, error)
 
 	// WaitForStart waits for the first list. If the namespaces are independent,
-	// it waits until one of them has been listed and all others have been
-	// listed or have failed.
+	// it waits until one of them has been listed.
 	WaitForStart(ctx context.Context) error
+	// Unreadable returns the identity, the labels and the owners of each object
+	// that exists, but cannot be cached.
+	Unreadable() []metav1.ObjectMeta
 	// SyncedIn reports whether the cache has all objects of namespace: either
 	// its first list has been delivered, or the informer does not read it.
 	SyncedIn(namespace string) bool
@@ -109,23 +116,23 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	WaitForLatestIn(ctx context.Context, namespace string) error
 	// Missing returns the namespaces that have not been listed yet.
 	Missing() []string
-	// Unwell returns the errors of failing watches by their namespace, "" for
-	// the watch of all namespaces.
+	// Unwell returns the errors of failing watches by their namespace. The key
+	// of the watch of all namespaces is "".
 	Unwell() map[string]error
-	// WellIn reports whether the watch of namespace has its first list and does
-	// not fail.
+	// WellIn reports whether the watch of namespace has delivered its first
+	// list and is not failing.
 	WellIn(namespace string) bool
 }
 
 // References has the methods of an informer.References that package reconcile
 // calls. Package informer implements it.
 type References interface { //nolint:interfacebloat // it hides a type parameter, not an implementation
-	// Validate and Mapping are the methods of Cache.
+	// Validate and Mapping do the same as the methods of Cache.
 	Validate() error
 	Mapping() (meta.RESTMapping, error)
 
 	// Run watches the held objects until ctx ends. It calls joined when this
-	// caller has joined the others.
+	// call has joined the other calls of Run.
 	Run(ctx context.Context, joined func()) error
 	// Hold keeps the object of key cached until Release has been called as
 	// often as Hold.
@@ -133,9 +140,8 @@ type References interface { //nolint:interfacebloat // it hides a type parameter
 	Release(key types.NamespacedName)
 	// Holds reports whether the object of key is cached, or will be.
 	Holds(key types.NamespacedName) bool
-	// State reports whether the existence of the object of key is known, be it
-	// that the object exists or that it does not. err is why it cannot be
-	// known.
+	// State reports whether it is known that the object of key exists, or that
+	// it does not exist. err is the reason why neither can be known.
 	State(key types.NamespacedName) (known bool, err error)
 	// HandleState calls h when the State of a key may have changed, until
 	// remove is called. h must not block.
@@ -147,7 +153,7 @@ type References interface { //nolint:interfacebloat // it hides a type parameter
 	// as new as the server was at the call. It sends one request.
 	WaitForObject(ctx context.Context, key types.NamespacedName) error
 	// Renew makes every State unknown until the cache is at least as new as the
-	// server is now. It does not wait for that.
+	// server is now. It returns at once.
 	Renew()
 	// LastResourceVersion returns the newest resourceVersion of any watch.
 	LastResourceVersion() string

@@ -68,6 +68,10 @@ proof-page: ## Make docs/proof.md from docs/proof/results.jsonl, and internal/pr
 peers: controlplane-build ## Run client-go's and controller-runtime's own tests against package informer/clientgo, and make docs/peers.md of them.
 	go run ./internal/proof/peers docs/peers.md
 
+.PHONY: operators
+operators: controlplane-build ## Build published operators as released and with our cache, an hour, measure both, and make docs/benchmarks/operators.md (ROUNDS=3).
+	cd internal/proof/bench && go run ./operators -rounds $(or $(ROUNDS),3) -page ../../../docs/benchmarks/operators.md
+
 .PHONY: tables
 tables: ## Measure the tables of docs/testing.md again: the zoo, and the explorations of the examples, to their ends.
 	$(TEST) -json -count=1 -timeout 1h -run '^TestZoo$$' ./internal/proof/zoo -twin 30m \
@@ -118,7 +122,7 @@ verify-deploy: controlplane-build ## Start every program from its image, with it
 .PHONY: gameday
 gameday: controlplane-build ## Let things go wrong beside a real Prometheus (Debian's package), half an hour, and write docs/gameday.md: what the person on call sees.
 	@if ! command -v prometheus >/dev/null; then echo "skipped: prometheus is not installed: get Debian's package prometheus"; else \
-	  go build -o $(BIN)/gameday-mirror ./examples/mirror && go run ./internal/proof/gameday -program $(BIN)/gameday-mirror -out docs/gameday.md; fi
+	  go run ./internal/proof/gameday -out docs/gameday.md; fi
 
 .PHONY: verify-arm64
 verify-arm64: ## Start programs of the arm64 images on this machine: elsewhere under qemu, which it gets from Debian.

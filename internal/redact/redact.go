@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,8 +18,9 @@ import (
 // maxLine bounds the length of a line, in bytes.
 const maxLine = 500
 
-// Error returns the first line of an error without values. For example, of an
-// object that the API server calls invalid, it names only the fields.
+// Error returns the first line of an error, without the values that it quotes.
+// For example, if the API server refuses an object as invalid, the result names
+// the invalid fields but not their values.
 func Error(err error) string {
 	text := err.Error()
 	for _, status := range statuses(err) {
@@ -30,29 +32,47 @@ func Error(err error) string {
 }
 
 // Text returns the first line of text without values, cut if it is too long. It
-// is for errors of which only the text is left, for example in a panic or after
-// formatting with %v. The rest of the line after a refused value is then cut
-// off, since it may quote the value again.
+// is for errors of which only the text is left, such as the value of a panic or
+// an error that was formatted with %v. If the text quotes a value that the
+// server refused, Text also cuts off the rest of the line, since it may quote
+// the value again.
 func Text(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
-	line = refused.ReplaceAllString(line, "$1 (not shown)")
-	line = unreadable.ReplaceAllString(line, `$1"…"`)
+	if containsAny(line, refusals) { // the expressions are slow, and few errors quote a value
+		line = refused.ReplaceAllString(line, "$1 (not shown)")
+	}
+	if containsAny(line, quoting) {
+		line = unreadable.ReplaceAllString(line, `$1"…"`)
+	}
 	if len(line) > maxLine {
 		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
 	}
 	return line
 }
 
+//nolint:gochecknoglobals // compiled once
 var (
-	// refused matches the text of a field.Error from its value on.
-	refused = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
-		`((?:Invalid|Unsupported|Duplicate) value|: Not found|: Too long|: Too many): .*`)
-	// unreadable matches the values that decoders of times, durations, numbers
-	// and addresses quote. For example, a connection string that is no URL.
-	unreadable = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
-		`\b((?:parsing|parsing time|cannot parse|parse|invalid port|invalid URL escape|invalid duration|` +
-			`in duration|unknown unit|extra text:) |Parse(?:Addr|AddrPort|Prefix)\()"(?:[^"\\]|\\.)*"`)
+	// refusals are the words before a value in the text of a field.Error.
+	refusals = []string{"Invalid value", "Unsupported value", "Duplicate value", ": Not found", ": Too long", ": Too many"}
+	// refused matches the part of a field.Error's text that begins before the
+	// refused value and extends to the end of the line.
+	refused = regexp.MustCompile(`(` + strings.Join(refusals, "|") + `): .*`)
+	// quoting are the words before a value in the errors of decoders of times,
+	// durations, numbers and addresses.
+	quoting = []string{
+		"parsing ", "parsing time ", "cannot parse ", "parse ", "invalid port ", "invalid URL escape ", "invalid duration ",
+		"in duration ", "unknown unit ", "extra text: ", "ParseAddr(", "ParseAddrPort(", "ParsePrefix(",
+	}
+	// unreadable matches the values that these decoders quote, such as a
+	// connection string that is not a valid URL.
+	unreadable = regexp.MustCompile(
+		`\b(` + strings.ReplaceAll(strings.Join(quoting, "|"), "(", `\(`) + `)"(?:[^"\\]|\\.)*"`)
 )
+
+// containsAny reports whether line contains one of the words.
+func containsAny(line string, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(line, word) })
+}
 
 // statuses returns the answers of the API server in the tree of err.
 func statuses(err error) []*apierrors.StatusError {
@@ -60,11 +80,11 @@ func statuses(err error) []*apierrors.StatusError {
 	case *apierrors.StatusError:
 		return []*apierrors.StatusError{e}
 	case interface{ Unwrap() []error }:
-		var all []*apierrors.StatusError
+		var found []*apierrors.StatusError
 		for _, one := range e.Unwrap() {
-			all = append(all, statuses(one)...)
+			found = append(found, statuses(one)...)
 		}
-		return all
+		return found
 	}
 	if inner := errors.Unwrap(err); inner != nil {
 		return statuses(inner)
@@ -72,7 +92,8 @@ func statuses(err error) []*apierrors.StatusError {
 	return nil
 }
 
-// fieldsOf names the object and its invalid fields.
+// fieldsOf returns a text that names the object of status and its invalid
+// fields.
 func fieldsOf(status metav1.Status) string {
 	if status.Details == nil {
 		return "the object is invalid"

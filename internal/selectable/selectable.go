@@ -18,10 +18,14 @@ import (
 )
 
 // table has the fields of each built-in kind, apart from metadata.name and
-// metadata.namespace. A line is resource.group followed by fields. field=path
-// has a different path in the object, field=path|other takes the second path
-// where the first is empty, field=- is always empty, and field:value has a
-// default value.
+// metadata.namespace. A line is resource.group followed by its fields, each of
+// which has one of these forms:
+//
+//	field             the field has the same path in the object
+//	field=path        the field has a different path in the object
+//	field=path|other  if the value at path is empty, the value at other is used
+//	field=-           the field is always empty
+//	field:value       value is the default
 const table = `
 pods spec.nodeName spec.host=spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName
  spec.hostNetwork:false status.phase status.podIP status.podIPs=- status.nominatedNodeName
@@ -47,20 +51,20 @@ resourceslices.resource.k8s.io spec.nodeName spec.driver
 const unnamespaced = "nodes namespaces certificatesigningrequests.certificates.k8s.io " +
 	"clustertrustbundles.certificates.k8s.io podcertificaterequests.certificates.k8s.io resourceslices.resource.k8s.io "
 
-// groups lists the groups of the server's own kinds.
+// groups lists the groups whose kinds are built into the API server.
 const groups = " apps autoscaling batch extensions policy admissionregistration.k8s.io apiextensions.k8s.io " +
 	"apiregistration.k8s.io authentication.k8s.io authorization.k8s.io certificates.k8s.io coordination.k8s.io " +
 	"discovery.k8s.io events.k8s.io flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io networking.k8s.io " +
 	"node.k8s.io rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io storagemigration.k8s.io "
 
-// Rule says where an object has the value of a field.
+// Rule says where in an object the value of a selectable field is found.
 type Rule struct {
 	paths [][]string
 	unset string // the value if the object does not have the field
 }
 
 var parsed = sync.OnceValue(func() map[schema.GroupResource]map[string]Rule {
-	all := map[schema.GroupResource]map[string]Rule{}
+	byResource := map[schema.GroupResource]map[string]Rule{}
 	for line := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(table), "\n ", " "), "\n") {
 		words := strings.Fields(line)
 		rules := map[string]Rule{}
@@ -78,12 +82,12 @@ var parsed = sync.OnceValue(func() map[schema.GroupResource]map[string]Rule {
 			}
 			rules[field] = rule
 		}
-		all[schema.ParseGroupResource(words[0])] = rules
+		byResource[schema.ParseGroupResource(words[0])] = rules
 	}
-	return all
+	return byResource
 })
 
-// Builtin reports whether a group belongs to the server itself.
+// Builtin reports whether the kinds of a group are built into the API server.
 func Builtin(group string) bool { return group == "" || strings.Contains(groups, " "+group+" ") }
 
 // Of returns the rules of a built-in kind, by field. It returns nil for a kind
@@ -96,8 +100,9 @@ func TakesNamespace(resource schema.GroupResource) bool {
 }
 
 // RuleFor returns the rule of a field of a kind. known is false if this package
-// does not know the field. The definition of a custom kind decides its fields,
-// and they have the same path in the object.
+// does not know the field. Every field of a custom kind is known: the kind's
+// definition decides which fields can be selected, and the name of a field is
+// its path in the object.
 func RuleFor(resource schema.GroupResource, field string) (rule Rule, known bool) {
 	if resource.Resource == "" {
 		return Rule{}, false
@@ -109,7 +114,7 @@ func RuleFor(resource schema.GroupResource, field string) (rule Rule, known bool
 	return RuleOfCustom(field)
 }
 
-// RuleOfCustom is RuleFor for custom kinds.
+// RuleOfCustom is [RuleFor] for a custom kind, whose name makes no difference.
 func RuleOfCustom(field string) (rule Rule, known bool) {
 	if field == "" || strings.ContainsAny(field, `[]()"'\ *`) {
 		return Rule{}, false

@@ -107,6 +107,88 @@ func TestE2ETheTableEqualsTheServers(t *testing.T) {
 	})
 }
 
+// custom has a kind with selectable fields of all types, and objects that have
+// the fields, lack them, or have null or the zero value.
+const custom = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: dials.selectable.example.com}
+spec:
+  group: selectable.example.com
+  names: {kind: Dial, listKind: DialList, plural: dials, singular: dial}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    selectableFields:
+    - {jsonPath: .spec.count}
+    - {jsonPath: .spec.lit}
+    - {jsonPath: .spec.text}
+    - {jsonPath: .spec.size}
+    - {jsonPath: .spec.flag}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              count: {type: integer, nullable: true}
+              lit: {type: boolean, nullable: true}
+              text: {type: string, nullable: true}
+              size: {type: integer, default: 5}
+              flag: {type: boolean, default: true}
+---
+{apiVersion: selectable.example.com/v1, kind: Dial, metadata: {name: full, namespace: default}, spec: {count: 12345678901, lit: true, text: "a b", size: 7, flag: false}}
+---
+{apiVersion: selectable.example.com/v1, kind: Dial, metadata: {name: zero, namespace: default}, spec: {count: 0, lit: false, text: "", size: 0, flag: false}}
+---
+{apiVersion: selectable.example.com/v1, kind: Dial, metadata: {name: nulls, namespace: default}, spec: {count: null, lit: null, text: null, size: null, flag: null}}
+---
+{apiVersion: selectable.example.com/v1, kind: Dial, metadata: {name: empty, namespace: default}, spec: {}}
+---
+{apiVersion: selectable.example.com/v1, kind: Dial, metadata: {name: none, namespace: default}}
+---
+{apiVersion: selectable.example.com/v1, kind: Dial, metadata: {name: negative, namespace: default}, spec: {count: -1, lit: false, text: "0"}}
+`
+
+// Custom kinds are selected as the real server selects them.
+func TestE2EFieldsOfCustomKindsHaveTheServersValues(t *testing.T) {
+	g := NewWithT(t)
+	cluster, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { g.Expect(cluster.Stop()).To(Succeed()) }()
+	g.Expect(cluster.Apply(t.Context(), custom)).To(Succeed())
+	client, err := dynamic.NewForConfig(cluster.Config())
+	g.Expect(err).NotTo(HaveOccurred())
+	dials := client.Resource(schema.GroupVersionResource{Group: "selectable.example.com", Version: "v1", Resource: "dials"})
+	defer func() {
+		_ = client.Resource(schema.GroupVersionResource{
+			Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+		}).Delete(context.WithoutCancel(t.Context()), "dials.selectable.example.com", metav1.DeleteOptions{})
+	}()
+	all, err := dials.List(t.Context(), metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(all.Items).To(HaveLen(6))
+	for _, field := range []string{"spec.count", "spec.lit", "spec.text", "spec.size", "spec.flag"} {
+		rule, known := selectable.RuleOfCustom(field)
+		g.Expect(known).To(BeTrue())
+		for _, want := range []string{"", "0", "5", "7", "-1", "12345678901", "false", "true", "a b", "null", "<nil>"} {
+			selected, err := dials.List(t.Context(), metav1.ListOptions{FieldSelector: field + "=" + want})
+			g.Expect(err).NotTo(HaveOccurred())
+			for _, object := range all.Items {
+				value, _, known := rule.Value(object.Object)
+				g.Expect(known).To(BeTrue())
+				same := func(u unstructured.Unstructured) bool { return u.GetUID() == object.GetUID() }
+				ours := value == want
+				g.Expect(slices.ContainsFunc(selected.Items, same)).To(Equal(ours), "%s: %s=%s, our value is %q",
+					object.GetName(), field, want, value)
+			}
+		}
+	}
+}
+
 // takes reports whether the server selects objects of a kind by a field.
 func takes(ctx context.Context, client dynamic.Interface, kind schema.GroupVersionResource, field string) bool {
 	_, err := client.Resource(kind).List(ctx, metav1.ListOptions{FieldSelector: field + "=none", Limit: 1})

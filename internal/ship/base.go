@@ -26,9 +26,9 @@ import (
 // files returns the files of a base image. Files in a MapFS have no times, so
 // they do not differ from build to build.
 func files() fstest.MapFS {
-	// Of the authorities that the Go project trusts, which it has from Mozilla.
-	// One that is trusted under a condition is left out: a file of PEM cannot
-	// say it.
+	// authorities are the certificate authorities that Mozilla trusts, as the
+	// Go project publishes them. Authorities that are trusted only under a
+	// condition are left out, because a PEM file cannot express a condition.
 	var authorities bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
@@ -46,8 +46,8 @@ func files() fstest.MapFS {
 	}
 }
 
-// pushBase makes a base image, with the given packages beside this one as
-// programs in /bin, and pushes it to the registry on loopback.
+// pushBase makes a base image and pushes it to the registry on loopback. Each
+// of tools is a subdirectory of this package, and becomes a program in /bin.
 func (s *ship) pushBase(ctx context.Context, base string, tools ...string) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, platform := range s.platforms {
@@ -72,7 +72,8 @@ func (s *ship) pushBase(ctx context.Context, base string, tools ...string) error
 	return remote.WriteIndex(reference, index, s.remote(ctx)...)
 }
 
-// compile builds a package beside this one.
+// compile builds the program in the subdirectory tool of this package and
+// returns its bytes.
 func (s *ship) compile(ctx context.Context, tool string, platform *v1.Platform) ([]byte, error) {
 	folder, err := os.MkdirTemp("", "ship-")
 	if err != nil {
@@ -89,8 +90,8 @@ func (s *ship) compile(ctx context.Context, tool string, platform *v1.Platform) 
 	return os.ReadFile(program)
 }
 
-// goCommand is the go command in a folder of the repository. Settings of a user
-// for other builds do not affect it.
+// goCommand returns the go command for a folder of the repository. It overrides
+// environment variables with which a user changes builds, such as GOFLAGS.
 func (s *ship) goCommand(ctx context.Context, folder string, env []string, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir, command.Stderr = filepath.Join(s.root, folder), os.Stderr
@@ -100,7 +101,7 @@ func (s *ship) goCommand(ctx context.Context, folder string, env []string, args 
 	return command
 }
 
-// imageOf packs files.
+// imageOf returns an image with one layer, which has the files of content.
 func imageOf(content fs.FS, platform *v1.Platform) (v1.Image, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

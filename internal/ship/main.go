@@ -39,13 +39,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// host is the name of the registry on loopback. It is in the annotations of an
-// image, so it must not have a port that differs from run to run. Requests to
-// it go to the registry because that is their HTTP proxy.
+// host is the name of the registry on loopback. It appears in the annotations
+// of images, so it does not contain the registry's port, which differs from run
+// to run. Requests for this name reach the registry because they use the
+// registry as their HTTP proxy.
 const host = "ship.localhost"
 
-// programs are the packages of the images. kubectl-reboot is not among them: it
-// runs beside kubectl.
+// programs maps the names of the programs that get an image to their packages.
+// kubectl-reboot is not one of them, because users run it on their own
+// machines, as a plugin of kubectl.
 var programs = map[string]string{
 	"configmap-from-crs":  "examples/configmap-from-crs",
 	"dns-zone":            "examples/dns-zone",
@@ -60,14 +62,14 @@ var programs = map[string]string{
 	"website":             "examples/website",
 }
 
-// ship has the flags.
+// ship holds the flags of the command, and the registry that it starts.
 type ship struct {
-	root, out, to, files, tag string
-	platforms                 []*v1.Platform
-	proxy                     string // URL of the registry on loopback
+	root, out, dest, files, tag string
+	platforms                   []*v1.Platform
+	proxy                       string // URL of the registry on loopback
 }
 
-// remote are the options of requests to the registry on loopback.
+// remote returns the options of requests to the registry on loopback.
 func (s *ship) remote(ctx context.Context) []remote.Option {
 	proxied := &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return url.Parse(s.proxy) }}
 	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(proxied)}
@@ -83,13 +85,14 @@ func main() {
 	}
 }
 
-// parse returns the flags, and the programs after them, which default to all.
+// parse returns the flags and the programs to build. These are the arguments
+// after the flags, or all programs if there are no such arguments.
 func parse(args []string) (s *ship, chosen []string, err error) {
 	s = &ship{}
 	f := flag.NewFlagSet("ship", flag.ContinueOnError)
 	f.StringVar(&s.root, "root", ".", "`directory` of the repository")
 	f.StringVar(&s.out, "out", "dist/images", "`directory` for OCI layouts, one for each program")
-	f.StringVar(&s.to, "to", "", "`registry` and path to push to, such as ghcr.io/homeostat, instead")
+	f.StringVar(&s.dest, "to", "", "`registry` and path to push to, such as ghcr.io/homeostat, instead")
 	f.StringVar(&s.files, "unpack", "", "`directory` for the files of the images, instead; of one platform")
 	f.StringVar(&s.tag, "tag", "devel", "`tag` and version of the images")
 	platforms := f.String("platforms", "linux/amd64,linux/arm64", "`list` of platforms")
@@ -103,14 +106,14 @@ func parse(args []string) (s *ship, chosen []string, err error) {
 		}
 		s.platforms = append(s.platforms, platform)
 	}
-	all := slices.Sorted(maps.Keys(programs))
+	known := slices.Sorted(maps.Keys(programs))
 	for _, program := range f.Args() {
 		if programs[program] == "" {
-			return nil, nil, fmt.Errorf("no program %q: there are %s", program, strings.Join(all, ", "))
+			return nil, nil, fmt.Errorf("unknown program %q: must be one of %s", program, strings.Join(known, ", "))
 		}
 	}
 	if chosen = f.Args(); len(chosen) == 0 {
-		chosen = all
+		chosen = known
 	}
 	s.root, err = filepath.Abs(s.root)
 	return s, chosen, err
@@ -148,8 +151,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// build makes the image of a program, does with it what the flags ask for, and
-// returns its reference.
+// build makes the image of a program and returns its reference. It pushes,
+// unpacks or saves the image, as the flags say.
 func (s *ship) build(ctx context.Context, program string) (string, error) {
 	user, base := "65532:65532", "base"
 	switch program {
@@ -167,12 +170,12 @@ func (s *ship) build(ctx context.Context, program string) (string, error) {
 		args = append(args, "--platform="+platform.String())
 	}
 	command := s.goCommand(ctx, programs[program], []string{
-		"KO_DOCKER_REPO=" + cmp.Or(s.to, host) + "/" + program, "KO_DEFAULTBASEIMAGE=" + host + "/" + base,
+		"KO_DOCKER_REPO=" + cmp.Or(s.dest, host) + "/" + program, "KO_DEFAULTBASEIMAGE=" + host + "/" + base,
 		"KO_CONFIG_PATH=" + filepath.Join(s.root, "internal/ship"),
 	}, args...)
 	printed, err := command.Output()
 	image := strings.TrimSpace(string(printed))
-	if err != nil || s.to != "" {
+	if err != nil || s.dest != "" {
 		return image, err
 	}
 	reference, err := name.ParseReference(image)
@@ -189,9 +192,9 @@ func (s *ship) build(ctx context.Context, program string) (string, error) {
 	return image, s.save(made, program)
 }
 
-// save writes the layout of an image. The annotations are its tag, and the name
-// under which containerd, and with it kind and docker, load it: the one that
-// the manifests look for.
+// save writes an image as an OCI layout. The layout has two annotations: the
+// tag, and the name by which the manifests refer to the image. containerd, kind
+// and docker load the image under that name.
 func (s *ship) save(made *remote.Descriptor, program string) error {
 	folder := filepath.Join(s.out, program)
 	if err := os.RemoveAll(folder); err != nil {
@@ -219,19 +222,19 @@ func (s *ship) save(made *remote.Descriptor, program string) error {
 	return path.AppendIndex(index, names)
 }
 
-// unpack writes the files of an image.
-func unpack(ctx context.Context, made *remote.Descriptor, into string) error {
+// unpack writes the files in the layers of an image to folder.
+func unpack(ctx context.Context, made *remote.Descriptor, folder string) error {
 	image, err := made.Image()
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(into); err != nil {
+	if err := os.RemoveAll(folder); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(into, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	tar := exec.CommandContext(ctx, "tar", "-x", "-p", "-C", into)
+	tar := exec.CommandContext(ctx, "tar", "-x", "-p", "-C", folder)
 	tar.Stdin, tar.Stderr = mutate.Extract(image), os.Stderr
 	return tar.Run()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -305,8 +306,8 @@ func TestEveryProgramHasItsOverlays(t *testing.T) {
 	}
 }
 
-// Another apply must not take back the autoscaler's replicas, and its metrics
-// are those of the adapter's rules.
+// A second apply must not reset the replicas that the autoscaler has set, and
+// the autoscaler must use the metrics that the adapter's rules define.
 func TestTheAutoscalerHasTheReplicas(t *testing.T) {
 	text, err := render(root + "/examples/ingress-per-service/overlays/autoscaled")
 	if err != nil || bytes.Contains(text, []byte("\n  replicas:")) || !bytes.Contains(text, []byte("kind: PodMonitor")) {
@@ -337,12 +338,20 @@ func TestImagesOfOnesOwnAreAKustomization(t *testing.T) {
 
 // The rules are those that docs/operating.md explains.
 func TestAlertsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(root + "/examples/monitoring/alerts.yaml")
+	for _, of := range []string{"monitoring", "reboot/deploy"} {
+		t.Run(of, func(t *testing.T) { alertsAreDocumented(t, root+"/examples/"+of+"/alerts.yaml") })
+	}
+}
+
+func alertsAreDocumented(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var rule struct {
-		Spec struct {
+		Metadata struct{ Name string }
+		Spec     struct {
 			Groups []struct {
 				Rules []struct {
 					Alert, Expr, For    string
@@ -360,7 +369,11 @@ func TestAlertsAreDocumented(t *testing.T) {
 	}
 	for _, r := range rule.Spec.Groups[0].Rules {
 		severity := strings.ToUpper(r.Labels["severity"][:1]) + r.Labels["severity"][1:]
-		section := fmt.Sprintf("### %s\n\n%s, after %s:\n\n```promql\n%s\n```\n", r.Alert, severity, r.For, r.Expr)
+		if rule.Metadata.Name == "reboot" {
+			severity = "Of the [reboot operator](../examples/reboot), " + r.Labels["severity"]
+		}
+		section := fmt.Sprintf("### %s\n\n%s, after %s:\n\n```promql\n%s\n```\n", r.Alert, severity,
+			cmp.Or(r.For, "0m"), r.Expr)
 		section = strings.Replace(section, ", after 0m:", ", at once:", 1)
 		if !strings.Contains(string(docs), section) {
 			t.Errorf("docs/operating.md does not have the section\n%s", section)

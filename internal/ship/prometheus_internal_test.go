@@ -135,7 +135,8 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// needPromtool skips a test where there is none, but not in CI.
+// needPromtool skips a test if promtool is not installed. In CI the test fails
+// instead.
 func needPromtool(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("promtool"); err != nil {

@@ -13,7 +13,8 @@ import (
 // object was modified in place.
 var ErrModified = errors.New("a cached object was modified in place")
 
-// Hooks replace the random choices of queues, and hear of reads.
+// Hooks let a simulation make the random choices of queues. They also notify it
+// of the cached objects that each reconcile reads.
 type Hooks struct {
 	// Gate returns the function that Get calls before it chooses a key, if a
 	// key is waiting in the queue with that name. The function may block. A nil
@@ -21,13 +22,15 @@ type Hooks struct {
 	Gate func(queue string) func(context.Context)
 	// Jitter replaces math/rand/v2.Float64, unless it is nil.
 	Jitter func() float64
-	// Reads is told what reconciles read in caches of references, unless it is
-	// nil.
+	// Reads is notified when a reconcile reads a cache of references, unless it
+	// is nil.
 	Reads Reads
 }
 
-// Reads is told what reconciles read in caches of references.
+// Reads receives the reads of reconciles from caches of references.
 type Reads interface {
+	// Cache is called before a cache of references is read.
+	Cache()
 	// Begin is called in the goroutine that begins to reconcile an object, for
 	// example "ConfigMap d/a". The function names reports whether the object
 	// refers to a key of a cache. Begin returns a function that is called when

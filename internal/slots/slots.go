@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Ranger is the parts of a reconcile.Shards whose slots are ranges of the hash
-// of the namespace, as in the API server's shard selectors. The caches of a
-// replica then hold only the objects of its own slots. ranges.Shards implement
-// it.
+// Ranger is implemented by the Parts of a reconcile.Shards whose slots are
+// ranges of namespace hashes, as in the API server's shard selectors. With it,
+// the caches of a replica hold only the objects of its own slots. ranges.Shards
+// is the implementation.
 type Ranger interface { //nolint:interfacebloat // one implementation, for which packages must not know each other
 	// Divide waits until the server lists the objects of all caches. The first
 	// cache is the primary: Run counts its objects if it chooses the ranges.
@@ -35,8 +35,8 @@ type Ranger interface { //nolint:interfacebloat // one implementation, for which
 	// these slots, as new as the server was at the call. drop removes the
 	// objects of a slot.
 	Fill(ctx context.Context, caches []Cache, slots []int) (drop func(slot int), err error)
-	// Deleted calls found with the keys of objects that were deleted within
-	// ago, before a cache had them.
+	// Deleted calls found with the keys of objects of the given slots that were
+	// deleted during the last ago, and that the cache primary never had.
 	Deleted(ctx context.Context, primary Cache, slots []int, ago time.Duration, found func(types.NamespacedName)) error
 }
 
@@ -55,20 +55,22 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	) error
 }
 
-// Handover is the parts of a reconcile.Shards. It says who owns a slot, and
-// passes a few keys from one owner of a slot to the next. These are keys of
-// deleted objects that must still be cleaned up, and of which the next owner
-// may not know otherwise, above all if a clean-up has failed.
+// Handover is implemented by the Parts of a reconcile.Shards. It says who owns
+// a slot, and passes a few keys from one owner of a slot to the next. These are
+// the keys of deleted objects that must still be cleaned up, for example
+// because the first clean-up failed. The next owner would not learn of them
+// from its cache.
 type Handover interface {
 	// Owners returns the owners of all slots, by number, as this replica sees
-	// them. imbalance is the number of objects of the replica with the most,
-	// relative to the mean of all replicas; it is zero while that is unknown,
-	// or while the replicas are balanced. Owners sends no request.
+	// them. imbalance is the number of objects of the replica that has the
+	// most, divided by the mean of all replicas. It is zero while the numbers
+	// are unknown, or while the replicas are balanced. Owners sends no request.
 	Owners() (slots []Status, imbalance float64)
 	// Leave replaces the keys that the next owner of a slot gets. Call it
-	// before the function of the slot returns. The first 100 keys are kept, of
-	// at most 16 KiB in total, so put keys first that the next owner cannot
-	// find in any other way. Leave retains the slice; do not modify it.
+	// before the function of the slot returns. Only the first 100 keys are
+	// kept, of at most 16 KiB in total, so put the keys first that the next
+	// owner cannot find in any other way. Leave retains the slice; do not
+	// modify it.
 	Leave(slot int, keys []types.NamespacedName)
 	// Left returns the keys that the last owner of a slot has left. Call it
 	// while the function of the slot is running. The slice is shared; do not

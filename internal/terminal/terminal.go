@@ -17,8 +17,8 @@ func Mark(err error) error {
 	return marked{err}
 }
 
-// Unmark returns the error that was passed to Mark if err is its result, and
-// otherwise err.
+// Unmark undoes Mark: if err is a result of Mark, it returns the error that was
+// passed to Mark. Otherwise it returns err.
 func Unmark(err error) error {
 	if m, ok := err.(marked); ok { //nolint:errorlint // itself, not what it wraps
 		return m.error

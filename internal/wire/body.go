@@ -10,9 +10,11 @@ import (
 const (
 	// maxFrame is the size of the largest event that is parsed. It is twice the
 	// size of the largest object that a server stores by default. Larger events
-	// pass through in pieces, because the client has a limit of its own.
+	// pass through in pieces without being parsed, and the client's own limit
+	// decides about them.
 	maxFrame = 4 << 20
-	// maxPiece is the size of the largest piece of such an event.
+	// maxPiece is the size of the largest piece of an event larger than
+	// maxFrame.
 	maxPiece = 32 << 10
 	// decodeAheadLimit is how many events are decoded before the client asks
 	// for them, so that decoding and storing do not wait for each other at
@@ -36,13 +38,15 @@ type body struct {
 	stop   sync.Once
 	closed chan struct{}
 
-	current  piece      // the piece that the reader is at
-	ready    []byte     // the rest of current
-	pieces   chan piece // from the goroutine; nil until the first one starts
-	decoding bool       // a goroutine is decoding, and owns the fields below
+	current piece  // the piece that the reader has reached
+	ready   []byte // the rest of current
+	// pieces carries the pieces from the goroutine to the reader. It is nil before
+	// the first goroutine is started.
+	pieces   chan piece
+	decoding bool // a goroutine is decoding, and owns the fields below
 
 	input input
-	large int // bytes left of a frame that passes through
+	large int // number of bytes left of a frame that passes through
 }
 
 // piece replaces a frame, or a part of a large one. The reader returns err
@@ -50,7 +54,7 @@ type body struct {
 type piece struct {
 	bytes []byte
 	err   error
-	final bool // the goroutine ends after it
+	final bool // whether this is the last piece of the goroutine
 }
 
 func newBody(source io.ReadCloser, s *Specs, keep Keep) *body {

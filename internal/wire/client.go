@@ -24,7 +24,7 @@ func (s *Specs) Through(c rest.Interface, keep Keep) (filtered rest.Interface, w
 
 // Through returns a copy of c whose lists and watches omit objects that keep
 // does not want. If that would not be safe, it returns nil and the reason in
-// why. The copy differs from c only in its transport, which is in an exported
+// why. The copy differs from c only in the transport of its Client, an exported
 // field.
 func Through(c rest.Interface, keep Keep) (filtered rest.Interface, why string) {
 	return withTransport(c, nil, keep)
@@ -60,9 +60,9 @@ func withTransport(c rest.Interface, s *Specs, keep Keep) (filtered rest.Interfa
 // changes only with CBOR.
 const cborFlag = "sawUnsupportedMediaTypeForCBOR"
 
-// copyable reports whether values of t can be copied while they are used. For
-// that they must contain no lock, and no field that go vet takes for one. The
-// field named except is ignored.
+// copyable reports whether values of t can be copied while they are used. Such
+// values must not contain a lock, or a field that go vet considers to be a
+// lock. The field named except is ignored.
 func copyable(t reflect.Type, except string) bool {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[sync.Locker]()) {
 		return false

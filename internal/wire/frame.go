@@ -33,14 +33,14 @@ const (
 var magic = []byte("k8s\x00")
 
 // frame is a parsed event. It is a metav1.WatchEvent that contains a
-// runtime.RawExtension. That contains a runtime.Unknown after the magic, and
-// the Unknown contains the object.
+// runtime.RawExtension. The RawExtension contains the magic and then a
+// runtime.Unknown, which contains the object.
 type frame struct {
 	event              []byte
 	deleted            bool
 	object, raw, body  part
 	extension, unknown []byte // the messages around raw and body
-	metadata, spec     part   // inside the content of body
+	metadata, spec     part   // the fields metadata and spec in the content of body
 	key                types.NamespacedName
 	uid                types.UID
 	version            []byte
@@ -96,8 +96,8 @@ func parse(event []byte, k Kind) (f frame, ok bool) {
 }
 
 // identify reads the name, namespace, UID and resourceVersion. It returns false
-// if the UID is missing, or if the selfLink is set, because that is the field
-// of the mark.
+// if the UID is missing, or if the selfLink is set, because a mark replaces the
+// selfLink.
 func (f *frame) identify(metadata []byte) bool {
 	for len(metadata) > 0 {
 		number, content, size := nextField(metadata)
@@ -182,7 +182,7 @@ func (f *frame) appendAround(dst []byte, body int, appendBody func([]byte) []byt
 	return append(dst, f.event[f.object.end:]...)
 }
 
-// decode returns the object. If known is set, it takes the spec of state
+// decode returns the object. If known is set, it copies the spec from state
 // instead of decoding it. Its lists get the capacity of the lists of state.
 func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	o, body := k.fresh(), f.body.content
@@ -208,15 +208,17 @@ func appendHead(dst []byte, number protowire.Number, n int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, number, protowire.BytesType), uint64(n))
 }
 
-// part is a field of a message whose type is string, bytes or another message.
+// part is a field of a message whose type is string, bytes or an embedded
+// message.
 type part struct {
-	start, end int // the bounds of the field with its tag
+	start, end int // the bounds of the field, including its tag
 	content    []byte
 }
 
-// nextField returns the number, the content, and the size with the tag of the
-// first field of data. The content is nil unless the type is string, bytes or
-// another message. The size is negative if data is malformed.
+// nextField returns the number, the content, and the size of the first field of
+// data. The size includes the tag. The content is nil unless the type is
+// string, bytes or an embedded message. The size is negative if data is
+// malformed.
 func nextField(data []byte) (number protowire.Number, content []byte, size int) {
 	number, kind, size := protowire.ConsumeField(data)
 	if size > 0 && kind == protowire.BytesType {

@@ -44,7 +44,8 @@ func release(used []byte) {
 	}
 }
 
-// input reads from a body, as much at once as is available.
+// input is a buffered reader of a body. It reads as much at once as is
+// available.
 type input struct {
 	source     io.Reader
 	buffer     []byte
@@ -53,7 +54,8 @@ type input struct {
 	err        error // the error of source after the unused bytes
 }
 
-// fetch reads until n bytes are buffered, and reports whether they are.
+// fetch reads until n bytes are buffered, and reports whether it has read so
+// many.
 func (i *input) fetch(n int) bool {
 	for i.end-i.start < n && i.err == nil {
 		i.makeRoom(n)
@@ -90,7 +92,7 @@ func (i *input) take(n int) []byte {
 	return i.buffer[i.start-n : i.start]
 }
 
-// hasMore reports whether more input is available, which need not be a whole
+// hasMore reports whether more input is available. It need not be a whole
 // event.
 func (i *input) hasMore() bool { return i.end > i.start || i.full && i.err == nil }
 

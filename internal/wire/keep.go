@@ -36,8 +36,8 @@ func (k keep) wants(event []byte) bool {
 }
 
 // wantsObject reports whether an object is wanted. It reads little of the
-// object: the metadata are the first field, and the namespace is the third
-// field in them.
+// object, because the metadata are its first field, and the namespace is the
+// third field of the metadata.
 func (k keep) wantsObject(object []byte) bool {
 	metadata, ok := firstField(object, metadataNumber)
 	if !ok {
@@ -112,7 +112,8 @@ func (k keep) partsOf(list []byte) (parts [][]byte, size int, ok bool) {
 
 func (k keep) list(body io.ReadCloser) io.ReadCloser { return &filteredList{ReadCloser: body, keep: k} }
 
-// pages has buffers for lists, since each page is as large as the one before.
+// pages keeps the buffers of lists for reuse. The pages of one list have
+// similar sizes.
 var pages sync.Pool
 
 // filteredList reads a whole list at its first Read, before it returns a byte.

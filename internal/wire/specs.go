@@ -23,7 +23,7 @@ type State struct {
 
 // Spec is the origin of an object's spec.
 type Spec struct {
-	Fingerprint Fingerprint // zero if it is unknown
+	Fingerprint Fingerprint // the fingerprint of the spec; zero if it is unknown
 	SharedWith  Object      // the cached object whose spec it shares; nil if it was decoded
 }
 
@@ -36,7 +36,7 @@ type Specs struct {
 
 	mu      sync.Mutex // guards the fields below
 	count   uint64
-	decoded map[string]decoded // by mark, until they are taken
+	decoded map[string]decoded // the decoded objects by their marks, until they are taken
 	why     string
 }
 
@@ -56,9 +56,9 @@ func NewSpecs(k Kind, known func(types.NamespacedName) State) *Specs {
 var errNotDecoded = errors.New("the watch sent a placeholder for an unknown object")
 
 // Take returns the object that a placeholder stands for and the origin of its
-// spec. It does so once for each placeholder. From an object that has only a
-// mark it removes the mark. It returns any other object unchanged with the zero
-// Spec.
+// spec. It does so once for each placeholder. If o was decoded by the client
+// and has only a mark, Take removes the mark. It returns any other object
+// unchanged with the zero Spec.
 func (s *Specs) Take(o Object) (Object, Spec, error) {
 	if s == nil {
 		return o, Spec{}, nil
@@ -89,8 +89,9 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 // CopySpec replaces the spec of dst by a shallow copy of the equal spec of src.
 func (s *Specs) CopySpec(dst, src Object) { s.kind.copySpec(dst, src) }
 
-// Why returns the reason why all specs are decoded. For example, "the server
-// sends application/json". It is empty if known specs are not decoded.
+// Why returns the reason why all specs are decoded, such as "the server sends
+// application/json". It returns "" while specs that the cache has are not
+// decoded.
 func (s *Specs) Why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,9 +143,9 @@ func (s *Specs) remember(d decoded) (mark string) {
 	return mark
 }
 
-// Fingerprint represents the bytes of a spec by 128 bits of GMAC. The random
-// key belongs to this process and never leaves it. The zero Fingerprint
-// represents no spec.
+// Fingerprint represents the bytes of a spec by 128 bits of GMAC. Its key is
+// random and never leaves this process. The zero Fingerprint represents no
+// spec.
 type Fingerprint [2]uint64
 
 // authenticator makes fingerprints. It is nil if the program is limited to FIPS

@@ -36,16 +36,19 @@ type Options struct {
 	// "widgets.example.com/status". A resource without a subresource includes
 	// all its subresources.
 	Resources []string
-	// Shards means that the replicas are members of package leader/shard.
+	// Shards fences each replica by the Lease of its own membership, and not by
+	// one common Lease. Set Shards if the replicas divide their work with
+	// package leader/shard.
 	Shards bool
 	// Name is the name of the policy and of its binding. Defaults to the Lease,
 	// a dot and the Namespace.
 	Name string
 }
 
-// Policy returns the policy and its binding.
+// Policy returns an admission policy that refuses writes of replicas that do
+// not hold the Lease, and the binding of the policy.
 //
-// Errors: all faults of the options, joined.
+// Policy returns all mistakes in the options as one joined error.
 func Policy(o Options) (
 	*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding, error,
 ) {
@@ -88,9 +91,9 @@ func Policy(o Options) (
 	return policy, binding, nil
 }
 
-// YAML returns the policy and its binding as a manifest for kubectl apply.
+// YAML returns the objects of [Policy] as a manifest for kubectl apply.
 //
-// Errors: the errors of [Policy].
+// YAML returns the errors of Policy.
 func YAML(o Options) (string, error) {
 	policy, binding, err := Policy(o)
 	if err != nil {
@@ -116,8 +119,8 @@ func YAML(o Options) (string, error) {
 }
 
 // conditions returns the conditions under which a write is checked: a replica
-// has sent it, and it is not to one of the records that a replica must write to
-// become the holder.
+// has sent it, and its object is not one of the records that a replica must
+// write to become the holder.
 func (o Options) conditions() []admissionregistrationv1.MatchCondition {
 	own := []string{`request.?name.orValue("") == ` + quote(o.Lease)}
 	if o.Shards {
@@ -134,10 +137,10 @@ func (o Options) conditions() []admissionregistrationv1.MatchCondition {
 }
 
 // expression returns the condition that a checked write must meet: the Pod that
-// sent it is the holder. A holder's name is the Pod's name, an underscore,
-// which no Pod's name contains, and a random suffix. With shards, the server
-// evaluates the condition for each member's record, so that it must be true for
-// the records of other Pods.
+// sent it is the holder. The name of a holder is <name of the Pod>_<random
+// suffix>. Names of Pods contain no underscore. With shards, the server
+// evaluates the condition once for each member's record, so the condition must
+// also hold for the records of other Pods.
 func (o Options) expression() string {
 	held := `variables.holder.startsWith(variables.pod + "_")`
 	if o.Shards {
@@ -158,7 +161,7 @@ func (o Options) param() *admissionregistrationv1.ParamRef {
 	return ref
 }
 
-// validate returns the rules that match the resources, and the faults of the
+// validate returns the rules that match the resources, and the mistakes in the
 // options.
 func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, error) {
 	check := option.Of("fence.Options")

@@ -48,7 +48,10 @@
 //
 // If another client deletes or edits the record of a slot, the slot's owner
 // notices within a few seconds and gives the slot up with [leader.ErrLost]. If
-// another client deletes the record of a member, that membership ends.
+// another client deletes the record of a member, that membership ends. Labels
+// that another client removes from a record are put back. A replica that has
+// never seen the record with its labels does not take it, because it may be the
+// Lease of another program, and logs its name.
 //
 // # Cost
 //

@@ -226,7 +226,7 @@ func TestAReplicaThatCannotSeeTheRecordsIsNotReady(t *testing.T) {
 				stop := x.Run(func(ctx context.Context) error { return a.Run(ctx, x.Work("a", 0)) })
 				pass(time.Minute + time.Second)
 				way.mu.Lock()
-				x.Expect(way.lists).To(BeNumerically("~", 31, 1), "one each RetryPeriod")
+				x.Expect(way.lists).To(BeNumerically("~", 31, 3), "one each RetryPeriod, and those that a lost claim asks for")
 				way.list, way.watch, way.event = nil, nil, nil
 				way.mu.Unlock()
 				verb, _, _ := strings.Cut(doing, " ")

@@ -2,10 +2,10 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/leader/internal/record"
@@ -39,9 +39,10 @@ type keeper struct {
 	busy    map[string]bool      // records with a request under way
 	retryAt map[string]time.Time // when a record may be written again
 	free    map[int]time.Time    // when this keeper first saw the slot without owner
-	reports chan func() error    // results, applied by the deciding goroutine
-	synced  bool                 // the first list has arrived
-	ended   bool                 // the term has ended
+	named   map[int]bool         // slots that cannot be taken, of which the log says so
+	reports chan func() error    // results of requests, which the deciding goroutine applies
+	synced  bool                 // whether the first list has arrived
+	ended   bool                 // whether the term has ended
 	err     error
 }
 
@@ -65,6 +66,7 @@ func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper 
 		busy:    map[string]bool{},
 		retryAt: map[string]time.Time{},
 		free:    map[int]time.Time{},
+		named:   map[int]bool{},
 		reports: make(chan func() error),
 	}
 	if s.divider != nil {
@@ -73,7 +75,7 @@ func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper 
 	return k
 }
 
-// quiet returns for how much longer a canceled request of this member may still
+// quiet returns how much longer a canceled request of this member may still
 // arrive.
 func (k *keeper) quiet() time.Duration { return max(0, k.Member.CutUntil().Sub(k.Now())) }
 
@@ -102,12 +104,13 @@ func (k *keeper) finish(name string, err error) {
 		return
 	}
 	k.retryAt[name] = k.Now().Add(k.Member.Timing.RetryPeriod / 2)
-	faster := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
-	if faster && !absent.IsForeign(err) || record.IsNotFound(err, name) {
+	if absent.IsConflict(err) || record.IsNotFound(err, name) {
 		k.relist() // another replica was faster
 		return
 	}
-	k.ReportWrite(k.Records.Explain("writing a record of", err))
+	if !errors.Is(err, fleet.ErrUnlabelled) { // the replica can take other slots
+		k.ReportWrite(k.Records.Explain("writing a record of", err))
+	}
 }
 
 // relist asks the watcher for another list. It does not wait for the list.

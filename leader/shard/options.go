@@ -55,8 +55,9 @@ type Options struct {
 	// less than Settle gets no slots of other members. Defaults to a third of
 	// the lease duration.
 	Settle time.Duration
-	// Member sets the durations of the membership, which is held by a Lease
-	// like a leadership; see [leader.Options].
+	// Member contains the durations of a replica's membership, such as the
+	// lease duration. Each replica holds a Lease of its own for its membership,
+	// and renews it as a leader renews its Lease.
 	Member leader.Options
 }
 

@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand"
@@ -441,9 +442,11 @@ func oneWorld(t *testing.T) {
 	})
 }
 
-// TestShardsKeepTheirPromisesOverAMillionSteps counts reconciles, requests and
-// changes of members as steps.
-func TestShardsKeepTheirPromisesOverAMillionSteps(t *testing.T) {
+var enough = flag.Int("steps", defaultSteps, "how many steps the random worlds take in all")
+
+// TestShardsKeepTheirPromisesInRandomWorlds counts reconciles, requests and
+// changes of members as steps. Make check takes a million of them.
+func TestShardsKeepTheirPromisesInRandomWorlds(t *testing.T) {
 	worlds(t, func() *restartedRanges { return nil })
 }
 
@@ -457,7 +460,7 @@ func worlds(t *testing.T, ranges func() *restartedRanges, also ...string) {
 		"watches that hang",
 	}, also...)
 	isMissing := func(kind string) bool { return kinds[kind] == 0 }
-	for seed := int64(0); total < steps || slices.ContainsFunc(wanted, isMissing); seed++ {
+	for seed := int64(0); total < *enough || slices.ContainsFunc(wanted, isMissing); seed++ {
 		g.Expect(seed).To(BeNumerically("<", 500), "the steps must come in bounded time: %v", kinds)
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, seed, ranges())

@@ -34,11 +34,11 @@ type Shards struct {
 var _ fleet.Parts = parts{}
 
 // New returns the shards of a Lease. It starts no goroutine and sends no
-// request. The record of the configuration has the Lease's name, which is also
-// the prefix of the names of all other records. Besides get, create and update,
-// the Lease's client needs the verbs list, watch and delete on leases.
+// request. The record of the configuration has the Lease's name. The names of
+// all other records begin with it. Besides get, create and update, the Lease's
+// client needs the verbs list, watch and delete on leases.
 //
-// Errors: all faults of lease and options, joined.
+// New returns all mistakes in lease and options as one joined error.
 func New(lease leader.Lease, o *Options) (*Shards, error) {
 	set := o.withDefaults()
 	errs := []error{set.validate()}
@@ -88,7 +88,8 @@ func (s *Shards) Slot(key types.NamespacedName) int {
 // Fence is [leader.Elector.Fence] for the membership: clients of the returned
 // config write only while no other replica can have declared this membership
 // expired. A refused write fails with [leader.ErrFenced]. The fence does not
-// know about single slots, so fn must have finished its writes when it returns.
+// know about single slots, so the function that is passed to [Shards.Run] must
+// not return before its writes have ended.
 func (s *Shards) Fence(config *rest.Config) *rest.Config { return s.replica.Elector.Fence(config) }
 
 // Healthy returns nil, or an error if only a restart of the process helps, for
@@ -98,9 +99,9 @@ func (s *Shards) Healthy() error { return s.replica.Elector.Healthy() }
 // Ready returns nil if this replica is a member and can read and write the
 // records, for readyz. It sends no request.
 //
-// Errors: "not a member yet" at first; why the records cannot be read; why a
-// write failed within the last two retry periods; why the membership cannot be
-// renewed.
+// At first, Ready returns the error "not a member yet". Later it returns an
+// error that says why the records cannot be read, why a write failed within the
+// last two retry periods, or why the membership cannot be renewed.
 func (s *Shards) Ready() error {
 	problem := s.replica.Problems()
 	if member := s.replica.Elector.Status(); !member.Leading {
@@ -122,9 +123,9 @@ func (s *Shards) Ready() error {
 // then enqueue all keys of the slot, and work. When its context has ended, it
 // should wait for reconciles in flight, and return.
 //
-// Errors: [ErrConfig], if the replicas divide the keys differently; the error
-// of fn, if fn returned before its context ended; nil if ctx ended. Run may be
-// called again after it has returned.
+// Run returns [ErrConfig] if the replicas divide the keys differently, the
+// error of fn if fn returned before its context ended, and nil if ctx ended.
+// Run may be called again after it has returned.
 func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
 	if !s.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("running shards %q: already running", s.replica.Records.Key())
@@ -175,10 +176,10 @@ func (s *Shards) Parts() slots.Handover { return parts{s} }
 // parts implements [slots.Handover] and [fleet.Parts].
 type parts struct{ *Shards }
 
-// Leave replaces the keys that the next owner of a slot gets. They are written
-// when the slot is released; keys for which its record has no room are dropped,
-// and their number is logged. Keys are lost if this replica dies before it has
-// released the slot.
+// Leave replaces the keys that this replica leaves for the next owner of a
+// slot. They are written when the slot is released. Keys for which the slot's
+// record has no room are dropped, and their number is logged. Keys are lost if
+// this replica dies before it has released the slot.
 //
 // Leave and Left may be called from any goroutine, and send no request.
 func (p parts) Leave(slot int, keys []types.NamespacedName) { p.replica.Leave(slot, keys) }

@@ -290,7 +290,7 @@ func TestManyUnresponsiveMembersCostNoMoreTimeThanOne(t *testing.T) {
 		one := &shard.Options{Slots: 1}
 		a := x.shards("a", one)
 		pass(5 * time.Second)
-		last := x.shards("g", one) // its score is below that of five idle ones
+		last := x.shards("g", one) // its score is below the score of five idle ones
 		var stops []func()
 		for i := range 6 {
 			stops = append(stops, x.renewOnly(fmt.Sprint("idle-", i)))

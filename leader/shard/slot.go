@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
 	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
@@ -23,16 +26,33 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	if seen == nil {
 		seen = k.Records.NewSlot(slot)
 	}
+	next := record.Taken(seen, k.self, k.Member.Timing.LeaseDuration, now)
+	holder := record.Holder(seen)
+	unlisted := k.View.IsUnlisted(holder, k.self)
+	known := k.View.Slots[slot].UID
 	started := k.start(seen.Name, now, func() error {
-		next := record.Taken(seen, k.self, k.Member.Timing.LeaseDuration, now)
-		if k.divider != nil {
-			k.divider.Claim(next, slot)
+		var lease *coordinationv1.Lease
+		var err error
+		if unlisted {
+			err = k.Records.ConfirmEnded(ctx, holder)
 		}
-		lease, err := k.Records.Write(ctx, next)
+		if err == nil {
+			if k.divider != nil {
+				k.divider.Claim(next, slot)
+			}
+			lease, err = k.Records.Write(ctx, next)
+		}
+		if apierrors.IsAlreadyExists(err) && absent.IsConflict(err) {
+			err = k.relabel(ctx, slot, known, err)
+		}
 		k.reports <- func() error {
 			delete(k.claims, slot)
-			if err == nil {
+			switch {
+			case err == nil:
 				k.hold(ctx, slot, lease)
+			case errors.Is(err, fleet.ErrUnlabelled) && !k.named[slot]:
+				k.named[slot] = true
+				klog.FromContext(ctx).Error(err, "cannot take a slot, retrying", "slot", slot)
 			}
 			return nil
 		}
@@ -41,6 +61,24 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	if started {
 		k.claims[slot] = true
 	}
+}
+
+// relabel puts back the labels of the record of a slot, which the view lacks
+// although it exists. A record that this replica has never seen with its labels
+// may be the Lease of another program, so it is left alone. exists is the
+// refusal of its creation.
+func (k *keeper) relabel(ctx context.Context, slot int, known types.UID, exists error) error {
+	wanted := k.Records.NewSlot(slot)
+	lease, err := k.Records.Read(ctx, wanted.Name)
+	switch {
+	case err != nil:
+		return err
+	case lease.Labels[record.GroupLabel] == k.Records.Name: // another replica was faster
+		return exists
+	case known == "" || lease.UID != known:
+		return fmt.Errorf("%w: lease %q", fleet.ErrUnlabelled, wanted.Name)
+	}
+	return cmp.Or(k.Records.Relabel(ctx, lease, wanted), exists)
 }
 
 // check reads the record of an owned slot if the view has shown a different
@@ -56,7 +94,9 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 	k.start(name, now, func() error {
 		lease, err := k.Records.Read(ctx, name)
 		if record.IsNotFound(err, name) || err == nil && record.Holder(lease) != k.self {
-			h.cancel(fmt.Errorf("%w: the record of slot %d", leader.ErrLost, slot))
+			h.cancel(fmt.Errorf("%w: the record of slot %d was deleted or has another holder", leader.ErrLost, slot))
+		} else if err == nil {
+			err = k.Records.Relabel(ctx, lease, k.Records.NewSlot(slot))
 		}
 		return err
 	})
@@ -133,9 +173,10 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	}()
 }
 
-// release clears the owner of a slot, writes the keys that are left, and
-// reports whether it did. After a failure the record still names this replica,
-// which then takes the slot again or gives it up with its membership.
+// release clears the owner in the record of a slot, writes the keys for the
+// next owner into it, and reports whether the record was written. After a
+// failure the record still names this replica. The replica then takes the slot
+// again, or gives it up with its membership.
 func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
 		free := record.Released(lease, k.quiet(), k.Now())

@@ -11,7 +11,7 @@ import (
 var (
 	// ErrMoved is the cause with which the context of a slot ends when the slot
 	// is assigned to another replica. This replica keeps the slot until the
-	// function returns.
+	// function given to [Shards.Run] returns.
 	ErrMoved error = record.DrainingError("the slot moves to another replica")
 	// ErrConfig means that this replica's Options.Slots or Options.By differ
 	// from the other replicas'. A retry does not help; see the package's
@@ -23,7 +23,7 @@ var (
 type Status struct {
 	Member  leader.Status // this replica's membership
 	Members []string      // the live members, sorted
-	Slots   []SlotStatus  // by number
+	Slots   []SlotStatus  // the slots, by number
 	// Imbalance is the number of objects of the replica with the most, relative
 	// to the mean of all replicas. For example, 1.5 means half more than the
 	// mean. Stopping all replicas and starting them again chooses ranges that
@@ -40,7 +40,8 @@ type SlotStatus struct {
 	Owner string    // empty if the slot has no owner
 	Since time.Time // when this replica last saw the slot's record change
 	// Weight is the slot's share of all objects when the ranges were chosen,
-	// from 0 to 1. Slots are assigned by it. It is zero without package ranges.
+	// from 0 to 1. Package ranges assigns the slots so that the weights are
+	// balanced. Without that package, Weight is zero.
 	Weight float64
 	// Heavy is the heaviest namespace of the slot if it is too heavy to be
 	// balanced, and empty otherwise. A namespace is too heavy if, when the

@@ -2,4 +2,4 @@
 
 package shard_test
 
-const steps = 1_000_000 // of random shards
+const defaultSteps = 300_000 // of random shards

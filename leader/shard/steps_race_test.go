@@ -2,4 +2,4 @@
 
 package shard_test
 
-const steps = 100_000 // of random shards
+const defaultSteps = 50_000 // of random shards

@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
@@ -102,4 +104,41 @@ func TestSuccessesThatAreNotTheServersMakeNoOwner(t *testing.T) {
 			})
 		}
 	}
+}
+
+// partial is a client behind something that lists the records without the
+// record of a member, and whose watches bring nothing.
+type partial struct {
+	coordinationclient.LeaseInterface
+	without string
+}
+
+func (c *partial) Leases(string) coordinationclient.LeaseInterface { return c }
+
+func (c *partial) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
+	list, err := c.LeaseInterface.List(ctx, o)
+	if err == nil {
+		list.Items = slices.DeleteFunc(list.Items, func(l coordinationv1.Lease) bool { return l.Name == c.without })
+	}
+	return list, err
+}
+
+func (c *partial) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return watch.NewFake(), nil
+}
+
+// No compare-and-swap of a record that is not listed can prove that its member
+// has ended. No slot gets two owners, which the fixture checks.
+func TestAMemberWhoseRecordIsNotListedKeepsItsSlots(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(time.Minute)
+		b := x.runBy(&partial{x.API.Link(2), "test-member-a"}, "b")
+		pass(time.Minute)
+		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
+		x.Expect(b.Ready()).To(MatchError(ContainSubstring("test-member-a")))
+		a.end()
+		pass(time.Minute)
+		b.end()
+	})
 }

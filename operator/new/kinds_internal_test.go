@@ -45,12 +45,12 @@ func TestKindsOfAnyNameCompile(t *testing.T) {
 	g.Expect(faults).To(BeEmpty())
 }
 
-func named(kind string) names {
-	return names{Group: "example.com", Kind: kind, Version: "v1alpha1"}.withDefaults()
+func named(kind string) parameters {
+	return parameters{Group: "example.com", Kind: kind, Version: "v1alpha1"}.withDefaults()
 }
 
 // mentioned returns the identifiers in the files, the names of methods and
-// fields of what every object has, and those of the functions, as kinds.
+// fields that every object has, and the names of the functions, as kinds.
 func mentioned(files map[string][]byte) []string {
 	all := identifiers(files)
 	for _, of := range []reflect.Type{reflect.TypeFor[*metav1.ObjectMeta](), reflect.TypeFor[*metav1.ListMeta](), reflect.TypeFor[*metav1.TypeMeta]()} {
@@ -120,7 +120,7 @@ func (w withAPI) Import(imported string) (*types.Package, error) {
 }
 
 // typeCheck checks the types of both packages of a new module.
-func typeCheck(n names, files map[string][]byte, imports types.Importer) error {
+func typeCheck(n parameters, files map[string][]byte, imports types.Importer) error {
 	api, err := check(n.Module+"/api/"+n.Version, "api/"+n.Version, files, imports)
 	if err == nil {
 		_, err = check(n.Module, ".", files, withAPI{imports, api})

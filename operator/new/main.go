@@ -3,7 +3,8 @@
 //
 //	go run github.com/homeostat/homeostat/operator/new@latest --group example.com --kind Widget
 //
-// It needs no checkout. Continue with the README.md of the new module.
+// You do not need a checkout of this repository. Continue with the README.md of
+// the new module.
 package main
 
 import (
@@ -37,7 +38,7 @@ func main() {
 // module was written or --help was given, 1 if writing failed, 2 for a wrong
 // command line. It reports all mistakes in the command line at once.
 func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stderr io.Writer) int {
-	var n names
+	var n parameters
 	var dir, replace string
 	fs := flag.NewFlagSet("new", flag.ContinueOnError)
 	fs.SetOutput(stderr)
@@ -62,12 +63,12 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 	if fs.NArg() > 0 {
 		err = errors.Join(err, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
 	}
-	from, faulty := sourceOf(info, replace)
+	source, faulty := sourceOf(info, replace)
 	if err := errors.Join(err, faulty); err != nil {
 		say(stderr, "%v\nnothing was written; --help lists the flags\n", err)
 		return exitUsage
 	}
-	files, err := render(n, from)
+	files, err := render(n, source)
 	if err == nil {
 		dir = cmp.Or(dir, n.Program)
 		err = write(dir, files, func(folder string) error { return tidy(ctx, folder, stderr) })

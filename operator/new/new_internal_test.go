@@ -90,7 +90,7 @@ func TestAClusterScopedKindHasNoNamespaceAnywhere(t *testing.T) {
 	g := NewWithT(t)
 	wide, narrow := named("Widget"), named("Widget")
 	wide.ClusterScoped = true
-	for _, n := range []names{wide, narrow} {
+	for _, n := range []parameters{wide, narrow} {
 		files, err := render(n, source{Homeostat: "v0.0.0", Replace: checkoutRoot})
 		g.Expect(err).NotTo(HaveOccurred())
 		has := func(file, text string) bool { return strings.Contains(string(files[file]), text) }
@@ -108,7 +108,7 @@ func TestSecretsAreReadByTheirNamesIfTheKindHasThem(t *testing.T) {
 	g := NewWithT(t)
 	with, without := named("Widget"), named("Widget")
 	with.Secret = true
-	for _, n := range []names{with, without} {
+	for _, n := range []parameters{with, without} {
 		files, err := render(n, source{Homeostat: "v0.0.0", Replace: checkoutRoot})
 		g.Expect(err).NotTo(HaveOccurred())
 		has := func(file, text string) bool { return strings.Contains(string(files[file]), text) }
@@ -136,12 +136,12 @@ func TestWrongCommandLinesWriteNothing(t *testing.T) {
 		{"--group=x.k8s.io --kind=Widget", `--group is "x.k8s.io": servers refuse`},
 		{"--group=example.com --kind=widget", `--kind is "widget": must be a singular in CamelCase, such as Widget`},
 		{"--group=example.com --kind=My-Widget", `--kind is "My-Widget": must be a singular in CamelCase`},
-		{"--group=example.com --kind=AddToScheme", `--kind is "AddToScheme": the Go package of the kind needs that name`},
+		{"--group=example.com --kind=AddToScheme", `--kind is "AddToScheme": the kind's Go package already uses that name`},
 		{"--group=example.com --kind=ListOptions", `--kind is "ListOptions": Kubernetes itself has a kind of that name`},
 		{"--group=example.com --kind=List", `--kind is "List": Kubernetes itself has`},
 		{"--group=example.com --kind=WatchEvent", `--kind is "WatchEvent": Kubernetes itself has`},
 		{"--group=example.com --kind=A" + strings.Repeat("b", 54), "must have at most 54 characters"},
-		{"--group=example.com --kind=Widget --version=1", `--version is "1": must be a version of Kubernetes`},
+		{"--group=example.com --kind=Widget --version=1", `--version is "1": must be a Kubernetes API version`},
 		{"--group=example.com --kind=Widget --plural=Widgets", `--plural is "Widgets": a DNS-1035 label`},
 		{"--group=" + strings.Repeat("a.", 125) + "io --kind=Widget", "--plural and --group are too long"},
 		{"--group=example.com --kind=Widget --module=../x", `--module: malformed module path "../x"`},
@@ -181,12 +181,12 @@ func TestTheVersionIsThatOfTheProgram(t *testing.T) {
 	forked := released
 	forked.Replace = &debug.Module{Path: "example.com/fork", Version: "v1.0.0"}
 	_, err = sourceOf(&debug.BuildInfo{Deps: []*debug.Module{&forked}}, "")
-	g.Expect(err).To(MatchError(ContainSubstring("example.com/fork v1.0.0 replaces " + scaffold)))
+	g.Expect(err).To(MatchError(ContainSubstring("example.com/fork v1.0.0 in place of " + scaffold)))
 	_, err = sourceOf(nil, t.TempDir())
 	g.Expect(err).To(MatchError(ContainSubstring("must be the folder of a checkout of Homeostat")))
 	for folder, module := range map[string]string{"../../examples": homeostat + "/examples", ".": scaffold} {
 		_, err = sourceOf(nil, folder)
-		g.Expect(err).To(MatchError(ContainSubstring("is one of %q", module)))
+		g.Expect(err).To(MatchError(ContainSubstring("not of %q", module)))
 	}
 }
 
@@ -256,7 +256,7 @@ func all(t *testing.T, dir string) []string {
 // What is written more than once is everywhere the same.
 func TestVersionsAgree(t *testing.T) {
 	g := NewWithT(t)
-	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
+	files, err := render(parameters{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
 	g.Expect(err).NotTo(HaveOccurred())
 	ours, err := os.ReadFile("../../go.mod")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -285,7 +285,7 @@ func TestVersionsAgree(t *testing.T) {
 // A new operator is deployed like the examples, by all manifests there are.
 func TestTheManifestsAreComplete(t *testing.T) {
 	g := NewWithT(t)
-	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
+	files, err := render(parameters{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
 	g.Expect(err).NotTo(HaveOccurred())
 	var all strings.Builder
 	for name, text := range files {
@@ -311,7 +311,7 @@ func TestTheManifestsAreComplete(t *testing.T) {
 // deployed brings the same objects.
 func TestTheAlertsAndTheDashboardAreThoseOfTheExamples(t *testing.T) {
 	g := NewWithT(t)
-	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
+	files, err := render(parameters{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
 	g.Expect(err).NotTo(HaveOccurred())
 	examples, err := os.ReadFile("../../examples/monitoring/alerts.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -342,7 +342,7 @@ func bug(t *testing.T, readme []byte) (before, after string) {
 
 func TestTheBugOfTheReadmeFitsTheController(t *testing.T) {
 	g := NewWithT(t)
-	for _, n := range []names{{Kind: "Widget"}, {Kind: "Context"}, {Kind: "Widget", ClusterScoped: true}, {Kind: "Widget", Secret: true}} {
+	for _, n := range []parameters{{Kind: "Widget"}, {Kind: "Context"}, {Kind: "Widget", ClusterScoped: true}, {Kind: "Widget", Secret: true}} {
 		n.Group, n.Version = "example.com", "v1"
 		files, err := render(n.withDefaults(), source{Homeostat: "v1.2.3"})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -368,11 +368,11 @@ func TestObjectsAreCalledByTheirKindWhereGoAllowsIt(t *testing.T) {
 	for kind, variable := range map[string]string{
 		"Widget": "widget", "DNSZone": "dnszone", "Type": "object", "Context": "object", "Err": "object", "String": "object",
 	} {
-		files, err := render(names{Group: "example.com", Version: "v1", Kind: kind}.withDefaults(), source{})
+		files, err := render(parameters{Group: "example.com", Version: "v1", Kind: kind}.withDefaults(), source{})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(string(files["controller.go"])).To(ContainSubstring(variable+", ok := request.Object()"), kind)
 	}
-	files, err := render(names{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{})
+	files, err := render(parameters{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(slices.Sorted(func(yield func(string) bool) {
 		for name := range files {
@@ -386,7 +386,7 @@ func TestObjectsAreCalledByTheirKindWhereGoAllowsIt(t *testing.T) {
 // A line has room for long names, and ends with a sentence or where the next
 // word would make it longer than 80 columns.
 func TestCommentsAreNeitherTooWideNorBrokenOddly(t *testing.T) {
-	for _, n := range []names{
+	for _, n := range []parameters{
 		{Group: "example.com", Version: "v1", Kind: "Widget"},
 		{Group: "example.com", Version: "v1", Kind: "Widget", ClusterScoped: true},
 		{Group: "example.com", Version: "v1", Kind: "Widget", Secret: true},

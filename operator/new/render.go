@@ -21,15 +21,16 @@ var templates embed.FS
 
 // values contains the values that the templates insert.
 type values struct {
-	names
+	parameters
 	source
 
 	// Object is the Go variable that holds an object of the kind.
 	Object string
 }
 
-// Line returns the number of a line of controller.go, of which n is the number
-// if the kind has namespaces and its objects name no Secret.
+// Line returns the number of a line in the new module's controller.go. n is the
+// line's number in the simplest module: the kind has namespaces, and its
+// objects do not name a Secret.
 func (v values) Line(n int) int {
 	if v.ClusterScoped {
 		n += 2
@@ -40,8 +41,9 @@ func (v values) Line(n int) int {
 	return n
 }
 
-// Step returns the number of a step in the trace of README.md, of which n is the
-// number if the objects of the kind name no Secret.
+// Step returns the number of a step in the trace that the new module's
+// README.md shows. n is the step's number if the objects of the kind do not
+// name a Secret.
 func (v values) Step(n int) int {
 	if v.Secret {
 		n++
@@ -49,12 +51,13 @@ func (v values) Step(n int) int {
 	return n
 }
 
-// anyObject is a variable name that no template uses for other things.
+// anyObject is the name of the variable for an object if the kind's own name
+// cannot be used. No template uses it for anything else.
 const anyObject = "object"
 
 // render returns the files of the new module by their paths in the module.
-func render(n names, s source) (map[string][]byte, error) {
-	v := values{names: n, source: s, Object: anyObject}
+func render(n parameters, s source) (map[string][]byte, error) {
+	v := values{parameters: n, source: s, Object: anyObject}
 	files, err := execute(v)
 	if err != nil || token.IsKeyword(n.Singular) || identifiers(files)[n.Singular] {
 		return files, err
@@ -63,8 +66,9 @@ func render(n names, s source) (map[string][]byte, error) {
 	return execute(v)
 }
 
-// execute executes every template. In the paths of the templates, VERSION,
-// KIND, GROUP and PLURAL are replaced by the names.
+// execute executes every template, and returns the files by path. It replaces
+// VERSION, KIND, GROUP and PLURAL in a template's path by the names. For
+// example, api/VERSION/KIND_types.go.tmpl becomes api/v1alpha1/widget_types.go.
 func execute(v values) (map[string][]byte, error) {
 	const root = "template/"
 	paths := strings.NewReplacer(root, "", "VERSION", v.Version, "KIND", v.Singular, "GROUP", v.Group, "PLURAL", v.Plural)
@@ -105,8 +109,8 @@ func fill(name string, v values) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// scalar returns text as a YAML value. It is quoted if YAML would not read it
-// as a text.
+// scalar returns text as a YAML value. It quotes the text if YAML would not
+// read it as a string. For example, it returns "true" with quotes.
 func scalar(text string) (string, error) {
 	out, err := yaml.Marshal(text)
 	return strings.TrimSpace(string(out)), err
@@ -114,7 +118,7 @@ func scalar(text string) (string, error) {
 
 // identifiers returns the identifiers in all Go files.
 func identifiers(files map[string][]byte) map[string]bool {
-	all := map[string]bool{}
+	found := map[string]bool{}
 	for name, text := range files {
 		if path.Ext(name) != ".go" {
 			continue
@@ -124,9 +128,9 @@ func identifiers(files map[string][]byte) map[string]bool {
 		s.Init(fset.AddFile(name, fset.Base(), len(text)), text, nil, 0)
 		for _, tok, literal := s.Scan(); tok != token.EOF; _, tok, literal = s.Scan() {
 			if tok == token.IDENT {
-				all[literal] = true
+				found[literal] = true
 			}
 		}
 	}
-	return all
+	return found
 }

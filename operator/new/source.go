@@ -20,12 +20,13 @@ const (
 
 // source is the version or the checkout of Homeostat that the new module uses.
 type source struct {
-	Homeostat string // the version
+	Homeostat string // the version of Homeostat
 	Replace   string // the folder of a checkout that replaces the version, or empty
 }
 
-// sourceOf returns the checkout in the folder replace. If replace is empty, it
-// returns the version of Homeostat that this program belongs to.
+// sourceOf returns the source of Homeostat for the new module. It is the
+// checkout in the folder replace. If replace is empty, it is the version of
+// Homeostat to which this program belongs.
 func sourceOf(info *debug.BuildInfo, replace string) (source, error) {
 	if replace != "" {
 		return checkout(replace)
@@ -40,11 +41,12 @@ func sourceOf(info *debug.BuildInfo, replace string) (source, error) {
 	case m.Replace.Version == "": // the folder of the scaffold
 		return checkout(filepath.Join(m.Replace.Path, "..", ".."))
 	}
-	return source{}, fmt.Errorf("this program was built where %s %s replaces %s: name a checkout of it by --replace",
+	return source{}, fmt.Errorf("this program was built with %s %s in place of %s: name a checkout with --replace",
 		m.Replace.Path, m.Replace.Version, scaffold)
 }
 
-// moduleOf returns the scaffold among the modules of a program, or nil.
+// moduleOf returns the module of this scaffold from the modules that a program
+// was built from, or nil if it is not one of them.
 func moduleOf(info *debug.BuildInfo) *debug.Module {
 	if info == nil {
 		return nil
@@ -67,7 +69,7 @@ func checkout(folder string) (source, error) {
 		return source{}, fmt.Errorf("--replace is %q: must be the folder of a checkout of Homeostat: %w", folder, err)
 	}
 	if path := modfile.ModulePath(text); path != homeostat {
-		return source{}, fmt.Errorf("--replace is %q: must be a checkout of %s, is one of %q", folder, homeostat, path)
+		return source{}, fmt.Errorf("--replace is %q: must be a checkout of %s, not of %q", folder, homeostat, path)
 	}
 	return source{Homeostat: "v0.0.0", Replace: folder}, nil
 }

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 )
 
-// write makes a module of files in the folder dir, which must be empty or not
-// exist. If it fails, dir is as before. The files are first written to a
-// temporary folder. complete is called with that folder before it is moved to
-// dir.
+// write writes a module to the folder dir, which must be empty or not exist. It
+// first writes the files to a temporary folder, calls complete with that
+// folder, and then moves its content to dir. If write fails, it leaves dir
+// unchanged.
 func write(dir string, files map[string][]byte, complete func(folder string) error) (err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -29,11 +29,11 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 	case len(entries) > 0:
 		return fmt.Errorf("folder %s is not empty, it contains %s: choose a new folder with --dir", dir, entries[0].Name())
 	}
-	beside := filepath.Dir(dir)
+	parent := filepath.Dir(dir)
 	if exists {
-		beside = dir // the process may have no permission to write to its parent
+		parent = dir // the process may have no permission to write to its parent
 	}
-	folder, err := os.MkdirTemp(beside, ".new-")
+	folder, err := os.MkdirTemp(parent, ".new-")
 	if err != nil {
 		return err
 	}
@@ -59,15 +59,15 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 	return os.Rename(folder, dir)
 }
 
-// moveInto moves the entries of the folder from into dir. If it fails, it moves
+// moveInto moves the entries of the folder source into dir. If it fails, it moves
 // no entry.
-func moveInto(dir, from string) error {
-	entries, err := os.ReadDir(from)
+func moveInto(dir, source string) error {
+	entries, err := os.ReadDir(source)
 	if err != nil {
 		return err
 	}
 	for i, entry := range entries {
-		if err := os.Rename(filepath.Join(from, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
+		if err := os.Rename(filepath.Join(source, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
 			for _, moved := range entries[:i] {
 				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, moved.Name())))
 			}

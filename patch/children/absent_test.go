@@ -84,10 +84,22 @@ func TestAPageIsNoDeletionOfAChild(t *testing.T) {
 	})
 }
 
-// An answer without fields is about nobody: it has neither the owner's UID nor
-// that of another owner.
+// owners are answers that are not about the owner, or do not have its UID.
+func owners() []absenttest.Page {
+	page := func(name, metadata string) absenttest.Page {
+		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"900",` + metadata + `}}`
+		return absenttest.Page{Name: name, ContentType: "application/json", Status: http.StatusOK, Body: body}
+	}
+	return append(absenttest.Successes(),
+		page("an owner without a UID", `"name":"site","namespace":"d"`),
+		page("an owner in another namespace", `"name":"site","namespace":"e","uid":"u"`),
+		page("an owner with another name", `"name":"sit","namespace":"d","uid":"u"`))
+}
+
+// An answer without fields is not about an owner: it has neither this owner's
+// UID nor the UID of another owner.
 func TestASuccessThatIsNotTheServersIsNoOwner(t *testing.T) {
-	for _, page := range absenttest.Successes() {
+	for _, page := range owners() {
 		t.Run(page.Name, func(t *testing.T) {
 			inFixture(t, byLabel, func(w *fixture) {
 				w.Expect(w.ensure("a", "b")).To(Succeed())
@@ -100,4 +112,21 @@ func TestASuccessThatIsNotTheServersIsNoOwner(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A gateway answers a creation with the name only. No other child is deleted,
+// since the wanted one may not exist.
+func TestAnAnswerToACreationWithoutAUIDDeletesNothing(t *testing.T) {
+	inFixture(t, nil, func(w *fixture) {
+		w.Expect(w.ensure("old")).To(Succeed())
+		w.method, w.page = http.MethodPost, &absenttest.Page{
+			ContentType: "application/json", Status: http.StatusCreated,
+			Body: `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"new","namespace":"d"}}`,
+		}
+		w.Expect(w.ensure("new")).To(MatchError(ContainSubstring(`writing "d/new": the answer has no UID`)))
+		w.Expect(w.has()).To(Equal([]string{"old"}))
+		w.page = nil
+		w.Expect(w.ensure("new")).To(Succeed())
+		w.Expect(w.has()).To(Equal([]string{"new"}))
+	})
 }

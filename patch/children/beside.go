@@ -17,50 +17,46 @@ import (
 // returns the errors in that order. It begins no further call once ctx has
 // ended, and reports false if it has not made all calls.
 //
-// A panic of do, or the end of its goroutine, is passed on to the caller. In a
-// simulation the calls are made one after the other, so that a run can be
-// repeated.
-func sideBySide(ctx context.Context, n, parallel int, do func(i int) error) (errs []error, all bool) {
+// A panic of do, or the end of its goroutine, is passed on to the caller after
+// the other calls. In a simulation the calls are made one after the other, so
+// that a run can be repeated.
+func sideBySide(ctx context.Context, n, parallel int, do func(i int) error) (errs []error, complete bool) {
 	if simhook.Current() != nil {
 		parallel = 1
 	}
 	errs = make([]error, n)
-	var next, done atomic.Int64
+	var next, done, returned atomic.Int64
 	var running sync.WaitGroup
 	var failed atomic.Pointer[string]
-	work := func() {
-		for ctx.Err() == nil && failed.Load() == nil {
-			i := int(next.Add(1)) - 1
-			if i >= n {
-				return
+	one := func(i int) {
+		defer func() {
+			if r := recover(); r != nil {
+				text := fmt.Sprintf("%v\n%s", r, debug.Stack())
+				failed.CompareAndSwap(nil, &text)
 			}
-			errs[i] = do(i)
-			done.Add(1)
+		}()
+		errs[i] = do(i)
+		done.Add(1)
+	}
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+			one(i)
 		}
+		returned.Add(1)
 	}
-	if min(n, parallel) <= 1 {
+	workers := max(1, min(n, parallel))
+	if workers == 1 {
 		work()
-		return errs, int(done.Load()) == n
+	} else {
+		for range workers {
+			running.Go(work)
+		}
+		running.Wait()
 	}
-	ended := make(chan struct{}, parallel) // goroutines that have returned
-	workers := min(n, parallel)
-	for range workers {
-		running.Go(func() {
-			defer func() {
-				if r := recover(); r != nil {
-					text := fmt.Sprintf("%v\n%s", r, debug.Stack())
-					failed.Store(&text)
-				}
-			}()
-			work()
-			ended <- struct{}{}
-		})
-	}
-	running.Wait()
 	if text := failed.Load(); text != nil {
 		panic(*text)
 	}
-	if len(ended) < workers {
+	if int(returned.Load()) < workers {
 		runtime.Goexit()
 	}
 	return errs, int(done.Load()) == n
@@ -96,32 +92,33 @@ func (f failures) Error() string {
 
 func (f failures) Unwrap() []error { return f }
 
-// summed returns one error for all errs. If some are refusals of stale objects
-// and others are not, it leaves the refusals out, because the next reconcile
-// resolves them, and patch.IsStale would report true for the sum.
+// summed returns one error for all errs. If only some of them are refusals of
+// stale objects, it leaves these out. The next reconcile resolves them, and
+// with them patch.IsStale would report true for the sum.
 func summed(errs ...error) error {
-	var stale, others failures
+	var stale, failed failures
 	for _, err := range errs {
-		some, ok := err.(failures) //nolint:errorlint // itself, not what it wraps
+		list, ok := err.(failures) //nolint:errorlint // itself, not what it wraps
 		if !ok && err != nil {
-			some = failures{err}
+			list = failures{err}
 		}
 		if patch.IsStale(err) {
-			stale = append(stale, some...)
+			stale = append(stale, list...)
 		} else {
-			others = append(others, some...)
+			failed = append(failed, list...)
 		}
 	}
 	switch {
-	case others != nil:
-		return others
+	case failed != nil:
+		return failed
 	case stale != nil:
 		return stale
 	}
 	return nil
 }
 
-// stopped returns the error of a call whose context has ended.
-func stopped(ctx context.Context, what string) error {
-	return fmt.Errorf("stopping before all are %s: %w", what, ctx.Err())
+// stopped returns the error of a call whose context has ended. state says what
+// has not been done with all children, such as "deleted".
+func stopped(ctx context.Context, state string) error {
+	return fmt.Errorf("stopping before all children are %s: %w", state, ctx.Err())
 }

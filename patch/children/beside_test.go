@@ -119,18 +119,23 @@ func TestErrorsOfManyChildrenAreTenAndACount(t *testing.T) {
 	})
 }
 
-func TestAPanicInAnEditReachesTheCaller(t *testing.T) {
-	inFixture(t, &children.Options{Parallel: 4}, func(w *fixture) {
-		bad := wants(named(20)...)
-		bad[7].Edit = func(*corev1.Secret) { panic("in an edit") }
-		var failed any
-		func() {
-			defer func() { failed = recover() }()
-			_, _ = w.set.Ensure(w.t.Context(), w.owner, bad...)
-		}()
-		w.Expect(fmt.Sprint(failed)).To(And(HavePrefix("in an edit\n"), ContainSubstring("beside_test.go")))
-		w.Expect(w.ensure(named(20)...)).To(Succeed(), "the set goes on")
-	})
+func TestAPanicInAnEditReachesTheCallerAndStopsNoOtherChild(t *testing.T) {
+	for _, parallel := range []int{1, 4} {
+		inFixture(t, &children.Options{Parallel: parallel}, func(w *fixture) {
+			w.Expect(w.ensure("unwanted")).To(Succeed())
+			bad := wants(named(20)...)
+			bad[7].Edit = func(*corev1.Secret) { panic("in an edit") }
+			var failed any
+			func() {
+				defer func() { failed = recover() }()
+				_, _ = w.set.Ensure(w.t.Context(), w.owner, bad...)
+			}()
+			w.Expect(fmt.Sprint(failed)).To(And(HavePrefix("in an edit\n"), ContainSubstring("beside_test.go")))
+			synctest.Wait()
+			w.Expect(w.has()).To(And(HaveLen(20), ContainElement("unwanted"), Not(ContainElement(bad[7].Name))))
+			w.Expect(w.ensure(named(20)...)).To(Succeed(), "the set goes on")
+		})
+	}
 }
 
 func TestAGoroutineThatAnEditEndsEndsTheCaller(t *testing.T) {

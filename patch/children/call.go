@@ -26,28 +26,28 @@ type call[T informer.Object] struct {
 	mark   mark.Owner // the mark on the children, with ByLabel
 	scope  meta.RESTScopeName
 	wanted map[types.NamespacedName]bool
-	// confirm asks the server, once in a call, whether the owner is as it was read,
-	// and returns nil if it is.
-	confirm   func() error
-	before    int // number of children before the call
-	recreated atomic.Int64
-	editing   sync.Mutex // held during an edit; it guards no field
+	// confirm asks the server, once in a call, whether the owner has changed
+	// since it was read. It returns nil if the owner has not changed.
+	confirm     func() error
+	countBefore int // number of children before the call
+	recreated   atomic.Int64
+	editing     sync.Mutex // held during an edit; it guards no field
 }
 
-// begin returns a call for owner. The call is not nil if there is an error, so
-// that it can describe it.
+// begin returns a call for owner. It also returns the call with an error, so
+// that the caller can add the owner to the error with describe.
 func (s *Set[T]) begin(ctx context.Context, owner metav1.Object) (*call[T], error) {
 	c := &call[T]{Set: s, owner: owner, wanted: map[types.NamespacedName]bool{}}
 	c.mark = markOf(s.kind, bound.KeyOf(owner), owner.GetUID())
 	if s.err != nil {
 		return c, s.err
 	}
-	read, err := s.reader(bound.KeyOf(owner))
+	read, err := s.reader(owner)
 	if err != nil {
 		return c, fmt.Errorf("reading the owner: %w", err)
 	}
 	c.confirm = sync.OnceValue(func() error { return c.confirmOwner(ctx, read) })
-	mapping, err := s.in.Parts().Mapping()
+	mapping, err := s.cache.Parts().Mapping()
 	if mapping.Scope != nil {
 		c.scope = mapping.Scope.Name()
 	}
@@ -55,7 +55,7 @@ func (s *Set[T]) begin(ctx context.Context, owner metav1.Object) (*call[T], erro
 }
 
 func (c *call[T]) describe(err error) error {
-	return fmt.Errorf("keeping the children of %s: %w", nameOf(c.owner, c.kind), err)
+	return fmt.Errorf("ensuring the children of %s: %w", nameOf(c.owner, c.kind), err)
 }
 
 // validate returns the errors of the arguments, and records the keys of the
@@ -66,9 +66,9 @@ func (c *call[T]) validate(wanted []Child[T]) error {
 	}
 	var errs []error
 	if c.owner.GetDeletionTimestamp() != nil {
-		errs = append(errs, errors.New("it is being deleted: return before, or guard it with a patch.Finalizer"))
+		errs = append(errs, errors.New("the owner is being deleted: return earlier, or guard it with a patch.Finalizer"))
 	}
-	divided := c.in.Status().Divided
+	divided := c.cache.Status().Divided
 	for _, w := range wanted {
 		key := c.keyOf(w)
 		if err := c.mayBeIn(w, key.Namespace, divided); err != nil {
@@ -82,15 +82,16 @@ func (c *call[T]) validate(wanted []Child[T]) error {
 	return summed(errs...)
 }
 
-// mayBeIn returns why the owner cannot have a child in a namespace, or nil.
+// mayBeIn returns why the owner cannot have the child w in a namespace, or nil.
+// divided is true if the cache keeps only the objects of some shards.
 func (c *call[T]) mayBeIn(w Child[T], namespace string, divided bool) error {
 	switch {
 	case c.scope == meta.RESTScopeNameNamespace && namespace == "":
-		return errors.New("it has no namespace, and neither has its owner: set children.Child.Namespace")
+		return errors.New("the child and its owner have no namespace: set children.Child.Namespace")
 	case c.scope == meta.RESTScopeNameRoot && w.Namespace != "":
-		return errors.New("its kind has no namespaces: leave children.Child.Namespace empty")
+		return errors.New("the child's kind has no namespaces: leave children.Child.Namespace empty")
 	case divided && namespace != c.owner.GetNamespace():
-		return errors.New("it is in another namespace than its owner, and the informer keeps the objects of this replica's " +
+		return errors.New("the child is not in its owner's namespace, and the informer keeps the objects of this replica's " +
 			"shards only: set informer.Options.Whole")
 	}
 	return c.mayOwn(namespace)
@@ -102,7 +103,7 @@ func (c *call[T]) mayOwn(namespace string) error {
 		return mayOwn(c.owner, c.kind, namespace)
 	}
 	for _, why := range c.mark.Errors() {
-		return fmt.Errorf("its kind %q and its UID %q must be values of labels: %s", c.kind.Kind, c.owner.GetUID(), why)
+		return fmt.Errorf("the owner's kind %q and UID %q must be valid label values: %s", c.kind.Kind, c.owner.GetUID(), why)
 	}
 	return mayOwn(c.owner, c.kind, c.owner.GetNamespace())
 }
@@ -116,9 +117,10 @@ func (c *call[T]) keyOf(w Child[T]) types.NamespacedName {
 	return types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
 }
 
-// ensure returns a wanted child as the server has it.
+// ensure creates or patches a wanted child, and returns it as the server then
+// has it.
 func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
-	base, ok := c.in.Get(c.keyOf(w))
+	base, ok := c.cache.Get(c.keyOf(w))
 	if !ok {
 		var err error
 		if base, err = c.blank(c.keyOf(w)); err != nil {
@@ -134,28 +136,34 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 
 // write writes a wanted child, but does not change the fields in except.
 func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string) (T, error) {
-	// The lock prevents that a replica adopts an orphan which has got an owner
-	// meanwhile. mayWrite decides who owns it.
+	// The lock prevents a replica from adopting an orphan that has been given
+	// an owner in the meantime. mayWrite decides who owns it.
 	o := &patch.Options{Lock: c.relationOf(base) != mine && base.GetResourceVersion() != "", Adopt: true}
 	var refusal error
-	got, err := patch.Ensure(ctx, c.of, base, o, func(obj T) {
+	got, err := patch.Ensure(ctx, c.clients, base, o, func(obj T) {
 		if refusal = c.mayWrite(obj); refusal != nil {
 			return
 		}
-		var before runtime.Object
+		var original runtime.Object
 		if len(except) > 0 {
-			before = obj.DeepCopyObject()
+			original = obj.DeepCopyObject()
 		}
 		c.edit(w, obj)
-		if refusal = c.own(obj); refusal == nil && before != nil {
-			refusal = withoutChanges(before, obj, except)
+		if refusal = c.own(obj); refusal == nil && original != nil {
+			refusal = withoutChanges(original, obj, except)
 		}
 	})
 	switch {
 	case errors.Is(refusal, ErrForeign): // it names the object
-		return got, fmt.Errorf("writing %w", refusal)
+		return got, fmt.Errorf("writing a child: %w", refusal)
 	case refusal != nil:
 		return got, fmt.Errorf("writing %q: %w", c.keyOf(w), refusal)
+	case err == nil && got.GetUID() == "" && !c.cache.Parts().Simulated():
+		return got, fmt.Errorf("writing %q: the answer has no UID, so it is not known whether the child exists: "+
+			"a proxy or gateway has sent it", c.keyOf(w))
+	case err == nil && c.relationOf(got) != mine:
+		return got, fmt.Errorf("writing %q: the answer is not about a child of this owner: a proxy or gateway has sent it, "+
+			"or a webhook has changed the owner", c.keyOf(w))
 	}
 	return got, err
 }
@@ -172,14 +180,14 @@ func (c *call[T]) edit(w Child[T], obj T) {
 func (c *call[T]) blank(key types.NamespacedName) (T, error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer {
-		var none T
-		return none, fmt.Errorf("type %v is not a pointer: no object can be made", t)
+		var zero T
+		return zero, fmt.Errorf("type %v is not a pointer, so no object of it can be made", t)
 	}
 	obj := reflect.New(t.Elem()).Interface().(T) //nolint:forcetypeassert // it is T
 	obj.SetNamespace(key.Namespace)
 	obj.SetName(key.Name)
 	if u, ok := any(obj).(runtime.Unstructured); ok {
-		mapping, err := c.in.Parts().Mapping()
+		mapping, err := c.cache.Parts().Mapping()
 		if err != nil || mapping.GroupVersionKind.Kind == "" || mapping.GroupVersionKind.Version == "" {
 			return obj, errors.Join(err, fmt.Errorf("the kind of %q is unknown: set informer.Options.Kind", key))
 		}

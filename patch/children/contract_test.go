@@ -20,9 +20,10 @@ func TestContract(t *testing.T) {
 		"An owner reference that the garbage collector would mishandle is refused: to an owner without a UID, and to a " +
 			"namespaced owner from a child in a different namespace or in " +
 			"none.": all(TestOwnRefusesWhatWouldBePunished, ensureRefusesWhatWouldBePunished),
-		"A mark owns across namespaces, and from a namespaced owner to a cluster-scoped child.": all(
+		"With a mark, a child may be in another namespace than its owner, and a namespaced owner may have cluster-scoped " +
+			"children.": all(
 			TestAMarkOwnsAcrossNamespaces, TestANamespacedOwnerHasClusterScopedChildrenByLabel),
-		"An object is by its mark the child of the owner with that UID only.": all(
+		"A mark makes an object a child only of the owner whose UID it contains.": all(
 			TestWhatIsNotMarkedWithTheUIDIsNeitherWrittenNorDeleted, TestADeletedOwnerDoesNotTakeTheChildrenOfTheNewOne),
 		"A child that another owner controls is neither written nor deleted.": all(
 			TestOwnRefusesAChildOfAnotherOwner, foreignChildrenAreLeftAlone),
@@ -39,9 +40,9 @@ func TestContract(t *testing.T) {
 		"The limit does not apply after a change of the owner's spec that the Set has seen, and to deletions that " +
 			"ConfirmAnnotation confirms.": all(TestAChangedSpecMayWantFewerChildren, TestAfterARestartNoChangeOfTheSpecIsKnown,
 			TestAnAnnotationOfTheOwnerConfirmsTheDeletionsThatTheErrorIsAbout),
-		"A child whose edit changes an immutable field is an error that names the field, and its other changes are " +
+		"If an edit changes an immutable field of a child, the error names the field, and the child's other changes are " +
 			"written.": TestAnImmutableFieldIsNamedAndTheRestIsWritten,
-		"At most MaxRecreate children in a call are deleted instead, to be created again.": all(
+		"Instead, up to MaxRecreate such children in a call are deleted, and created again later.": all(
 			TestAtMostMaxRecreateChildrenAreCreatedAgain, TestALateOwnerRecreatesNothing),
 		"Before children are deleted or adopted, the server confirms that the owner is unchanged since it was read, so " +
 			"that a late cache does no harm.": all(TestALateOwnerDeletesNothing, TestALateOwnerAdoptsNothing),
@@ -49,8 +50,9 @@ func TestContract(t *testing.T) {
 		"An object that nobody owns is left alone, unless it has the name of a wanted child and the labels of " +
 			"Options.Mark, or Options.Adopt takes it.": all(orphansAreLeftAlone, TestAMarkedOrphanIsAdopted,
 			TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo, TestAdoptTakesWhatNobodyOwnsAndNothingElse),
-		"What a deleted owner has left by label is deleted when the server says that no owner has that UID, and adopted " +
-			"or deleted by a recreated owner.": all(TestOrphansOfADeletedOwnerAreDeletedWhenTheServerSaysThatItIs,
-			TestAnAnswerThatProvesNothingDeletesNoOrphans, TestTheOrphansOfARecreatedOwnerAreAdoptedOrDeleted),
+		"Children that a deleted owner has left behind, by label, are deleted once the server says that no owner has that " +
+			"UID.": all(TestOrphansOfADeletedOwnerAreDeletedWhenTheServerSaysThatItIs,
+			TestAnAnswerThatProvesNothingDeletesNoOrphans),
+		"A recreated owner adopts or deletes them.": TestTheOrphansOfARecreatedOwnerAreAdoptedOrDeleted,
 	})
 }

@@ -5,10 +5,10 @@
 //		&children.Options{ByLabel: true})
 //	all, err := copies.Ensure(ctx, mirror, wanted...)
 //
-// Doing this by hand has two traps. An owner reference in the wrong place makes the
-// garbage collector delete the child at once, or never. And children that are no
-// longer wanted must be deleted explicitly; a controller that decides that on a
-// late cache deletes too much.
+// Doing this by hand has two traps. An owner reference in the wrong place makes
+// the garbage collector delete the child at once, or never. And children that
+// are no longer wanted must be deleted explicitly. A controller that bases this
+// decision on a late cache may delete too much.
 //
 //	owner, wanted ──▶ Ensure ──▶ each wanted child: created, patched or left alone
 //	                    │            │ all of them are there
@@ -27,10 +27,10 @@
 //   - An owner reference that the garbage collector would mishandle is refused:
 //     to an owner without a UID, and to a namespaced owner from a child in a
 //     different namespace or in none.
-//   - A mark owns across namespaces, and from a namespaced owner to a
-//     cluster-scoped child.
+//   - With a mark, a child may be in another namespace than its owner, and a
+//     namespaced owner may have cluster-scoped children.
 //   - A child that another owner controls is neither written nor deleted.
-//   - An object is by its mark the child of the owner with that UID only.
+//   - A mark makes an object a child only of the owner whose UID it contains.
 //   - Ensure sends no request when all children are as wanted and there are no
 //     others.
 //   - Wrong arguments are a terminal error before any request.
@@ -43,18 +43,19 @@
 //     the numbers.
 //   - The limit does not apply after a change of the owner's spec that the Set
 //     has seen, and to deletions that [ConfirmAnnotation] confirms.
-//   - A child whose edit changes an immutable field is an error that names the
-//     field, and its other changes are written.
-//   - At most MaxRecreate children in a call are deleted instead, to be created
-//     again.
+//   - If an edit changes an immutable field of a child, the error names the
+//     field, and the child's other changes are written.
+//   - Instead, up to MaxRecreate such children in a call are deleted, and
+//     created again later.
 //   - Before children are deleted or adopted, the server confirms that the
 //     owner is unchanged since it was read, so that a late cache does no harm.
 //   - A child is deleted only as it was cached, by its UID and resourceVersion.
 //   - An object that nobody owns is left alone, unless it has the name of a
 //     wanted child and the labels of [Options].Mark, or [Options].Adopt takes
 //     it.
-//   - What a deleted owner has left by label is deleted when the server says
-//     that no owner has that UID, and adopted or deleted by a recreated owner.
+//   - Children that a deleted owner has left behind, by label, are deleted once
+//     the server says that no owner has that UID. A recreated owner adopts or
+//     deletes them.
 //
 // After a crash between two writes, the next reconcile creates or deletes the
 // remaining children. A child that the cache does not have yet is not deleted;
@@ -62,14 +63,19 @@
 // with the same name is in the way until the garbage collector has deleted it;
 // until then Ensure returns an error.
 //
-// The safety limit is for accidents. For example, the wanted children are made from
-// a listing that is empty by mistake. A change of the owner's spec, in contrast, is
-// taken for a wish. After a restart it is not known whether the spec has changed,
-// and the limit applies.
+// The safety limit is for accidents. For example, the wanted children may be
+// computed from a listing that is empty by mistake. A change of the owner's
+// spec, in contrast, counts as intended: its generation has grown, and its
+// member spec differs. If the kind has no spec, all members except metadata and
+// status are compared. A program that writes its own state to such a member
+// lifts the limit by it; for example, a kind with the members rules and result
+// should have a spec for the rules. After a restart it is not known whether the
+// spec has changed, so the limit applies. It always applies to owners of which
+// only the metadata is read.
 //
 // Only the owner is confirmed. A reconciler that derives children from other
-// objects too, whose caches may be late, should read those objects from the server;
-// see [names.Live].
+// objects too, whose caches may be late, should read these objects from the
+// server; see [names.Live].
 //
 // The package does not set a status; [patch.Status] and meta.SetStatusCondition do.
 // It does not watch the children: give the controller reconcile.Owned of the same

@@ -77,7 +77,7 @@ func ExampleSet_Ensure() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// keeping the children of ConfigMap "shop/site": safety limit: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: none is deleted; if that is right, annotate the owner with homeostat.dev/confirm-deletion=a4021776, or raise children.Options.MaxCount or MaxShare
+	// ensuring the children of ConfigMap "shop/site": the safety limit refuses to delete the children: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: no child is deleted; if that is intended, annotate the owner with homeostat.dev/confirm-deletion=a4021776, or raise children.Options.MaxCount or MaxShare
 }
 
 // A copy in each namespace is owned by label: an owner reference does not reach

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/absent/absenttest"
 	"github.com/homeostat/homeostat/internal/apisim"
@@ -61,7 +62,9 @@ func inFixture(t *testing.T, o *children.Options, f func(w *fixture)) {
 		w.user = kubernetes.NewForConfigOrDie(sim.Admin())
 		config := rest.CopyConfig(sim.Config("controller"))
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recorder{w, next} })
-		w.client = kubernetes.NewForConfigOrDie(config)
+		witnessed, err := cluster.New(config, nil)
+		w.Expect(err).NotTo(HaveOccurred())
+		w.client = witnessed.Client()
 		w.dynamic = dynamic.NewForConfigOrDie(config)
 		w.secrets = informer.For(kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().Secrets(""), nil)
 		w.secrets.Handle(func(informer.Event[*corev1.Secret]) {}) // which keeps the cache when the watch has ended

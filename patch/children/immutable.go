@@ -16,11 +16,12 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// countDeleted counts wanted children that are being deleted as recreated, since
-// a finalizer may keep them for long. Otherwise each call would delete more.
+// countDeleted counts wanted children that are still being deleted as
+// recreated, since a finalizer may keep them for a long time. If they did not
+// count, each call could delete more children.
 func (c *call[T]) countDeleted() {
 	for key := range c.wanted {
-		child, ok := c.in.Get(key)
+		child, ok := c.cache.Get(key)
 		if ok && child.GetDeletionTimestamp() != nil && c.relationOf(child) == mine {
 			c.recreated.Add(1)
 		}
@@ -47,9 +48,9 @@ func immutableFields(err error) []string {
 	return fields
 }
 
-// saysImmutable reports whether a server refuses the change of a field, not its
-// value. There is no machine-readable reason for that, only words, which are
-// the same for all built-in kinds.
+// saysImmutable reports whether cause means that a field must not change, and
+// not that its new value is invalid. Servers give no machine-readable reason
+// for this, only a text, which is the same for all built-in kinds.
 func saysImmutable(cause metav1.StatusCause) bool {
 	if cause.Field == "" || strings.HasPrefix(cause.Field, "metadata") {
 		return false
@@ -60,47 +61,47 @@ func saysImmutable(cause metav1.StatusCause) bool {
 	}, func(words string) bool { return strings.Contains(text, words) })
 }
 
-// withoutChanges sets fields of edited to the values that they have in before.
-// A path into a list stands for the whole list.
-func withoutChanges(before, edited runtime.Object, fields []string) error {
-	was, err := runtime.DefaultUnstructuredConverter.ToUnstructured(before)
+// withoutChanges sets fields of edited to the values that they have in
+// original. A path into a list stands for the whole list.
+func withoutChanges(original, edited runtime.Object, fields []string) error {
+	originalFields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(original)
 	if err != nil {
 		return err
 	}
-	is, err := runtime.DefaultUnstructuredConverter.ToUnstructured(edited)
+	editedFields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(edited)
 	if err != nil {
 		return err
 	}
 	for _, field := range fields {
 		path, _, _ := strings.Cut(field, "[")
 		names := strings.Split(path, ".")
-		value, found, err := unstructured.NestedFieldCopy(was, names...)
+		value, found, err := unstructured.NestedFieldCopy(originalFields, names...)
 		switch {
 		case err != nil:
 			return err
 		case !found:
-			unstructured.RemoveNestedField(is, names...)
+			unstructured.RemoveNestedField(editedFields, names...)
 		default:
-			if err := unstructured.SetNestedField(is, value, names...); err != nil {
+			if err := unstructured.SetNestedField(editedFields, value, names...); err != nil {
 				return err
 			}
 		}
 	}
 	if u, ok := edited.(runtime.Unstructured); ok {
-		u.SetUnstructuredContent(is)
+		u.SetUnstructuredContent(editedFields)
 		return nil
 	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(is, edited, true)
+	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(editedFields, edited, true)
 }
 
-// afterImmutable handles a child of which the server has refused to change
-// immutable fields. Up to MaxRecreate children are deleted, so that the next
-// reconcile creates them again. For the others, the remaining changes are sent.
+// afterImmutable handles the server's refusal to change immutable fields of a
+// child. Up to MaxRecreate children are deleted, so that the next reconcile
+// creates them again. For the others, the remaining changes are sent.
 func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
 	refusal = fmt.Errorf("fields %s of it are immutable: delete it, give the child another name, or set "+
 		"children.Options.MaxRecreate: %w", strings.Join(fields, ", "), refusal)
 	if c.options.MaxRecreate > 0 && base.GetDeletionTimestamp() != nil {
-		return base, fmt.Errorf("child %q is being deleted, and is created again when its finalizers %v are removed",
+		return base, fmt.Errorf("child %q is being deleted, and will be created again once its finalizers %v are removed",
 			bound.KeyOf(base), base.GetFinalizers())
 	}
 	if c.options.MaxRecreate > 0 {
@@ -112,7 +113,7 @@ func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields
 		got, err := c.write(ctx, w, base, fields)
 		return got, errors.Join(refusal, err)
 	}
-	if err := patch.Delete(ctx, c.of, base, &patch.Options{Lock: base.GetResourceVersion() != ""}); err != nil {
+	if err := patch.Delete(ctx, c.clients, base, &patch.Options{Lock: base.GetResourceVersion() != ""}); err != nil {
 		return base, err
 	}
 	return base, c.changed(fmt.Sprintf("child %q was deleted to be created again, since fields %s of it are immutable",

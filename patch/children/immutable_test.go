@@ -184,7 +184,7 @@ func TestAChildThatItsFinalizerKeepsCountsAsRecreated(t *testing.T) {
 		w.Expect(w.secret("c").DeletionTimestamp).NotTo(BeNil())
 		for range 5 {
 			w.Expect(ensure(relabelled("a", "b", "c")...)).To(MatchError(ContainSubstring(
-				`child "d/c" is being deleted, and is created again when its finalizers [example.com/f] are removed`)))
+				`child "d/c" is being deleted, and will be created again once its finalizers [example.com/f] are removed`)))
 		}
 		w.Expect(count(w.requests(), "DELETE")).To(Equal(1))
 		w.Expect(w.has()).To(Equal([]string{"a", "b", "c"}))

@@ -117,7 +117,7 @@ func TestANamespacedOwnerHasClusterScopedChildrenByLabel(t *testing.T) {
 		w.requests()
 		one.Namespace = "d"
 		_, err = set.Ensure(w.t.Context(), w.owner, one)
-		w.Expect(err).To(MatchError(ContainSubstring("its kind has no namespaces")))
+		w.Expect(err).To(MatchError(ContainSubstring("the child's kind has no namespaces")))
 		w.Expect(terminal.Is(err)).To(BeTrue())
 		w.Expect(w.requests()).To(BeEmpty())
 	})
@@ -129,7 +129,7 @@ func TestAChildWithoutANamespaceIsAnErrorThatSaysSo(t *testing.T) {
 		inFixture(t, o, func(w *fixture) {
 			_, err := w.set.Ensure(w.t.Context(), configMap("", "site", "1"), wants("a")...)
 			w.Expect(err).To(MatchError(ContainSubstring(
-				`owning "/a": it has no namespace, and neither has its owner: set children.Child.Namespace`)))
+				`owning "/a": the child and its owner have no namespace: set children.Child.Namespace`)))
 			w.Expect(terminal.Is(err)).To(BeTrue())
 			w.Expect(w.requests()).To(BeEmpty())
 		})
@@ -228,7 +228,7 @@ func TestAnAnswerThatProvesNothingDeletesNoOrphans(t *testing.T) {
 			proxy := kubernetes.NewForConfigOrDie(page.Config())
 			set := children.New(ownerKind, proxy.CoreV1().ConfigMaps, w.secrets, w.client.CoreV1().Secrets, byLabel)
 			err := set.DeleteOrphans(w.t.Context(), key("site"))
-			w.Expect(err).To(MatchError(ContainSubstring("checking whether it is deleted")), page.Name)
+			w.Expect(err).To(MatchError(ContainSubstring("checking whether the owner was deleted")), page.Name)
 			w.Expect(w.where()).To(Equal([]string{"a"}))
 		}
 	})
@@ -257,8 +257,8 @@ func TestTheOrphansOfARecreatedOwnerAreAdoptedOrDeleted(t *testing.T) {
 	})
 }
 
-// The cached owner is the one that was deleted, and the children are those of
-// the new one.
+// The cached owner is the one that was deleted, and the children belong to the
+// new one.
 func TestADeletedOwnerDoesNotTakeTheChildrenOfTheNewOne(t *testing.T) {
 	inFixture(t, byLabel, func(w *fixture) {
 		old := w.owner
@@ -285,7 +285,7 @@ func TestDeleteAllDeletesTheChildrenOfAnOwnerThatIsBeingDeleted(t *testing.T) {
 		inFixture(t, o, func(w *fixture) {
 			w.Expect(w.ensureIn("d")).To(Succeed())
 			err := w.set.DeleteAll(w.t.Context(), w.owner)
-			w.Expect(err).To(MatchError(ContainSubstring("it is not being deleted")))
+			w.Expect(err).To(MatchError(ContainSubstring("the owner is not being deleted")))
 			w.Expect(terminal.Is(err)).To(BeTrue())
 			now := metav1.Now()
 			w.owner.DeletionTimestamp = &now

@@ -3,18 +3,20 @@ package children
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// ConfirmAnnotation on an owner confirms deletions that the safety limit has
-// refused. Its value is the one in the error, which stands for these deletions
-// only.
+// ConfirmAnnotation is the annotation of an owner that confirms deletions which
+// the safety limit has refused. Its value must be the one in the error. That
+// value confirms these deletions and no others.
 const ConfirmAnnotation = "homeostat.dev/confirm-deletion"
 
 // note is what a Set remembers about an owner with many children.
@@ -27,36 +29,74 @@ type note struct {
 	// children that it wanted, or 0. Only a later change of its spec can mean
 	// that it wants fewer on purpose.
 	settled int64
+	// spec is the hash of the owner's spec when settled was set, see specOf. A
+	// higher generation alone does not prove that the spec has changed: if the
+	// owner's kind has no status subresource, the generation also grows with
+	// writes of the status.
+	spec [sha256.Size]byte
 }
 
-// checkLimit refuses to delete too many of the children that there were before
-// the call or, after a refusal, before the first call that was refused.
-// Children that were created since do not count.
-func (c *call[T]) checkLimit(others []T) error {
-	was := c.note(nil)
-	if was.refused > 0 {
-		c.before = min(c.before, was.refused)
+// checkLimit refuses to delete too large a share of the owner's children. It
+// compares with the children that existed before the call or, after a refusal,
+// before the first call that was refused. Children that were created since then
+// do not count.
+func (c *call[T]) checkLimit(unwanted []T) error {
+	noted := c.note(nil)
+	if noted.refused > 0 {
+		c.countBefore = min(c.countBefore, noted.refused)
 	}
-	n, all := len(others), max(c.before, len(others))
-	tooMany := n > c.options.MaxCount && float64(n) > c.options.MaxShare*float64(all)
-	confirmation := confirmationOf(others)
-	intended := was.settled != 0 && c.owner.GetGeneration() > was.settled ||
+	n, total := len(unwanted), max(c.countBefore, len(unwanted))
+	tooMany := n > c.options.MaxCount && float64(n) > c.options.MaxShare*float64(total)
+	confirmation := confirmationOf(unwanted)
+	intended := noted.settled != 0 && c.owner.GetGeneration() > noted.settled && specOf(c.owner) != noted.spec ||
 		c.owner.GetAnnotations()[ConfirmAnnotation] == confirmation
 	if !tooMany || intended {
 		c.note(func(n *note) { n.refused = 0 })
 		return nil
 	}
-	c.note(func(n *note) { n.refused = c.before })
+	c.note(func(n *note) { n.refused = c.countBefore })
 	return fmt.Errorf("%w: %d of %d children are no longer wanted (such as %s), more than %d and more than %g %%: "+
-		"none is deleted; if that is right, annotate the owner with %s=%s, or raise children.Options.MaxCount or MaxShare",
-		ErrLimit, n, all, bound.KeyOf(others[0]), c.options.MaxCount, 100*c.options.MaxShare, ConfirmAnnotation, confirmation)
+		"no child is deleted; if that is intended, annotate the owner with %s=%s, or raise children.Options.MaxCount "+
+		"or MaxShare",
+		ErrLimit, n, total, bound.KeyOf(unwanted[0]), c.options.MaxCount, 100*c.options.MaxShare,
+		ConfirmAnnotation, confirmation)
+}
+
+// settle records that the owner has exactly the children that it wants.
+func (c *call[T]) settle() {
+	c.note(func(n *note) {
+		n.refused = 0
+		if generation := c.owner.GetGeneration(); generation != n.settled && c.many() {
+			n.settled, n.spec = generation, specOf(c.owner)
+		}
+	})
+}
+
+// specOf returns a hash of an owner's spec or, if its kind has no spec, of all
+// members except the metadata and the status. Other members are not compared
+// beside a spec, because a program may keep its own state in them. The hash is
+// the same for all owners of which only the metadata was read.
+func specOf(owner metav1.Object) [sha256.Size]byte {
+	data, err := json.Marshal(owner)
+	var members map[string]json.RawMessage
+	if err != nil || json.Unmarshal(data, &members) != nil {
+		return [sha256.Size]byte{}
+	}
+	if spec, ok := members["spec"]; ok {
+		return sha256.Sum256(spec)
+	}
+	for _, name := range []string{"kind", "apiVersion", "metadata", "status"} {
+		delete(members, name)
+	}
+	data, _ = json.Marshal(members) // it was JSON
+	return sha256.Sum256(data)
 }
 
 // confirmationOf returns the value that confirms the deletion of these children
 // and of no others.
-func confirmationOf[T informer.Object](others []T) string {
+func confirmationOf[T informer.Object](unwanted []T) string {
 	hash := sha256.New()
-	for _, child := range others {
+	for _, child := range unwanted {
 		fmt.Fprintf(hash, "%s %s\n", bound.KeyOf(child), child.GetUID())
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:4])
@@ -72,7 +112,7 @@ func (c *call[T]) note(change func(*note)) note {
 		return n
 	}
 	change(&n)
-	if n.refused == 0 && c.before <= c.options.MaxCount && len(c.wanted) <= c.options.MaxCount {
+	if n.refused == 0 && !c.many() {
 		delete(c.notes, c.owner.GetUID())
 		return n
 	}
@@ -85,3 +125,7 @@ func (c *call[T]) note(change func(*note)) note {
 	}
 	return n
 }
+
+// many reports whether the owner has, or wants, so many children that the
+// safety limit may apply to them.
+func (c *call[T]) many() bool { return max(c.countBefore, len(c.wanted)) > c.options.MaxCount }

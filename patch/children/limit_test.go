@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -26,9 +27,11 @@ func (w *fixture) touch(edit func(*corev1.ConfigMap)) {
 	w.owner.Generation = generation
 }
 
-// generation is that of an owner whose spec has changed so many times.
-// ConfigMaps have none of their own.
-func (w *fixture) generation(n int64) { w.owner.Generation = n }
+// generation sets the generation of an owner whose spec has changed n times.
+// ConfigMaps do not have a generation of their own.
+func (w *fixture) generation(n int64) {
+	w.owner.Generation, w.owner.Data = n, map[string]string{"generation": fmt.Sprint(n)}
+}
 
 func TestAChangedSpecMayWantFewerChildren(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
@@ -47,6 +50,54 @@ func TestAChangedSpecMayWantFewerChildren(t *testing.T) {
 		w.generation(5)
 		w.Expect(w.ensure(names[:1]...)).To(Succeed())
 		w.Expect(w.has()).To(HaveLen(1))
+	})
+}
+
+// Without a status subresource, a write of the status increases the generation,
+// too. A server that was restored may decrease it.
+func TestAGenerationAloneIsNoChangeOfTheSpec(t *testing.T) {
+	inFixture(t, nil, func(w *fixture) {
+		names := named(100)
+		w.generation(3)
+		w.Expect(w.ensure(names...)).To(Succeed())
+		w.Expect(w.ensure(names...)).To(Succeed())
+		for _, generation := range []int64{4, 2} {
+			w.owner.Generation = generation
+			w.Expect(w.ensure()).To(MatchError(children.ErrLimit), "generation %d", generation)
+		}
+		w.Expect(w.has()).To(HaveLen(100))
+		w.generation(5)
+		w.Expect(w.ensure()).To(Succeed())
+		w.Expect(w.has()).To(BeEmpty())
+	})
+}
+
+// site is an owner whose state is beside its spec, in a member that is not
+// called status.
+type site struct {
+	*corev1.ConfigMap
+
+	Spec   map[string]string `json:"spec"`
+	Result string            `json:"result,omitempty"`
+}
+
+func TestAMemberBesideTheSpecIsNoChangeOfTheSpec(t *testing.T) {
+	inFixture(t, nil, func(w *fixture) {
+		owner := &site{ConfigMap: w.owner, Spec: map[string]string{"children": "many"}}
+		ensure := func(names ...string) error {
+			_, err := w.set.Ensure(t.Context(), owner, wants(names...)...)
+			synctest.Wait()
+			return err
+		}
+		owner.Generation = 3
+		w.Expect(ensure(named(100)...)).To(Succeed())
+		w.Expect(ensure(named(100)...)).To(Succeed())
+		owner.Generation, owner.Result = 4, "all are there"
+		w.Expect(ensure()).To(MatchError(children.ErrLimit))
+		w.Expect(w.has()).To(HaveLen(100))
+		owner.Generation, owner.Spec["children"] = 5, "none"
+		w.Expect(ensure()).To(Succeed())
+		w.Expect(w.has()).To(BeEmpty())
 	})
 }
 
@@ -112,7 +163,7 @@ func TestAnOwnerThatCannotBeReadDeletesNothing(t *testing.T) {
 		w.Expect(w.ensure("a", "b")).To(Succeed())
 		w.requests()
 		w.fault = func(n int) (before, after error) { return errors.New("refused"), nil }
-		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("confirming that it has not changed")))
+		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("confirming that the owner has not changed")))
 		w.Expect(w.requests()).To(Equal([]string{"GET configmaps/site"}))
 		w.Expect(w.has()).To(HaveLen(2))
 	})

@@ -21,14 +21,14 @@ const (
 var (
 	// ErrLimit means that the safety limit refused to delete children. It is
 	// terminal: there is no retry until the owner or a child changes.
-	ErrLimit = errors.New("safety limit")
+	ErrLimit = errors.New("the safety limit refuses to delete the children")
 	// ErrForeign means that an object with the name of a wanted child belongs
 	// to another owner, or has no owner. The error is a [patch.ForeignError],
 	// which names both.
 	ErrForeign = patch.ErrForeign
 )
 
-// Options of a [Set]. Nil and zero fields mean the defaults.
+// Options configures a [Set]. Nil and zero fields mean the defaults.
 type Options struct {
 	// ByLabel connects children with their owner by labels with the owner's
 	// kind, name and UID, instead of an owner reference. A namespaced owner can
@@ -36,28 +36,32 @@ type Options struct {
 	// garbage collector does not delete them; [Set.DeleteOrphans] does.
 	ByLabel bool
 	// Parallel is the maximum number of requests that one call has under way.
-	// Edits are never called at the same time. Defaults to 10.
+	// Calls of Child.Edit never overlap. Defaults to 10.
 	Parallel int
-	// MaxCount is one half of the safety limit: no child is deleted if more
-	// than MaxCount children of an owner, and more than MaxShare of them, are
-	// no longer wanted. Defaults to 10.
+	// MaxCount and MaxShare are the safety limit for deletions. If more than
+	// MaxCount children of an owner are no longer wanted, and they are more
+	// than MaxShare of its children, none of them is deleted, and the error is
+	// [ErrLimit]. A change of the owner's spec, or [ConfirmAnnotation], allows
+	// the deletions nevertheless. Defaults to 10.
 	MaxCount int
-	// MaxShare is the other half of the safety limit, as a share of the
-	// children that the owner had before the call. For example, renaming all
-	// children would delete all of them. A share of 1 switches the limit off.
-	// Defaults to 0.5.
+	// MaxShare is the share of the children that the owner had before the call,
+	// above which deletions are refused; see MaxCount. For example, of 40
+	// children one call may delete 20, but not 21. So a mistake that renames
+	// all children does not delete the old ones. A share of 1 switches the
+	// limit off. Defaults to 0.5.
 	MaxShare float64
 	// MaxRecreate is how many children of an owner one call may delete because
 	// an edit changes a field that the server does not let change, such as the
 	// selector of a Deployment. The next reconcile creates them again. Children
-	// that a finalizer keeps meanwhile count, too. Beyond
-	// that number such a child is an error that names the fields, and its other
-	// changes are sent. Defaults to 0.
+	// that are still being deleted because of a finalizer count as well. For
+	// each further child, Ensure sends the other changes and returns an error
+	// that names the fields. Defaults to 0.
 	MaxRecreate int
 	// Mark is a set of labels that each child gets. They identify a child that
-	// has lost its owner: an object with these labels, the name of a wanted
-	// child and no owner is adopted. Defaults to no labels; such an object is
-	// then an [ErrForeign].
+	// has lost its owner: an object without an owner is adopted if it has these
+	// labels and the name of a wanted child. Defaults to no labels. An object
+	// without an owner that has the name of a wanted child is then refused with
+	// [ErrForeign].
 	Mark map[string]string
 	// Adopt reports whether an object without an owner that has the name of a
 	// wanted child becomes a child. It is called for objects that do not have

@@ -14,7 +14,8 @@ import (
 )
 
 // DeleteOrphans deletes the children that deleted owners with this name have
-// left, with [Options].ByLabel. Call it where the object of a key is not found:
+// left behind. It is for a Set with [Options].ByLabel. Call it where the object
+// of a key is not found:
 //
 //	mirror, ok := r.Object()
 //	if !ok {
@@ -25,18 +26,20 @@ import (
 // owners that were deleted without a finalizer, or while the program was down.
 //
 // A child is deleted only if the server confirms that there is no owner with
-// that name, or that the owner has another UID than the child's mark. In that
-// case Ensure of the new owner adopts or deletes the child, too.
+// that name, or that its UID is not the UID in the child's mark. The latter
+// means that the owner was recreated. Ensure for the new owner would also adopt
+// or delete the child.
 //
 // DeleteOrphans sends no request if the cache has no such child. Otherwise it
-// sends one to read the owner and one for each deletion. Errors: the errors of
-// the requests, and of the arguments of New, which are terminal.
+// sends one request to read the owner and one for each deletion. DeleteOrphans
+// returns the errors of the requests, and terminal errors for invalid arguments
+// of New.
 func (s *Set[T]) DeleteOrphans(ctx context.Context, owner types.NamespacedName) error {
 	if s.err != nil {
-		return terminal.Mark(fmt.Errorf("deleting what %s %q has left: %w", s.kind.Kind, owner, s.err))
+		return terminal.Mark(fmt.Errorf("deleting the children left behind by %s %q: %w", s.kind.Kind, owner, s.err))
 	}
 	if err := s.deleteOrphans(ctx, owner); err != nil {
-		return fmt.Errorf("deleting what %s %q has left: %w", s.kind.Kind, owner, err)
+		return fmt.Errorf("deleting the children left behind by %s %q: %w", s.kind.Kind, owner, err)
 	}
 	return nil
 }
@@ -51,7 +54,8 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 	if len(candidates) == 0 {
 		return nil
 	}
-	read, err := s.reader(owner)
+	former, _ := mark.Of(candidates[0]) // its UID says that the owner must have one
+	read, err := s.reader(&metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name, UID: former.UID})
 	if err != nil {
 		return terminal.Mark(err)
 	}
@@ -59,13 +63,13 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 	switch live, err := read(ctx); {
 	case s.absent(err, owner):
 	case err != nil:
-		return fmt.Errorf("checking whether it is deleted: %w", err)
+		return fmt.Errorf("checking whether the owner was deleted: %w", err)
 	default:
 		alive = live.GetUID()
 	}
 	var orphans []T
 	for _, child := range candidates {
-		if of, ok := mark.Of(child); ok && of.UID != alive {
+		if marked, ok := mark.Of(child); ok && marked.UID != alive {
 			orphans = append(orphans, child)
 		}
 	}
@@ -85,9 +89,10 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 // misses no child. It sends the requests of [informer.Informer.WaitForLatest]
 // and one for each child.
 //
-// Errors: the errors of the requests; a cache that is not complete because a
-// namespace cannot be listed. Terminal errors are an owner that is nil, has no
-// UID, or is not being deleted.
+// DeleteAll returns the errors of the requests, and an error if the cache is
+// not complete, because a namespace cannot be listed or because a child is
+// unreadable, see [informer.Informer.Unreadable]. It returns a terminal
+// error if owner is nil, has no UID, or is not being deleted.
 func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {
 	if bound.IsNil(owner) {
 		return terminal.Mark(fmt.Errorf("deleting the children of a %s: the owner is nil", s.kind.Kind))
@@ -97,7 +102,7 @@ func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {
 		err = c.mayOwn(owner.GetNamespace())
 	}
 	if err == nil && owner.GetDeletionTimestamp() == nil {
-		err = errors.New("it is not being deleted")
+		err = errors.New("the owner is not being deleted")
 	}
 	if err != nil {
 		return terminal.Mark(fmt.Errorf("deleting the children of %s: %w", nameOf(owner, s.kind), err))
@@ -108,23 +113,36 @@ func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {
 	return nil
 }
 
-// deleteMine deletes the children with the owner's UID. Children with only the
-// owner's name may belong to an owner that was created since.
+// deleteMine deletes the children with the owner's UID. Children that match
+// only the owner's name may belong to a new owner with that name.
 func (c *call[T]) deleteMine(ctx context.Context) error {
-	if !c.in.HasSynced() {
-		return fmt.Errorf("the cache of %s is not complete", c.in.Name())
+	if !c.cache.HasSynced() {
+		return fmt.Errorf("the cache of %s is not complete", c.cache.Name())
 	}
-	if err := c.in.WaitForLatest(ctx); err != nil {
+	if err := c.cache.WaitForLatest(ctx); err != nil {
 		return err
 	}
-	var all []T
+	var children []T
 	for _, child := range c.children() {
 		if c.relationOf(child) == mine {
-			all = append(all, child)
+			children = append(children, child)
 		}
 	}
 	c.mu.Lock()
 	delete(c.notes, c.owner.GetUID())
 	c.mu.Unlock()
-	return c.deleteAll(ctx, all)
+	return errors.Join(c.deleteAll(ctx, children), c.unreadable())
+}
+
+// unreadable returns an error that names the children that exist, but cannot be
+// cached.
+func (c *call[T]) unreadable() error {
+	var errs []error
+	for _, m := range c.cache.Parts().Unreadable() {
+		key := bound.KeyOf(&m)
+		if err := c.cache.Unreadable(key); err != nil && c.relationOf(&m) == mine {
+			errs = append(errs, fmt.Errorf("child %q cannot be read: mend or delete it: %w", key, err))
+		}
+	}
+	return errors.Join(errs...)
 }

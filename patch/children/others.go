@@ -15,7 +15,7 @@ import (
 
 // children returns the cached children of the owner that are not being deleted,
 // each once.
-func (c *call[T]) children() (all []T) {
+func (c *call[T]) children() (found []T) {
 	values := []string{string(c.owner.GetUID())}
 	if c.options.ByLabel {
 		values = append(values, c.mark.ID())
@@ -27,41 +27,41 @@ func (c *call[T]) children() (all []T) {
 			if relation := c.relationOf(child); (relation == mine || relation == former) && !seen[key] &&
 				child.GetDeletionTimestamp() == nil {
 				seen[key] = true
-				all = append(all, child)
+				found = append(found, child)
 			}
 		}
 	}
-	return all
+	return found
 }
 
-// deleteOthers deletes the cached children that are not wanted, except in the
-// given namespaces. All wanted children in the other namespaces exist.
+// deleteOthers deletes the cached children that are not wanted. It deletes none
+// in the namespaces in except, in which a wanted child does not exist yet. It
+// returns the refusal of the safety limit as limit, and any other error as
+// failed.
 func (c *call[T]) deleteOthers(ctx context.Context, except map[string]bool) (limit, failed error) {
-	var others, now []T
+	var unwanted, deletable []T
 	for _, child := range c.children() {
 		if !c.wanted[bound.KeyOf(child)] {
-			others = append(others, child)
+			unwanted = append(unwanted, child)
 			if !except[child.GetNamespace()] {
-				now = append(now, child)
+				deletable = append(deletable, child)
 			}
 		}
 	}
-	if len(others) == 0 {
-		c.note(func(n *note) {
-			n.refused, n.settled = 0, c.owner.GetGeneration()
-		})
+	if len(unwanted) == 0 {
+		c.settle()
 		return nil, nil
 	}
-	if len(now) == 0 {
+	if len(deletable) == 0 {
 		return nil, nil
 	}
-	if err := c.checkLimit(others); err != nil {
+	if err := c.checkLimit(unwanted); err != nil {
 		return err, nil
 	}
 	if err := c.confirm(); err != nil {
 		return nil, err
 	}
-	return nil, c.deleteAll(ctx, now)
+	return nil, c.deleteAll(ctx, deletable)
 }
 
 // deleteAll deletes children. Each deletion requires the UID and the
@@ -69,7 +69,7 @@ func (c *call[T]) deleteOthers(ctx context.Context, except map[string]bool) (lim
 func (s *Set[T]) deleteAll(ctx context.Context, children []T) error {
 	errs, done := sideBySide(ctx, len(children), s.options.Parallel, func(i int) error {
 		locked := children[i].GetResourceVersion() != "" // empty with fakes
-		return patch.Delete(ctx, s.of, children[i], &patch.Options{Lock: locked})
+		return patch.Delete(ctx, s.clients, children[i], &patch.Options{Lock: locked})
 	})
 	if !done {
 		errs = append(errs, stopped(ctx, "deleted"))
@@ -77,26 +77,27 @@ func (s *Set[T]) deleteAll(ctx context.Context, children []T) error {
 	return summed(errs...)
 }
 
-// confirmOwner returns nil if the server's owner is as it was read, and a
-// conflict if it is not.
+// confirmOwner returns nil if the server's owner has not changed since it was
+// read, and a conflict if it has changed.
 func (c *call[T]) confirmOwner(ctx context.Context, read readOwner) error {
 	live, err := read(ctx)
 	switch {
 	case c.absent(err, bound.KeyOf(c.owner)):
-		return c.changed("it was deleted since it was read")
+		return c.changed("the owner was deleted since it was read")
 	case err != nil:
-		return fmt.Errorf("confirming that it has not changed: %w", err)
+		return fmt.Errorf("confirming that the owner has not changed: %w", err)
 	case live.GetUID() != c.owner.GetUID():
-		return c.changed(fmt.Sprintf("it was recreated since it was read: its UID was %q and is %q",
+		return c.changed(fmt.Sprintf("the owner was recreated since it was read: its UID was %q and is %q",
 			c.owner.GetUID(), live.GetUID()))
 	case live.GetResourceVersion() != c.owner.GetResourceVersion() || live.GetDeletionTimestamp() != nil:
-		return c.changed(fmt.Sprintf("it was changed since it was read: its resourceVersion was %q and is %q",
+		return c.changed(fmt.Sprintf("the owner was changed since it was read: its resourceVersion was %q and is %q",
 			c.owner.GetResourceVersion(), live.GetResourceVersion()))
 	}
 	return nil
 }
 
-// changed returns a conflict, so that patch.IsStale reports true.
+// changed returns an error that says how the owner or a child has changed. The
+// error is a conflict, so that patch.IsStale reports true.
 func (c *call[T]) changed(how string) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: c.kind.Group, Resource: c.kind.Kind}, c.owner.GetName(),
 		errors.New(how))

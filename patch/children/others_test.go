@@ -193,7 +193,7 @@ func TestAContextThatEndsDeletesNothing(t *testing.T) {
 		}
 		got, err := w.set.Ensure(ctx, w.owner, wanted...)
 		w.Expect(err).To(MatchError(context.Canceled))
-		w.Expect(err).To(MatchError(ContainSubstring("stopping before all are written: ")))
+		w.Expect(err).To(MatchError(ContainSubstring("stopping before all children are written: ")))
 		w.Expect(got).To(BeNil(), "not a part of what is wanted")
 		w.Expect(w.requests()).To(BeEmpty())
 	})
@@ -219,7 +219,7 @@ func TestAContextThatEndsBetweenDeletionsIsAnError(t *testing.T) {
 		}, inOrder(nil))
 		_, err := set.Ensure(ctx, w.owner)
 		w.Expect(err).To(MatchError(context.Canceled))
-		w.Expect(err).To(MatchError(ContainSubstring("stopping before all are deleted: ")))
+		w.Expect(err).To(MatchError(ContainSubstring("stopping before all children are deleted: ")))
 		w.Expect(w.has()).To(HaveLen(1))
 	})
 }

@@ -21,12 +21,12 @@ import (
 //	service := &corev1.Service{ … }
 //	err := children.Own(site, v1.GroupVersion.WithKind("Website"), service)
 //
-// Errors, each of which leaves child unchanged: [ErrForeign] if child has
-// another owner. Terminal errors are nil arguments, and an owner without a UID,
-// name or kind, which cannot come from the server. An owner in a namespace
-// whose child is in a different one is a terminal error because the garbage
-// collector would delete the child at once, and one whose child is in no
-// namespace because it would never delete it.
+// Own returns [ErrForeign] if child has another owner. It returns a terminal
+// error for a nil argument, and for an owner without a UID, name or kind,
+// because such an owner cannot come from the server. It also returns a terminal
+// error for a child outside the owner's namespace: the garbage collector would
+// delete a child in another namespace at once, and would never delete a child
+// that has no namespace. If Own returns an error, it has not changed child.
 func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	if bound.IsNil(owner) || bound.IsNil(child) {
 		return terminal.Mark(fmt.Errorf("owning a child of a %s: the owner and the child must not be nil", kind.Kind))
@@ -35,12 +35,12 @@ func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object)
 		return terminal.Mark(fmt.Errorf("owning %q: %w", bound.KeyOf(child), err))
 	}
 	if err := free(owner, kind, child); err != nil {
-		return fmt.Errorf("owning %w", err)
+		return fmt.Errorf("owning a child: %w", err)
 	}
 	ref := *metav1.NewControllerRef(owner, kind)
 	refs := slices.Clone(child.GetOwnerReferences())
-	if at := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == ref.UID }); at >= 0 {
-		refs[at] = ref
+	if i := slices.IndexFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == ref.UID }); i >= 0 {
+		refs[i] = ref
 	} else {
 		refs = append(refs, ref)
 	}
@@ -50,20 +50,20 @@ func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object)
 
 // mayOwn returns why owner cannot own a child in a namespace, or nil.
 func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string) error {
-	what := nameOf(owner, kind)
+	ownerName := nameOf(owner, kind)
 	switch {
 	case kind.Version == "" || kind.Kind == "":
-		return fmt.Errorf("its owner %q is of kind %q: must have a version and a kind", bound.KeyOf(owner), kind)
+		return fmt.Errorf("the kind of owner %q is %q: must have a version and a kind", bound.KeyOf(owner), kind)
 	case owner.GetUID() == "" || owner.GetName() == "":
-		return fmt.Errorf("%s has no UID or no name: it must be as the server returned it", what)
+		return fmt.Errorf("%s has no UID or no name: pass the object that the server returned", ownerName)
 	case owner.GetNamespace() == "" || owner.GetNamespace() == namespace:
 		return nil
 	case namespace == "":
 		return fmt.Errorf("%s is in a namespace and its child in none: the garbage collector would never delete the child; "+
-			"own it by label instead, see children.Options.ByLabel", what)
+			"own it by label instead, see children.Options.ByLabel", ownerName)
 	default:
 		return fmt.Errorf("%s cannot own a child in namespace %q: the garbage collector would delete the child; "+
-			"own it by label instead, see children.Options.ByLabel", what, namespace)
+			"own it by label instead, see children.Options.ByLabel", ownerName, namespace)
 	}
 }
 
@@ -71,8 +71,8 @@ func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string)
 // no other owner.
 func free(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	refusal := &patch.ForeignError{Kind: kindOf(child), Key: bound.KeyOf(child)}
-	is := metav1.GetControllerOfNoCopy(child)
-	if is == nil {
+	controller := metav1.GetControllerOfNoCopy(child)
+	if controller == nil {
 		marked, ok := mark.Of(child)
 		if !ok || marked.UID == owner.GetUID() {
 			return nil
@@ -82,20 +82,20 @@ func free(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object
 			marked, nameOf(owner, kind))
 		return refusal
 	}
-	refusal.Owner = fmt.Sprintf("%s %q", is.Kind, is.Name)
+	refusal.Owner = fmt.Sprintf("%s %q", controller.Kind, controller.Name)
 	switch {
-	case is.UID == owner.GetUID():
+	case controller.UID == owner.GetUID():
 		return nil
-	case is.Kind == kind.Kind && is.Name == owner.GetName():
+	case controller.Kind == kind.Kind && controller.Name == owner.GetName():
 		refusal.Reason = fmt.Sprintf("it belongs to a deleted %s of that name, with UID %q: "+
-			"the garbage collector has to delete it first", nameOf(owner, kind), is.UID)
+			"the garbage collector has to delete it first", nameOf(owner, kind), controller.UID)
 	default:
 		refusal.Reason = fmt.Sprintf("%s %q with UID %q controls it: choose another name than %s does",
-			is.Kind, is.Name, is.UID, nameOf(owner, kind))
+			controller.Kind, controller.Name, controller.UID, nameOf(owner, kind))
 	}
 	return refusal
 }
 
 func nameOf(owner metav1.Object, kind schema.GroupVersionKind) string {
-	return fmt.Sprintf("%s %q", kind.Kind, bound.KeyOf(owner))
+	return fmt.Sprintf("%s %q", kind.Kind, bound.NameOf(owner))
 }

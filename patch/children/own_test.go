@@ -100,3 +100,10 @@ func TestOwnRefusesAChildOfAnotherOwner(t *testing.T) {
 		g.Expect(child).To(Equal(before))
 	}
 }
+
+func TestAnOwnerWithoutANamespaceIsNamedWithoutASlash(t *testing.T) {
+	g, controls := NewWithT(t), true
+	child := secretIn("d", metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "2", Controller: &controls})
+	err := children.Own(configMap("", "a", "1"), ownerKind, child)
+	g.Expect(err).To(MatchError(HaveSuffix(`choose another name than ConfigMap "a" does`)))
+}

@@ -27,8 +27,9 @@ type Child[T informer.Object] struct {
 	Name string
 	// Edit turns the object into the wanted one. It gets a copy of the existing
 	// object, or a new one that has only its name, and may retain either. It
-	// need not set what makes the object a child, nor the labels of
-	// Options.Mark. It must not set a different controller.
+	// need not set the owner reference or the labels that make the object a
+	// child, or the labels of Options.Mark. It must not set a different
+	// controller.
 	Edit func(T)
 }
 
@@ -37,11 +38,11 @@ type Child[T informer.Object] struct {
 // time, as in reconciles.
 type Set[T informer.Object] struct {
 	kind    schema.GroupVersionKind // the kind of the owners
-	reader  func(owner types.NamespacedName) (readOwner, error)
+	reader  func(owner metav1.Object) (readOwner, error)
 	absent  func(err error, owner types.NamespacedName) bool
-	in      *informer.Informer[T]
-	byOwner *informer.Index[T, string] // by the values of ownersIn
-	of      func(namespace string) client[T]
+	cache   *informer.Informer[T]
+	byOwner *informer.Index[T, string] // the children, by the values of ownersIn
+	clients func(namespace string) client[T]
 	options Options
 	err     error // the mistakes in the arguments of New
 
@@ -59,39 +60,39 @@ type client[T informer.Object] interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// New returns a Set of children, which in caches and of writes. Their owners
-// are of the given kind, and owners reads them:
+// New returns a Set of children. They are read from cache and written through
+// clients. Their owners have the given kind and are read through owners:
 //
-//	in := informer.For(clientset.AppsV1().Deployments(""), nil)
+//	cache := informer.For(clientset.AppsV1().Deployments(""), nil)
 //	kind := v1.GroupVersion.WithKind("Website")
-//	deployments := children.New(kind, websites.In, in, clientset.AppsV1().Deployments, nil)
+//	deployments := children.New(kind, websites.In, cache, clientset.AppsV1().Deployments, nil)
 //
-// owners and of return the client of a namespace; see [patch.Client]. An
-// informer with a label selector that selects Options.Mark caches only the
-// children. An object that lacks the label and has the name of a wanted child
-// is found when the server refuses to create the child, and is then read. New
-// adds an index to in, and sends no request. [Set.Ensure] reports wrong
-// arguments and options.
+// owners and clients return the client of a namespace; see [patch.Client]. An
+// informer whose label selector selects Options.Mark caches only the children.
+// If another object has the name of a wanted child, but not the label, the
+// server refuses to create the child, and the object is then read. New adds an
+// index to cache, and sends no request. [Set.Ensure] reports invalid arguments
+// and options.
 func New[K interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (O, error)
 }, O informer.Object, C interface {
 	patch.CreateClient[T]
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }, T informer.Object](
-	kind schema.GroupVersionKind, owners func(namespace string) K, in *informer.Informer[T],
-	of func(namespace string) C, o *Options,
+	kind schema.GroupVersionKind, owners func(namespace string) K, cache *informer.Informer[T],
+	clients func(namespace string) C, o *Options,
 ) *Set[T] {
-	s := &Set[T]{kind: kind, in: in, options: o.withDefaults(), notes: map[types.UID]note{}}
-	if owners == nil || in == nil || of == nil {
+	s := &Set[T]{kind: kind, cache: cache, options: o.withDefaults(), notes: map[types.UID]note{}}
+	if owners == nil || cache == nil || clients == nil {
 		s.err = errors.New("the owners, their informer and their client must not be nil")
 		return s
 	}
-	s.reader = func(owner types.NamespacedName) (readOwner, error) {
-		client, err := bound.ClientFor(owners, &metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name})
+	s.reader = func(owner metav1.Object) (readOwner, error) {
+		client, err := bound.ClientFor(owners, owner)
 		return func(ctx context.Context) (metav1.Object, error) {
-			live, err := client.Get(ctx, owner.Name, metav1.GetOptions{})
+			live, err := client.Get(ctx, owner.GetName(), metav1.GetOptions{})
 			if err == nil {
-				err = absent.Answer(live, owner.Name)
+				err = absent.Answer(live, owner)
 			}
 			return live, err
 		}, err
@@ -99,10 +100,11 @@ func New[K interface {
 	s.absent = func(err error, owner types.NamespacedName) bool {
 		named := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name}}
 		named.SetGroupVersionKind(kind)
-		return absent.OfType[O](err, owner.Name) && absent.Object(err, named)
+		client, refusal := bound.ClientFor(owners, named)
+		return refusal == nil && absent.OfType[O](err, owner.Name) && absent.From(client, err, named)
 	}
-	s.of = func(namespace string) client[T] { return of(namespace) }
-	s.byOwner = informer.NewIndex(in, ownersIn[T])
+	s.clients = func(namespace string) client[T] { return clients(namespace) }
+	s.byOwner = informer.NewIndex(cache, ownersIn[T])
 	s.err = s.options.validate()
 	return s
 }
@@ -119,17 +121,18 @@ func New[K interface {
 // Options.Parallel requests are under way at a time. Ensure does not write to
 // owner. The result is shared; do not modify it.
 //
-// Errors: the errors of [patch.Ensure] and [patch.Delete]; the text has the
-// first ten of them and the number of the others. [ErrForeign] is the error of
-// a child whose name is taken. An error that satisfies [patch.IsStale] means
-// that the owner or a child has changed since it was read. [ErrLimit], which is
-// terminal, and errors of deletions are returned together with the children.
-// Terminal errors are wrong arguments of New; an owner that is nil, is being
-// deleted or has no client; and children that have no name, no namespace or no
-// Edit, that are given twice, or that owner cannot own (see [Own]).
+// Ensure returns the errors of [patch.Ensure] and [patch.Delete]. The text has
+// the first ten of them and the number of the others. [ErrForeign] is the error
+// of a child whose name is taken. An error that satisfies [patch.IsStale] means
+// that the owner or a child has changed since it was read. [ErrLimit] and
+// errors of deletions are returned together with the children; [ErrLimit] is
+// terminal. Ensure returns a terminal error for invalid arguments of New, and
+// for an owner that is nil, is being deleted or has no client. It does so as
+// well for children that have no name, no namespace or no Edit, that are given
+// twice, or that owner cannot own (see [Own]).
 func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Child[T]) ([]T, error) {
 	if bound.IsNil(owner) {
-		return nil, terminal.Mark(fmt.Errorf("keeping the children of a %s: the owner is nil", s.kind.Kind))
+		return nil, terminal.Mark(fmt.Errorf("ensuring the children of a %s: the owner is nil", s.kind.Kind))
 	}
 	c, err := s.begin(ctx, owner)
 	if err == nil {
@@ -138,36 +141,36 @@ func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Chil
 	if err != nil {
 		return nil, terminal.Mark(c.describe(err))
 	}
-	c.before = len(c.children())
+	c.countBefore = len(c.children())
 	c.countDeleted()
-	all := make([]T, len(wanted))
+	written := make([]T, len(wanted))
 	errs, done := sideBySide(ctx, len(wanted), s.options.Parallel, func(i int) (err error) {
-		all[i], err = c.ensure(ctx, wanted[i])
+		written[i], err = c.ensure(ctx, wanted[i])
 		return err
 	})
 	if !done {
 		return nil, c.describe(summed(append(errs, stopped(ctx, "written"))...))
 	}
 	failure := summed(errs...)
-	limit, others := c.deleteOthers(ctx, c.unfit(wanted, all, errs))
+	limit, failed := c.deleteOthers(ctx, c.unfit(wanted, written, errs))
 	switch {
 	case failure != nil:
-		return nil, c.describe(summed(failure, limit, others))
+		return nil, c.describe(summed(failure, limit, failed))
 	case limit != nil:
-		return all, terminal.Mark(c.describe(limit))
-	case others != nil:
-		return all, c.describe(others)
+		return written, terminal.Mark(c.describe(limit))
+	case failed != nil:
+		return written, c.describe(failed)
 	}
-	return all, nil
+	return written, nil
 }
 
 // unfit returns the namespaces in which a wanted child does not exist, or is
 // being deleted. No child is deleted there yet: a later reconcile first creates
 // the missing child.
-func (c *call[T]) unfit(wanted []Child[T], all []T, errs []error) map[string]bool {
+func (c *call[T]) unfit(wanted []Child[T], written []T, errs []error) map[string]bool {
 	namespaces := map[string]bool{}
 	for i, w := range wanted {
-		if errs[i] != nil || all[i].GetDeletionTimestamp() != nil {
+		if errs[i] != nil || written[i].GetDeletionTimestamp() != nil {
 			namespaces[c.keyOf(w).Namespace] = true
 		}
 	}

@@ -61,7 +61,7 @@ func sendsNothing(t *testing.T) {
 func ensureRefusesWhatWouldBePunished(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		for why, c := range punished {
-			if c.namespace == "" { // means that of the owner
+			if c.namespace == "" { // means the owner's namespace
 				continue
 			}
 			one := wants("s")[0]
@@ -95,8 +95,8 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 			before := w.create("a", ours, other)
 			w.create("unwanted", ours, other)
 			err := w.ensure("a", "b")
-			w.Expect(err).To(MatchError(And(ContainSubstring(`keeping the children of ConfigMap "d/site"`),
-				ContainSubstring(`writing Secret "d/a"`), ContainSubstring(`ConfigMap "other" with UID`))))
+			w.Expect(err).To(MatchError(And(ContainSubstring(`ensuring the children of ConfigMap "d/site"`),
+				ContainSubstring(`writing a child: Secret "d/a"`), ContainSubstring(`ConfigMap "other" with UID`))))
 			w.Expect(terminal.Is(err)).To(BeFalse())
 			w.Expect(w.secret("a")).To(Equal(before))
 			w.Expect(w.has()).To(Equal([]string{"a", "b", "unwanted"}))
@@ -187,7 +187,7 @@ func dyingOwnersGetNothing(t *testing.T) {
 		now := metav1.Now()
 		w.owner.DeletionTimestamp = &now
 		err := w.ensure("a")
-		w.Expect(err).To(MatchError(ContainSubstring(`ConfigMap "d/site": it is being deleted`)))
+		w.Expect(err).To(MatchError(ContainSubstring(`ConfigMap "d/site": the owner is being deleted`)))
 		w.Expect(terminal.Is(err)).To(BeTrue())
 		w.Expect(w.requests()).To(BeEmpty())
 	})

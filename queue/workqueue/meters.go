@@ -48,8 +48,8 @@ func (m *meters[K]) retried() {
 	}
 }
 
-// publish brings depth and adds up to date. When a timer fires, they change
-// with the next call of publish.
+// publish brings depth and adds up to date. A key whose timer has fired is
+// counted with the next call of publish, not at once.
 func (m *meters[K]) publish() {
 	if m == nil {
 		return

@@ -10,11 +10,11 @@ import (
 	"github.com/homeostat/homeostat/queue/internal/keyed"
 )
 
-// Options of a queue. Nil and zero fields mean the defaults.
+// Options configures a queue. Nil and zero fields mean the defaults.
 type Options[K comparable] struct {
 	// RateLimiter gives the delays of AddRateLimited and counts failures for
-	// NumRequeues. The queue's Stats has no failures then. Defaults to the
-	// queue's back-off.
+	// NumRequeues. With a RateLimiter, the queue's Stats counts no failures.
+	// Defaults to the queue's back-off.
 	RateLimiter workqueue.TypedRateLimiter[K]
 	// Metrics provides the metrics that client-go's queues have, under the name
 	// of the queue. The gauges of unfinished work are set twice a second while
@@ -25,8 +25,8 @@ type Options[K comparable] struct {
 // New returns q with the methods and the semantics of client-go's rate-limited
 // queue. It is safe for concurrent use. q can still be used directly, for
 // example for [queue.Queue.Stats] and [queue.Queue.Entries]. With metrics, a
-// timer runs while keys are held; without, New and the queue start no timer and
-// no goroutine. A nil o means the defaults; q must not be nil.
+// timer runs while keys are held. Without metrics, New and the queue start no
+// timer and no goroutine. A nil o means the defaults; q must not be nil.
 func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimitingInterface[K] {
 	w := &adapter[K]{queue: q, keys: q.Parts()}
 	if o != nil {
@@ -55,8 +55,8 @@ func (w *adapter[K]) Add(key K) {
 	w.meters.publish()
 }
 
-// AddAfter counts as a retry in the metrics even if key has not failed, as in
-// client-go.
+// AddAfter adds key after d. As in client-go, the metrics count it as a retry
+// even if key has not failed.
 func (w *adapter[K]) AddAfter(key K, d time.Duration) {
 	if w.ShuttingDown() {
 		return
@@ -70,7 +70,7 @@ func (w *adapter[K]) AddAfter(key K, d time.Duration) {
 	w.meters.publish()
 }
 
-// AddRateLimited counts as a failure of key.
+// AddRateLimited adds key after a delay, and counts a failure of key.
 func (w *adapter[K]) AddRateLimited(key K) {
 	if w.limiter != nil {
 		w.AddAfter(key, w.limiter.When(key))
@@ -97,7 +97,8 @@ func (w *adapter[K]) NumRequeues(key K) int {
 	return w.keys.Failures(key)
 }
 
-// Get waits without a context, so only ShutDown and ShutDownWithDrain end it.
+// Get waits for the next key and returns it. It has no context, so only
+// ShutDown and ShutDownWithDrain end the wait.
 func (w *adapter[K]) Get() (key K, shutdown bool) {
 	key, waited, err := w.keys.Get(w.meters != nil)
 	if err != nil {

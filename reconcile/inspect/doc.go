@@ -2,9 +2,9 @@
 // and metrics: what they are doing, what they have done, and why a key is
 // waiting.
 //
-// Methods of reconcile.Controller return these types; packages metrics and status
-// show them. They are copies, so callers may retain them, and hold names,
-// resourceVersions and errors, but no other content of objects.
+// Methods of reconcile.Controller return these types; packages metrics and
+// status show them. They are copies, so callers may retain them. They contain
+// names, resourceVersions and errors, but no other content of objects.
 //
 //	Controller.Status ──▶ Status ─┬─▶ TriggerStatus ──Feeds── InformerStatus ◀── Informers
 //	                              ├─▶ KeyStatus

@@ -6,26 +6,27 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// Problem describes something that one part of a program cannot do while the
-// other parts continue. See [informer.Problem] for how to report one.
+// Problem describes something that one part of a program cannot do at present,
+// while the other parts continue. See [informer.Problem] for how to report one.
 type Problem = informer.Problem
 
-// Problems returns the problems of the controllers and of their informers. Each
-// problem has the name of its check. Problems never waits for a controller or
-// an informer. C is *reconcile.Controller.
+// Problems returns the problems of the controllers and of their informers. The
+// Check of each problem names the controller or the informer that reported it.
+// Problems never waits for a controller or an informer. C is
+// *reconcile.Controller.
 func Problems[C interface {
 	Informers() []InformerStatus
 	Problems() []Problem
 }](controllers ...C) []Problem {
-	var all []Problem
+	var problems []Problem
 	for _, i := range Informers(controllers...) {
 		for _, p := range i.Problems {
 			p.Check = cmp.Or(p.Check, "informer/"+i.Name)
-			all = append(all, p)
+			problems = append(problems, p)
 		}
 	}
 	for _, c := range controllers {
-		all = append(all, c.Problems()...)
+		problems = append(problems, c.Problems()...)
 	}
-	return all
+	return problems
 }

@@ -33,10 +33,10 @@ type Status struct {
 	// Optional reports whether the process is ready while the controller waits
 	// for its caches.
 	Optional bool
-	// Elects reports whether there is a Leader, or Shards.
+	// Elects reports whether the controller has a Leader or Shards.
 	Elects bool
-	// LeaderName describes which replica leads, or why none does. It is empty
-	// if the Leader or the Shards do not implement [Elector].
+	// LeaderName describes which replica leads, or why no replica leads. It is
+	// empty if the Leader or the Shards do not implement [Elector].
 	LeaderName string
 	// LeaseName is the name of the Leader's Lease. It is empty if the Leader
 	// does not implement [LeaseNamer].
@@ -46,7 +46,8 @@ type Status struct {
 	Slots []SlotStatus
 	// Imbalance is the number of objects of the busiest replica, divided by the
 	// mean of all replicas. For example, 1.5 means half more than the mean. It
-	// is zero while the replicas are balanced, and while this is not known.
+	// is zero while the replicas are balanced, and while the numbers of objects
+	// are not known.
 	Imbalance float64
 	// Triggers are the sources of reconciles. The primary informer is the first
 	// one.
@@ -54,7 +55,8 @@ type Status struct {
 	// Outputs are the kinds that reconciles have written, sorted.
 	Outputs []string
 	// Keys lists the keys that are held, delayed or waiting, in the order of
-	// queue.Entries, followed by the keys that rest after a terminal error.
+	// queue.Entries, followed by the keys that wait for a change after a
+	// terminal error.
 	Keys []KeyStatus
 }
 
@@ -62,7 +64,7 @@ type Status struct {
 type TriggerStatus struct {
 	Informer string // the name of the informer or of the external trigger
 	Kind     string // the kind of the objects; empty for an external trigger
-	Type     string // "primary", "owned", "mapped" or "external"
+	Type     string // "primary", "owned", "mapped", "references" or "external"
 
 	// Identity is equal to the Identity of the informer's [InformerStatus]. It
 	// is nil for an external trigger.
@@ -80,7 +82,7 @@ type KeyStatus struct {
 	// Failure is the first line of the error of the key's last reconcile; empty
 	// after a success.
 	Failure  string
-	FailedAt time.Time // zero after a success
+	FailedAt time.Time // when the last reconcile failed; zero after a success
 }
 
 // Reference is an object to which the object of a key refers, by
@@ -88,8 +90,8 @@ type KeyStatus struct {
 type Reference struct {
 	Kind string
 	Key  types.NamespacedName
-	// State is "exists", "does not exist", "not known yet", or why it cannot be
-	// known.
+	// State is "exists", "does not exist" or "not known yet". Otherwise it is
+	// the reason why this replica cannot know whether the object exists.
 	State string
 }
 
@@ -97,7 +99,7 @@ type Reference struct {
 const (
 	Here        = "here"        // this replica works on it
 	Elsewhere   = "elsewhere"   // another live replica owns it
-	Claimable   = "claimable"   // it may be taken
+	Claimable   = "claimable"   // no live replica owns it, so that another replica may claim it
 	Unavailable = "unavailable" // requests of its last owner may still arrive
 )
 
@@ -105,9 +107,9 @@ const (
 type SlotStatus struct {
 	State string
 	Owner string    // empty for a slot without an owner
-	Since time.Time // when this replica saw the slot's record change
-	// Weight is the slot's share of all objects, from 0 to 1. Slots are
-	// assigned by weight. It is zero if they are not weighed.
+	Since time.Time // when this replica last saw the slot's record change
+	// Weight is the slot's share of all objects, from 0 to 1, by which slots
+	// are assigned to replicas. It is zero if slots are not weighed.
 	Weight float64
 	// Heavy is a namespace in the slot that has more objects than a replica's
 	// fair share, or the empty string.
@@ -127,12 +129,13 @@ type Slots interface {
 // describe itself, such as leader.Elector and shard.Shards. Its methods may be
 // called at any time, from any goroutine.
 type Elector interface {
-	fmt.Stringer // which replica leads, or why none does
+	fmt.Stringer // which replica leads, or why no replica leads
 
 	// Ready returns nil if this replica leads or stands by as it should, and
-	// otherwise the problem.
+	// otherwise an error that describes the problem.
 	Ready() error
-	// Healthy returns nil, or why only a restart of the process helps.
+	// Healthy returns nil, or an error that says why only a restart of the
+	// process helps.
 	Healthy() error
 }
 
@@ -173,23 +176,26 @@ type Stats struct {
 	Stuck int
 	// Overran counts log lines that name stuck calls.
 	Overran uint64
-	// Active is the number of reconciles running now: at most Workers, and as many
-	// others that are stuck.
+	// Active is the number of reconciles that are running now, including stuck
+	// ones. It may be up to twice Workers, because other workers replace the
+	// stuck ones.
 	Active, Workers int
 	// HeldBack counts reconciles after which the key had to wait until the caches
 	// saw its writes.
 	HeldBack uint64
-	// Overdue counts reconciles that began at the deadline of that wait.
+	// Overdue counts reconciles that began before the caches had seen the
+	// writes of the key, because Options.FreshnessDeadline had passed.
 	Overdue uint64
 	// Failing counts the keys whose last reconcile failed, up to 1000 of them.
 	Failing int
-	// HotLoops counts reconciles with a write that got nowhere, after which the
-	// reaction to changes of the written object is delayed.
+	// HotLoops counts reconciles with a write that made no progress, for
+	// example because another client keeps undoing it. The controller then
+	// delays its reaction to changes of the written object.
 	HotLoops uint64
-	// Durations counts the reconciles that took at most a given number of seconds,
-	// by that number.
+	// Durations is a cumulative histogram. It maps each bound, in seconds, to
+	// the number of reconciles that took at most that long.
 	Durations map[float64]uint64
-	// DurationsSum is how long all reconciles took together, in seconds.
+	// DurationsSum is the total duration of all reconciles, in seconds.
 	DurationsSum float64
 }
 
@@ -208,8 +214,9 @@ type Attempt struct {
 	Writes []Write
 	// MoreWrites counts the writes after the first 10.
 	MoreWrites int
-	// Seen is when the caches had seen all writes. It is zero until then, and
-	// for writes of kinds that the controller does not watch.
+	// Seen is the time when the caches had seen all writes. It is zero until
+	// then, and remains zero if the controller does not watch the kinds that
+	// were written.
 	Seen time.Time
 	// Overdue reports whether the reconcile began before the caches had seen the
 	// key's last writes.
@@ -222,25 +229,26 @@ type Attempt struct {
 // Write is an object that a reconcile created, changed or deleted.
 type Write struct {
 	Kind, Namespace, Name string
-	ResourceVersion       string // in the server's answer
+	ResourceVersion       string // the resourceVersion in the server's answer
 	Deleted               bool
 }
 
 // InformerStatus describes an informer and the controllers that use it.
 type InformerStatus struct {
-	// Status of the informer. Its Name ends with a number if an earlier informer
-	// has the same name.
+	// Status describes the informer itself. Its Name ends with a number if an
+	// earlier informer has the same name.
 	informer.Status
 
-	// Controllers are the names of the controllers that use it.
+	// Controllers are the names of the controllers that use the informer.
 	Controllers []string
-	// Optional reports whether all of these controllers are optional, so that the
-	// process is ready without the informer.
+	// Optional reports whether all controllers that use the informer are
+	// optional, so that the process is ready without it.
 	Optional bool
-	// Resource is the watched resource. Parts that the client does not show are
-	// empty.
+	// Resource is the watched resource. Its group or its name is empty if the
+	// client does not reveal it.
 	Resource schema.GroupResource
-	// Identity is equal for two statuses of one informer.
+	// Identity identifies the informer: two statuses have equal Identities if
+	// they describe the same informer.
 	Identity any
 }
 
@@ -253,21 +261,21 @@ func (i InformerStatus) Feeds(t TriggerStatus) bool {
 // in the order of their first use. It never waits for an informer. C is
 // *reconcile.Controller.
 func Informers[C interface{ Informers() []InformerStatus }](controllers ...C) []InformerStatus {
-	var all []InformerStatus
+	var informers []InformerStatus
 	names := map[string]int{}
 	for _, c := range controllers {
 		for _, status := range c.Informers() {
-			known := slices.IndexFunc(all, func(i InformerStatus) bool { return i.Identity == status.Identity })
+			known := slices.IndexFunc(informers, func(i InformerStatus) bool { return i.Identity == status.Identity })
 			if known >= 0 {
-				all[known].Controllers = append(all[known].Controllers, status.Controllers...)
-				all[known].Optional = all[known].Optional && status.Optional
+				informers[known].Controllers = append(informers[known].Controllers, status.Controllers...)
+				informers[known].Optional = informers[known].Optional && status.Optional
 				continue
 			}
 			if names[status.Name]++; names[status.Name] > 1 {
 				status.Name = fmt.Sprintf("%s-%d", status.Name, names[status.Name])
 			}
-			all = append(all, status)
+			informers = append(informers, status)
 		}
 	}
-	return all
+	return informers
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // versioned gives a parent a child that has the parent's resourceVersion, as a
-// Deployment has that of its configuration.
+// Deployment may have the resourceVersion of its ConfigMap.
 func versioned(again bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		children := b.ChildrenOf(p)

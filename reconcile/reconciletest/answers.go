@@ -14,41 +14,42 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// answers records what the server answers to the program, by itself and not
-// because of a fault: it adds refusals to the trace, and finds a write that is
-// refused again and again.
+// answers records the server's own answers to the program, which are not
+// faults. It adds refusals to the trace, and finds a write that is refused
+// again and again.
 //
 // Its methods run in the goroutine that made the call, one at a time, while
 // the run waits: no lock is needed.
 type answers struct {
 	*core
-	line    int  // the line of the trace of the call that is being served; -1: it has none
-	staying bool // the program has to stay at rest
+	line    int  // the trace line of the call that is being served, or -1 if the call is not in the trace
+	staying bool // whether the program has to stay at rest
 }
 
-// refusal is a write that the server has refused, with its latest answer.
+// refusal is a write that the server has refused, with the latest answer of the
+// server.
 type refusal struct {
 	write, answer string
 	first, last   time.Time
 	times         int
-	line          int  // of the latest one
-	done          bool // the write has succeeded since
-	stays         bool // it was refused while the program had to stay at rest
+	line          int  // the trace line of the latest refusal
+	done          bool // whether a later attempt of the write has succeeded
+	stays         bool // whether the write was refused while the program had to stay at rest
 }
 
 // oftenRefused is how many refusals of the same write are needed for a finding.
 const oftenRefused = 3
 
-// longest is how much of a message the trace shows.
+// longest is the maximum number of characters of a message in the trace.
 const longest = 120
 
-// see gets the answer of a call.
+// see records the answer to a call.
 func (r *answers) see(c apisim.Call, a apisim.Answer) {
 	if state.Ignored(c.Resource.GroupResource()) || !ofProgram(c.Client) {
 		return
 	}
 	text := textOf(a)
-	streams := c.Verb == "watch" && a.Code == http.StatusUnprocessableEntity // the server does not stream lists
+	streams := c.Verb == "watch" && a.Code == http.StatusUnprocessableEntity // client-go then lists instead
 	if r.line >= 0 && r.line < len(r.out.lines) && a.Code >= http.StatusBadRequest && !streams {
 		r.out.lines[r.line] += report.Answered + text
 	}
@@ -63,7 +64,7 @@ func (r *answers) see(c apisim.Call, a apisim.Answer) {
 	}
 }
 
-// textOf is an answer as the trace shows it.
+// textOf returns the form of an answer in the trace.
 func textOf(a apisim.Answer) string {
 	message := a.Message
 	switch a.Code {
@@ -78,9 +79,10 @@ func textOf(a apisim.Answer) string {
 	return strings.TrimSpace(fmt.Sprint(a.Code, " ", strings.ReplaceAll(message, "\n", " ")))
 }
 
-// final reports whether the answer to a write is a refusal that repeating the
-// write does not change. A second create, or a second delete, finds the work
-// done, and 429 and 5xx ask for a retry.
+// final reports whether the answer to a write is a refusal that a retry of the
+// same write would get again. Two kinds of answers do not count as such
+// refusals: answers that show that a create or delete was done already, and
+// answers that ask for a retry, such as 429 and 5xx.
 func final(c apisim.Call, a apisim.Answer) bool {
 	switch a.Code {
 	case http.StatusNotFound:
@@ -93,7 +95,8 @@ func final(c apisim.Call, a apisim.Answer) bool {
 	return a.Code >= http.StatusBadRequest && a.Code < http.StatusInternalServerError
 }
 
-// writeOf names a write: its verb and its object.
+// writeOf returns a text that identifies a write by its verb and its object,
+// for comparison with other writes.
 func writeOf(c apisim.Call) string {
 	resource := c.Resource.GroupResource().String()
 	if c.Subresource != "" {
@@ -104,18 +107,19 @@ func writeOf(c apisim.Call) string {
 
 func (r *answers) note(c apisim.Call, answer string) {
 	write := writeOf(c)
-	at := slices.IndexFunc(r.out.refused, func(f *refusal) bool { return f.write == write && !f.done })
-	if at < 0 {
-		at = len(r.out.refused)
+	i := slices.IndexFunc(r.out.refused, func(f *refusal) bool { return f.write == write && !f.done })
+	if i < 0 {
+		i = len(r.out.refused)
 		r.out.refused = append(r.out.refused, &refusal{write: write, first: time.Now()})
 	}
-	f := r.out.refused[at]
+	f := r.out.refused[i]
 	f.answer, f.last, f.line = answer, time.Now(), r.line
 	f.times++
 	f.stays = f.stays || r.staying
 }
 
-// succeeded forgets the refusals of a write that the server has taken.
+// succeeded marks the refusals of a write as done, because the server has
+// accepted the write.
 func (r *answers) succeeded(c apisim.Call) {
 	write := writeOf(c)
 	for _, f := range r.out.refused {
@@ -123,23 +127,34 @@ func (r *answers) succeeded(c apisim.Call) {
 	}
 }
 
-// refusals finds the writes that the program repeats, and the server refuses, to
-// the end of a run without faults that has stayed at rest.
-func (o *outcome) refusals() []*report.Finding {
-	var all []*report.Finding
+// last records which writes the server still refuses at the end of a run, after
+// the fault of the run has ended.
+func (r *answers) last() {
+	for _, f := range r.out.refused {
+		f.stays = f.stays || !f.done && time.Since(f.last) < r.o.Rest/2
+	}
+}
+
+// refusals returns a finding for each write that the program repeats and the
+// server refuses until the end of the run. when says in the text of the finding
+// why no fault explains the refusals.
+func (o *outcome) refusals(when string) []*report.Finding {
+	var findings []*report.Finding
 	for _, f := range o.refused {
 		if f.done || !f.stays || f.times < oftenRefused {
 			continue
 		}
-		all = append(all, &report.Finding{Oracle: report.Vain, Reason: report.Refused, UpTo: f.line + 1, Text: fmt.Sprintf(
-			"the server refuses a write again and again, without any fault: %s%s%s\n    %d times within %v%s",
-			f.write, report.Answered, f.answer, f.times, f.last.Sub(f.first).Round(time.Second), onRecord)})
+		findings = append(findings, &report.Finding{
+			Oracle: report.Vain, Reason: report.Refused, UpTo: f.line + 1,
+			Text: fmt.Sprintf("the server refuses a write again and again, %s: %s%s%s\n    %d times within %v%s",
+				when, f.write, report.Answered, f.answer, f.times, f.last.Sub(f.first).Round(time.Second), onRecord),
+		})
 	}
-	return all
+	return findings
 }
 
-// refusedAll says that every write was refused, with the latest answer; "" if
-// one was not.
+// refusedAll returns a text with the latest answer if the server has refused
+// every write. Otherwise it returns "".
 func (o *outcome) refusedAll() string {
 	times, latest := 0, ""
 	for _, f := range o.refused {

@@ -16,91 +16,98 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// Case is a program under test and the world that it runs in. Each run starts
-// from it afresh, and does not modify it.
+// Case is a program under test and the world in which it runs. Each run starts
+// with a new copy of that world, and does not modify the Case.
 //
-// Goal and Always are the only expectations to write: a run is correct if it
-// ends like the run without faults. A case without them finds what faults
-// change; a case with them also finds what is wrong in every run.
+// Goal and Always are the only expectations that you may have to write. Without
+// them, a run is correct if it ends like the run without faults, so the
+// exploration finds what faults change. With them, it also finds what is wrong
+// in every run.
 //
 // Concurrency: the functions of a case are called by one goroutine at a time,
-// in a testing/synctest bubble: time is virtual, and a function that waits for
-// something outside the bubble hangs the run.
+// in a testing/synctest bubble. Time is virtual there. A function that waits
+// for something outside the bubble hangs the run.
 type Case struct {
 	// Objects are in the cluster before the program starts, including their
 	// status. Their namespaces are created.
 	Objects []runtime.Object
 	// Resources are the custom resources that the server serves, in addition to
-	// the usual built-in ones: Group, Version, Name (the plural), Kind and
-	// Namespaced. Each has the status subresource. Their objects have no
-	// schema: every field is stored as sent.
+	// the usual built-in ones. Set Group, Version, Name (the plural), Kind and
+	// Namespaced. Each resource has the status subresource. There is no schema,
+	// so the server stores every field as it was sent.
 	Resources []metav1.APIResource
-	// Definitions are custom resources with a schema, by which the server
-	// prunes, defaults and validates their objects: crd.Read makes them of the
-	// manifests of CustomResourceDefinitions. Package crd is a module of its
-	// own.
+	// Definitions are custom resources with a schema. The server uses the
+	// schema to prune, default and validate their objects. crd.Read makes
+	// Definitions from the manifests of CustomResourceDefinitions. Package crd
+	// is a module of its own.
 	Definitions Definitions
-	// Outside makes the state that is not in the API server and survives a
+	// Outside makes the state that is outside the API server and survives a
 	// crash, such as machines. It is called once per run, before the first
 	// boot; [Env.Outside] and [World.Outside] return its result. Defaults to
 	// nil.
 	Outside func() any
-	// Run starts the program and returns after the context of env has ended and
-	// every goroutine that it started has returned. It is called for each boot:
-	// only package variables survive a crash. Required.
+	// Run runs the program. It returns after the context of env has ended and
+	// every goroutine that it started has returned. It is called once for each
+	// boot. Of the program's memory, only package variables survive a crash.
+	// Required.
 	Run func(env *Env) error
-	// Before starts the version of the program that Run replaces. Each run begins
-	// with it: when it has come to rest it is stopped, without a fault, and Run
-	// finds what it has left behind, such as fields that cannot be changed. With
+	// Before runs the previous version of the program, which Run replaces. Each
+	// run of the exploration begins with Before, without faults. When the old
+	// version has come to rest, it is stopped, and Run finds the objects that
+	// it has left behind, for example with fields that cannot be changed. With
 	// several Replicas there is also a run in which one replica is of the new
-	// version while the others are still of the old one. Defaults to none.
+	// version while the others are still of the old one. Defaults to nil, which
+	// means that there is no previous version.
 	Before func(env *Env) error
-	// Replicas is the number of replicas, from 1 to 10. Of several, only the
-	// one that holds the Lease may write. Defaults to 1.
+	// Replicas is the number of replicas, from 1 to 10. If there are several,
+	// only the replica that holds the Lease may write. Defaults to 1.
 	Replicas int
-	// Workload lists the steps of other clients, which happen one after the
-	// other, each when the program has come to rest. Defaults to none: then the
-	// program only starts, and comes to rest with Objects.
+	// Workload lists the steps of other clients. They happen one after the
+	// other, each when the program has come to rest. Defaults to none, which
+	// means that the program only starts and comes to rest with Objects.
 	Workload []Step
 	// Actors are the other controllers of the cluster. The garbage collector is
-	// always present. See package actors for those of Pods and Deployments.
+	// always present. Package actors has actors for Pods and Deployments.
 	Actors []Actor
-	// Always must hold after every write, in every run; its error describes the
-	// violation. It is called when the write is committed, before the writer
-	// gets its answer, and must not write. It returns errors and does not call
-	// FailNow. nil allows everything.
+	// Always checks an invariant after every write, in every run. It returns an
+	// error that describes the violation; it must not call FailNow. It is
+	// called when the write is committed, before the writer gets its answer,
+	// and must not write. nil means that there is no invariant.
 	Always func(w *World) error
-	// Goal must hold at rest after the workload, with faults and without; its
-	// error describes the violation. It returns errors and does not call
-	// FailNow. If the program writes nothing, and there is no Outside, Goal is
-	// also called after a run in which only the workload and the Actors act,
-	// and the context of Run has ended from the beginning: a Goal that also
-	// holds then is a finding. If Goal reads state that the program keeps in
-	// memory, put that state into Outside. nil means that the end of the run
-	// without faults is the goal.
+	// Goal checks the state at rest after the workload, with faults and
+	// without. It returns an error that describes what is wrong; it must not
+	// call FailNow. If the program writes nothing, and there is no Outside,
+	// Goal is also called after a run in which the context of Run has ended
+	// before Run is called, so that only the workload and the Actors act. It is
+	// a finding if Goal holds after that run, too, because the program is then
+	// not needed. If Goal reads state that the program keeps in memory, put
+	// that state into Outside. nil means that the end of the run without faults
+	// is the goal.
 	Goal func(w *World) error
 	// Ignore lists fields that may differ from the run without faults and may
-	// be written at any time, such as "status.lastProbeTime", each with
-	// everything below it. An element of a list is "spec.rules[0]", all of them
-	// "spec.rules[*]"; in a status, where order does not count,
-	// "status.conditions[Ready]" is an element by its type or name. "secrets
-	// data.token" is the field of one resource, "jobs.batch *" covers whole
-	// objects, and "secrets metadata.name" means that the program generates
-	// their names.
+	// be written at any time. Each entry includes all fields below it:
+	//
+	//   - "status.lastProbeTime" is a field of any resource, and
+	//     "secrets data.token" is a field of one resource.
+	//   - "spec.rules[0]" is an element of a list, and "spec.rules[*]" stands
+	//     for all elements. In a status, where order does not count,
+	//     "status.conditions[Ready]" is an element by its type or name.
+	//   - "jobs.batch *" covers whole objects, and "secrets metadata.name"
+	//     means that the program generates their names.
 	Ignore []string
 	// Roles are the YAML files with the Roles and ClusterRoles of the program,
 	// such as "../../deploy/rbac.yaml". A call that they do not grant is a
-	// finding. So is a right that they grant and no run needs, once every
-	// single deviation was tried; Events, Leases and the finalizers of owners
-	// may be granted without being used. Defaults to all rights.
+	// finding. Once every single deviation has been tried, a right that they
+	// grant and that no run needs is a finding, too. Rights for Events, Leases
+	// and the finalizers of owners may remain unused. Defaults to all rights.
 	Roles []string
-	// Unneeded lists further rights that Roles may grant without their being
-	// used, such as "delete pods" or "get jobs.batch/status".
+	// Unneeded lists further rights that Roles may grant although no run uses
+	// them, such as "delete pods" or "get jobs.batch/status".
 	Unneeded []string
 	// Unwatched lists resources, such as "pods" or "jobs.batch", that the
-	// program may write or read without a watch: it need not notice when
-	// another client changes them, so in no run does one delete or edit objects
-	// there.
+	// program may write or read without a watch. It need not notice when
+	// another client changes them, so there are no runs in which another client
+	// deletes or edits their objects.
 	Unwatched []string
 }
 
@@ -123,33 +130,34 @@ func (c *Case) Validate() error {
 	return check.Err()
 }
 
-// Definitions are what crd.Read and crd.Parse return.
+// Definitions is implemented by the results of crd.Read and crd.Parse.
 type Definitions interface{ Parts() []apisim.Resource }
 
-// resources are the custom resources as the simulated server takes them.
+// resources returns the custom resources of the case in the form that the
+// simulated server accepts.
 func (c *Case) resources() []apisim.Resource {
-	var all []apisim.Resource
+	var resources []apisim.Resource
 	for _, r := range c.Resources {
-		all = append(all, apisim.Resource{
+		resources = append(resources, apisim.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Name, Kind: r.Kind, Namespaced: r.Namespaced, Status: true,
 			Singular: r.SingularName, ShortNames: r.ShortNames, Categories: r.Categories,
 		})
 	}
 	if c.Definitions != nil {
-		all = append(all, c.Definitions.Parts()...)
+		resources = append(resources, c.Definitions.Parts()...)
 	}
-	return all
+	return resources
 }
 
 // custom reports whether the case itself defines a resource, such as
 // "widgets.example.com".
 func (c *Case) custom(resource string) bool {
-	is := func(r apisim.Resource) bool { return r.GVR().GroupResource().String() == resource }
-	return slices.ContainsFunc(c.resources(), is)
+	isNamed := func(r apisim.Resource) bool { return r.GVR().GroupResource().String() == resource }
+	return slices.ContainsFunc(c.resources(), isNamed)
 }
 
-// Parts returns what only other packages of this module need, such as live:
-// they make the server and the boots.
+// Parts returns methods that are only for other packages of this module, such
+// as package live, which provides its own server and boots.
 func (c *Case) Parts() backend.Parts[*World] { return parts{c} }
 
 // parts implements [backend.Parts].
@@ -164,40 +172,62 @@ func (p parts) On(server backend.Server) *World {
 	return w
 }
 
-// Boot calls Run with an Env of b, and returns its error.
+// Boot calls Run with an Env for b, and returns its error.
 func (p parts) Boot(b backend.Boot) error { return p.Run(&Env{boot: b}) }
 
-// Env is the environment of one boot of the program: one process, from its
-// start to its stop or crash.
+// Env is the environment of one boot of the program. A boot is one process,
+// from its start to its stop or crash.
 //
 // Concurrency: its methods may be called from any goroutine of that boot.
 type Env struct{ boot backend.Boot }
 
 // Context returns the context of this boot. It ends when the program has to
 // stop, and when it has crashed. Run must return within two minutes after that,
-// in virtual time. Errors that its logger gets appear in the trace; it discards
-// all other messages, because the logs of hundreds of runs would drown it. To
-// read those of a [Replay], put your own logger into it.
+// in virtual time.
+//
+// The logger of the context writes errors to the trace. It discards all other
+// messages, because the trace would be full of them. To read the messages of a
+// [Replay], put your own logger into the context.
 func (e *Env) Context() context.Context { return e.boot.Context }
 
-// Outside returns the value that Case.Outside made for this run, or nil if the
-// case has none.
+// Outside returns the value that Case.Outside made for this run, or nil if
+// Case.Outside is nil.
 func (e *Env) Outside() any { return e.boot.Outside }
 
 // Cache registers a cache of the program, with its resource and a function that
-// lists its objects: at rest these must be the server's. The function returns
-// them like the List of a client-go Store. A field that a transformer has
+// lists its objects as the List of a client-go Store does. At rest, the cache
+// must have the same objects as the server. A field that a transformer has
 // removed from an object counts as modified. Informers of package informer need
-// not be registered. If a cache ends before the process, as with a term of
-// leadership, its function returns nil from then on: informers of client-go
-// have IsStopped for that.
+// not be registered.
+//
+// If a cache ends before the process, for example with a term of leadership,
+// the function must return nil from then on. Informers of client-go have the
+// method IsStopped for that.
 //
 // Concurrency: list is called at each rest, while every goroutine of the
-// program is blocked: it must not wait for one.
+// program is blocked, so it must not wait for one of them.
 //
 //	env.Cache("secrets", factory.Core().V1().Secrets().Informer().GetStore().List)
 func (e *Env) Cache(resource string, list func() []any) {
 	e.boot.Remember(state.Cache{Resource: resource, List: list})
+}
+
+// Transform is a transform function for informers of client-go and for caches
+// of controller-runtime. It returns obj unchanged, and notes its content. If
+// the program later modifies the object in place, for example in an event
+// handler or with what a lister has returned, that is a finding at the next
+// rest. Informers of package informer need no such function.
+//
+// It is the last function of a program that transforms its objects itself. The
+// error is always nil.
+//
+// One line is enough for all kinds of a program:
+//
+//	informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(env.Transform))
+//	manager.Options{Cache: cache.Options{DefaultTransform: env.Transform}}
+func (e *Env) Transform(obj any) (any, error) {
+	e.boot.Originals.Add(obj)
+	return obj, nil
 }
 
 // Replica returns the number of this replica, from 0 to Case.Replicas - 1. It
@@ -205,10 +235,10 @@ func (e *Env) Cache(resource string, list func() []any) {
 func (e *Env) Replica() int { return e.boot.Replica }
 
 // Config returns the program's configuration for the API server. The server
-// speaks JSON only and does not throttle; the configuration is set up for both.
-// The caller owns it.
+// speaks only JSON and does not throttle, and the configuration is set up
+// accordingly. The caller owns it.
 func (e *Env) Config() *rest.Config { return rest.CopyConfig(e.boot.Config) }
 
-// Client returns a new clientset on [Env.Config]. Its watches do not stream
-// lists, like those of an older server.
+// Client returns a new clientset for [Env.Config]. Like an older server, the
+// simulated one does not stream lists in watches.
 func (e *Env) Client() kubernetes.Interface { return kubernetes.NewForConfigOrDie(e.Config()) }

@@ -14,32 +14,33 @@ import (
 )
 
 const (
-	busySteps = 30 // at one moment, until time passes
+	busySteps = 30 // the number of steps at one moment after which time passes
 	busyTime  = 500 * time.Millisecond
 )
 
-// chooser decides on the next action, and on the fault that strikes it.
+// chooser decides on the next action, and on the fault of that action.
 //
-// Only the goroutine of the run calls it, when every goroutine of the program
-// is blocked. The records of the judge's hooks are complete then, and the same
-// plan always takes the same path.
+// Only the goroutine of the run calls it, and only while every goroutine of the
+// program is blocked. The records of the judge's hooks are complete at that
+// time, so the same plan always takes the same path.
 type chooser struct {
 	*core
 	fleet  *fleet
 	delays *delays
 	judge  *judge
 
-	parted  bool      // the partition of the plan has begun
-	due     *replica  // it is to stop, and cannot yet; nil for none
-	retries *retries  // of requests that were put off
-	moved   time.Time // when time passed last
-	still   int       // steps since then
-	served  int       // calls since a late one
+	parted     bool      // whether the partition of the plan has begun
+	due        *replica  // the replica that has to stop but cannot stop yet, or nil
+	retries    *retries  // finds early retries
+	moved      time.Time // when virtual time last passed
+	quietSteps int       // the number of steps since moved
+	served     int       // the number of calls that were served since the last late call
+	idle       bool      // whether time has passed without an action since
 }
 
-// pick returns the usual next action, unless the plan has something else:
-// events before calls, calls before actors. It returns false if nothing can
-// happen now.
+// pick returns the next action and its fault. Unless the plan says otherwise,
+// events are before calls, and calls before actors. It returns false if no
+// action is possible now.
 func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bool) {
 	r.delays.release(r.fleet.replicas)
 	calls := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Release })
@@ -79,22 +80,22 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 	return apisim.Action{}, apisim.NoFault, false
 }
 
-// held reports whether an action has to wait: for the network, a delay, or a
-// late actor.
+// held reports whether an action has to wait, because of a partition or a
+// delay, or because its actor is late.
 func (r *chooser) held(a apisim.Action) bool {
 	return r.isApart(a) || r.delays.hold(a) || a.Kind == apisim.Work && r.isLate(a)
 }
 
-// acts reports whether an actor would act now, or once it is no longer late.
+// acts reports whether an actor has something to do, even if it is late.
 func acts(enabled []apisim.Action) bool {
 	return slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Kind == apisim.Work })
 }
 
-// isLate reports whether the actor is late. If the plan delays it now, isLate
-// records that first.
+// isLate reports whether the actor is late. If the plan says that the actor
+// becomes late now, isLate records that first.
 func (r *chooser) isLate(a apisim.Action) bool {
 	name := a.String()
-	if _, late := r.delays.actors[name]; late {
+	if _, delayed := r.delays.actors[name]; delayed {
 		return true
 	}
 	d, now := r.planned(plan.Lagging, r.out.acts+1)
@@ -107,19 +108,20 @@ func (r *chooser) isLate(a apisim.Action) bool {
 	return true
 }
 
-// age lets time pass in a program that is always busy: its steps take none, and
-// delays elsewhere would last forever. So that a run takes no longer than
-// needed, it does so only after busySteps at one moment.
+// age lets time pass while the program is always busy. The steps of a program
+// take no virtual time, so without age, delays would last forever. age does so
+// only after busySteps at one moment, so that a run does not take longer than
+// needed.
 func (r *chooser) age() {
 	if now := time.Now(); now.After(r.moved) {
-		r.moved, r.still = now, 0
+		r.moved, r.quietSteps = now, 0
 	}
-	if r.still++; r.still > busySteps {
+	if r.quietSteps++; r.quietSteps > busySteps {
 		r.sched.Wait(busyTime)
 	}
 }
 
-// holdWatch begins to hold a watch back, if the plan says so.
+// holdWatch begins to hold back a watch, if the plan says so.
 func (r *chooser) holdWatch(a apisim.Action) bool {
 	d, found := r.planned(plan.AtDelivery, r.out.deliveries+1)
 	if !found || d.Fault != plan.Hold {
@@ -131,30 +133,36 @@ func (r *chooser) holdWatch(a apisim.Action) bool {
 	return true
 }
 
-// strike applies the plan's deviations of a call that are not faults of the
-// call itself: a rival's write before it, a delay, the start of a partition. It
-// reports whether the call is not served now.
+// strike applies deviations of the plan that begin at a call but are not faults
+// of the call itself, such as another client's write before it, a delay, or the
+// start of a partition. It returns true if the call must not be served now.
 func (r *chooser) strike(a apisim.Action) bool {
-	p := r.fleet.of(a.Call.Client)
+	p := r.fleet.replicaOf(a.Call.Client)
 	if r.tail || p == nil || state.Ignored(a.Call.Resource.GroupResource()) {
 		return false
 	}
-	at := len(r.out.calls) + 1
-	if _, now := r.planned(plan.Rivalled, at); now {
+	index := len(r.out.calls) + 1
+	if _, now := r.planned(plan.Rivalled, index); now {
 		r.rival(a.Call)
 	}
 	for _, kind := range []byte{plan.Barred, plan.Poisoned} {
-		if _, now := r.planned(kind, at); now {
+		if _, now := r.planned(kind, index); now {
 			r.judge.lasting.begin(kind, a.Call)
 		}
 	}
-	if d, now := r.planned(plan.AtCall, at); now && d.Fault == plan.Hold {
+	if d, now := r.planned(plan.Outage, index); now && r.delays.outageTill.IsZero() {
+		r.delays.begin(outages[d.N])
+	}
+	if r.delays.slows(a) {
+		return true
+	}
+	if d, now := r.planned(plan.AtCall, index); now && d.Fault == plan.Hold {
 		r.done(d)
 		r.delays.calls[a.CallID()] = time.Now()
 		r.line("HELD BACK " + describe(a))
 		return true
 	}
-	if _, now := r.planned(plan.Parted, at); !now || r.parted {
+	if _, now := r.planned(plan.Parted, index); !now || r.parted {
 		return false
 	}
 	r.parted = true
@@ -183,11 +191,11 @@ func (r *chooser) rival(c apisim.Call) {
 	}
 }
 
-// stop tells the replica to stop before its call is served, or its event
-// delivered, if the plan says so: with a manager of controller-runtime, not
-// before its caches have synced.
+// stop tells a replica to stop before its call is served or its event is
+// delivered, if the plan says so. A manager of controller-runtime cannot stop
+// before its caches have synced, so stop waits for that.
 func (r *chooser) stop(a apisim.Action) bool {
-	p := r.fleet.of(a.Call.Client)
+	p := r.fleet.replicaOf(a.Call.Client)
 	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.GroupResource()) {
 		return false
 	}
@@ -215,9 +223,10 @@ func (r *chooser) stop(a apisim.Action) bool {
 	return true
 }
 
-// isApart reports whether the network does not reach the replica of an action.
+// isApart reports whether a partition separates the replica of an action from
+// the server.
 func (r *chooser) isApart(a apisim.Action) bool {
-	p := r.fleet.of(a.Call.Client)
+	p := r.fleet.replicaOf(a.Call.Client)
 	if p == nil || p.apart.IsZero() || a.Kind == apisim.Commit {
 		return false
 	}
@@ -229,34 +238,34 @@ func (r *chooser) isApart(a apisim.Action) bool {
 	return false
 }
 
-// done removes a deviation from the rest of the plan.
+// done removes a deviation from the ones that are still to come.
 func (r *chooser) done(d plan.Deviation) {
 	r.plan = slices.DeleteFunc(slices.Clone(r.plan), func(o plan.Deviation) bool { return o == d })
 }
 
-// callFault is the fault that the plan has for a call.
+// callFault returns the fault that the plan or an outage has for a call.
 func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 	if state.Ignored(a.Call.Resource.GroupResource()) {
 		return apisim.NoFault
 	}
-	at := len(r.out.calls) + 1
-	if _, now := r.planned(plan.Refused, at); now && r.delays.refused.IsZero() {
+	index := len(r.out.calls) + 1
+	if _, now := r.planned(plan.Refused, index); now && r.delays.outageTill.IsZero() {
 		r.delays.refuse()
 	}
-	if r.delays.refuses() {
-		return apisim.Unreachable
+	if f := r.delays.suffers(a.Call); f != apisim.NoFault {
+		return f
 	}
-	d, _ := r.planned(plan.AtCall, at)
+	d, _ := r.planned(plan.AtCall, index)
 	if (d.Fault == apisim.CrashBefore || d.Fault == apisim.CrashAfter) && stacks.Syncing() {
 		return apisim.NoFault // its context cannot end yet
 	}
 	return d.Fault
 }
 
-// take makes an action happen with its fault, and records it in the trace. The
-// hooks of the judge run meanwhile.
+// take takes an action with its fault, and records it in the trace. The hooks
+// of the judge run before it returns.
 func (r *chooser) take(a apisim.Action, f apisim.Fault) {
-	if !r.tail && !r.old {
+	if !r.tail && !r.old && r.delays.suffers(a.Call) == apisim.NoFault {
 		r.retries.see(a, f)
 	}
 	r.served++
@@ -277,7 +286,7 @@ func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 	}
 }
 
-// text is the line of the trace for an action.
+// text returns the trace line for an action.
 func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	text := describe(a)
 	if len(r.fleet.replicas) > 1 && ofProgram(a.Call.Client) {
@@ -302,9 +311,9 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	return text
 }
 
-// count numbers the decisions, deliveries, calls and acts, to which the
-// deviations of a plan refer. Those after the plan is over, and calls for
-// Events and Leases, have no number.
+// count numbers decisions, deliveries, calls and acts, because the deviations
+// of a plan refer to these numbers. Actions after the end of the plan, and
+// calls for Events and Leases, have no number.
 func (r *chooser) count(a apisim.Action) {
 	if r.tail || r.old {
 		return
@@ -320,7 +329,11 @@ func (r *chooser) count(a apisim.Action) {
 	case apisim.Release:
 		r.judge.current = &call{Call: a.Call}
 		r.out.calls = append(r.out.calls, r.judge.current)
+		if p := r.fleet.replicaOf(a.Call.Client); r.idle && p != nil {
+			r.out.waits = append(r.out.waits, pause{r.out.pauses, p.id})
+		}
 	case apisim.Work:
 		r.out.acts++
 	}
+	r.idle = false
 }

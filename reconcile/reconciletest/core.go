@@ -12,16 +12,19 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// Virtual times of a run.
+// These are virtual times.
 const (
-	killAfter    = 30 * time.Second // from the end of its context: then a cluster kills it (terminationGracePeriodSeconds)
-	stopWithin   = 2 * time.Minute  // from the end of its context: then it is not waited for any longer
-	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot
-	takeOver     = 30 * time.Second // from a crash to the next boot, where there are other replicas
+	killAfter    = 30 * time.Second // from the end of its context until a cluster kills it (terminationGracePeriodSeconds)
+	stopWithin   = 2 * time.Minute  // from the end of its context until the run no longer waits for it
+	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot; it doubles like a kubelet's
+	mostBackOff  = 5 * time.Minute
+	takeOver     = 30 * time.Second // from a crash to the next boot, if there are other replicas
 	partition    = 45 * time.Second
-	outage       = 30 * time.Second // at most
+	shortOutage  = 30 * time.Second // the longest time that a short outage lasts
 	actorDelay   = time.Minute      // how late a late actor is
 	sleepTime    = time.Hour
+	skew         = 45 * time.Second // between the clocks of the server and the program
+	farSkew      = 2 * time.Hour
 	stayTime     = 30 * time.Minute
 )
 
@@ -33,7 +36,9 @@ type subject struct {
 	granted rules.Granted
 	ignore  *state.Ignore
 	errs    *errorLog
-	usual   int // writes without faults, once that is known
+	usual   int                 // number of writes without faults, or 0 while it is unknown
+	foreign state.ForeignFields // the fields that another client may set
+	samples []state.Located     // objects of the custom resources, or nil while they are unknown
 }
 
 // core has the fields that all parts of a run share.
@@ -44,26 +49,26 @@ type core struct {
 	world     *World
 	out       *outcome
 	given     plan.Plan
-	plan      plan.Plan  // the rest of it
-	faultless bool       // the plan was empty from the beginning
-	tail      bool       // the plan is over: no more writes are allowed
-	old       bool       // the version of Case.Before runs: its plan has not begun, and its calls do not count
-	progress  time.Time  // of the last write or act that keeps the program from being at rest
-	random    *rand.Rand // orders everything; nil: the usual order
+	plan      plan.Plan  // the deviations that are still to come
+	faultless bool       // whether the plan was empty from the beginning
+	tail      bool       // whether the plan is over, so that the program must not write any more
+	old       bool       // the version of Case.Before is running, so the plan has not begun and calls do not count
+	progress  time.Time  // the time of the last write or act that keeps the program from being at rest
+	random    *rand.Rand // determines the order of all actions; nil for the usual order
 	lined     time.Time  // when the trace got its last line
 	collected int        // the length of the trace when the garbage collector acted last
 }
 
 const (
 	mostLines = 100_000
-	timeMark  = time.Minute // a shorter time is not in the trace
+	timeMark  = time.Minute // shorter times without a line are not shown in the trace
 )
 
-// line adds a line to the trace, up to a limit: a run that never comes to rest
-// must not fill the memory.
+// line adds a line to the trace, up to a limit, so that a run that never comes
+// to rest does not exhaust the memory.
 //
-// If a minute or more has passed since the line before, a line of its own says
-// so.
+// If a minute or more has passed since the previous line, it first adds a line
+// with that time.
 func (r *core) line(text string) {
 	passed := time.Since(r.lined).Round(time.Second)
 	if !r.lined.IsZero() && passed >= timeMark && len(r.out.lines) < mostLines {
@@ -75,18 +80,18 @@ func (r *core) line(text string) {
 	}
 }
 
-// find keeps the first finding.
+// find records a finding, unless there already is one.
 func (r *core) find(oracle string, why report.Reason, text string) {
 	if r.out.finding == nil {
 		r.out.finding = &report.Finding{Oracle: oracle, Reason: why, Text: text, UpTo: len(r.out.lines)}
 	}
 }
 
-// why is the reason of a finding that follows from the plan.
+// why returns the reason for a finding that results from the plan.
 func (r *core) why(saw report.Seen) report.Reason { return r.out.why(r.given, r.usual, saw) }
 
-// chance is the source of chance that orders everything; nil: the order is the
-// usual one.
+// chance returns the source of randomness for the order of actions, or nil for
+// the usual order.
 func (r *core) chance() *rand.Rand {
 	if r.tail || r.old {
 		return nil
@@ -94,8 +99,9 @@ func (r *core) chance() *rand.Rand {
 	return r.random
 }
 
-// planned returns the deviation of that kind at that index. It finds none
-// before the program of the case has started, and once the plan is over.
+// planned returns the deviation of the given kind at the given index. It
+// returns false before the program of the case has started, and after the plan
+// is over.
 func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
 	if r.tail || r.old {
 		return plan.Deviation{}, false
@@ -107,5 +113,6 @@ func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
 	return d, now
 }
 
-// struck notes where the run may begin to differ from the one without faults.
+// struck records the place in the trace where the run may begin to differ from
+// the run without faults.
 func (r *core) struck() { r.out.same = min(r.out.same, len(r.out.lines)) }

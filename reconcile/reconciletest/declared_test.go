@@ -9,11 +9,11 @@ import (
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/test/breeding"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
@@ -66,7 +66,7 @@ func expiring(env *reconciletest.Env) error {
 		case over:
 			child := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &children[0].UID}}
 			err := client.CoreV1().Secrets(p.Namespace).Delete(ctx, children[0].Name, child)
-			if apierrors.IsNotFound(err) {
+			if names.IsNotFound(err, corev1.Resource("secrets"), children[0].Name) {
 				err = nil
 			}
 			return reconcile.Result{}, err
@@ -116,6 +116,9 @@ func TestWhatIsDeclaredIsFree(t *testing.T) {
 			c.Outside = func() any { return map[string]time.Time{} }
 			if d.options != nil {
 				c.Goal = allReady
+			}
+			if d.plan == "" { // no plan names a step
+				c.Workload = c.Workload[1:2]
 			}
 			find := func(o *reconciletest.Options) string {
 				if d.plan == "" {

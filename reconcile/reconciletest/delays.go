@@ -8,28 +8,32 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// delays are the watches, calls, actors and lists that the plan holds back at
-// present, and an outage of the server.
+// delays has the watches, calls, actors and lists that the plan holds back at
+// present, and the outage of the server.
 type delays struct {
 	*core
-	watches   map[int]time.Time    // by the ID of the watch: since when
-	calls     map[int]time.Time    // by the ID of the call: since when
-	actors    map[string]time.Time // by the action: since when
-	frozen    time.Time            // until when the program's caches are stale, without events
-	lists     string               // the resource whose lists and watches come late
-	listsTill time.Time
-	refused   time.Time // until when the server refuses every call; zero: no outage has begun
+	watches    map[int]time.Time    // the time since which a watch is held back, by its ID
+	calls      map[int]time.Time    // the time since which a call is held back, by its ID
+	actors     map[string]time.Time // the time since which an actor is late, by its action
+	frozen     time.Time            // the time until which the program's caches are stale and get no events
+	lists      string               // the resource whose lists and watches are delayed
+	listsTill  time.Time
+	outage     outage // the latest outage
+	outageTill time.Time
+	healed     time.Time    // the time at which the program must have recovered from a long outage
+	slowed     map[int]bool // the calls, by their ID, that an outage has held back
 }
 
-// newDelays holds nothing back.
+// newDelays returns delays that hold back no action.
 func newDelays(r *core) *delays {
 	return &delays{
 		core: r, watches: map[int]time.Time{}, calls: map[int]time.Time{}, actors: map[string]time.Time{},
+		slowed: map[int]bool{},
 	}
 }
 
-// release ends the delays that have lasted long enough: Options.Lag, and for
-// actors a minute.
+// release ends the delays that have lasted long enough: Options.Lag for watches
+// and calls, and a minute for actors.
 func (d *delays) release(replicas []*replica) {
 	for _, held := range []map[int]time.Time{d.watches, d.calls} {
 		maps.DeleteFunc(held, func(_ int, since time.Time) bool { return time.Since(since) >= d.o.Lag })
@@ -45,21 +49,12 @@ func (d *delays) release(replicas []*replica) {
 	}
 }
 
-// any reports whether something is delayed now.
-func (d *delays) any() bool {
+// isActive reports whether an action is delayed now, or the server has an
+// outage.
+func (d *delays) isActive() bool {
 	return len(d.watches)+len(d.calls)+len(d.actors) > 0 || !d.frozen.IsZero() || time.Now().Before(d.listsTill) ||
-		d.refuses()
+		time.Now().Before(d.outageTill)
 }
-
-// refuse begins an outage of the server. It ends early enough for a back-off
-// that doubles to be over before the program counts as at rest.
-func (d *delays) refuse() {
-	d.refused = time.Now().Add(min(outage, d.o.Rest/4))
-	d.line("DOWN      the server: every call is refused")
-}
-
-// refuses reports whether the server refuses every call now.
-func (d *delays) refuses() bool { return !d.tail && time.Now().Before(d.refused) }
 
 // hold reports whether a delivery or a call is delayed.
 func (d *delays) hold(a apisim.Action) bool {
@@ -68,15 +63,15 @@ func (d *delays) hold(a apisim.Action) bool {
 		_, held := d.watches[a.WatchID()]
 		return held || !d.frozen.IsZero()
 	case apisim.Release:
-		late := a.Call.Resource.GroupResource().String() == d.lists && time.Now().Before(d.listsTill) &&
+		stale := a.Call.Resource.GroupResource().String() == d.lists && time.Now().Before(d.listsTill) &&
 			(a.Call.Verb == "list" || a.Call.Verb == "watch")
 		_, held := d.calls[a.CallID()]
-		return held || late
+		return held || stale
 	}
 	return false
 }
 
-// holdLists delays the lists of the n-th of the watched resources.
+// holdLists delays the lists and watches of the n-th watched resource.
 func (d *delays) holdLists(n int) {
 	watched := slices.Sorted(maps.Keys(d.out.uses.watched))
 	if n < 1 || n > len(watched) {
@@ -86,22 +81,23 @@ func (d *delays) holdLists(n int) {
 	d.line("HELD BACK lists of " + d.lists)
 }
 
-// ends are the times at which watches, calls and lists are released.
+// ends returns the times at which watches, calls and lists are released and
+// outages end.
 func (d *delays) ends() []time.Time {
-	all := []time.Time{d.frozen, d.listsTill}
+	times := []time.Time{d.frozen, d.listsTill, d.outageTill, d.healed}
 	for _, held := range []map[int]time.Time{d.watches, d.calls} {
 		for _, since := range held {
-			all = append(all, since.Add(d.o.Lag))
+			times = append(times, since.Add(d.o.Lag))
 		}
 	}
-	return all
+	return times
 }
 
-// actorsDue are the times at which late actors are released.
+// actorsDue returns the times at which late actors are released.
 func (d *delays) actorsDue() []time.Time {
-	var all []time.Time
+	var times []time.Time
 	for _, since := range d.actors {
-		all = append(all, since.Add(actorDelay))
+		times = append(times, since.Add(actorDelay))
 	}
-	return all
+	return times
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// describe words an action for the trace. Tokens hash these words: other words
-// make tokens invalid.
+// describe returns the text of an action for the trace. Tokens hash this text,
+// so changing it makes existing tokens invalid.
 func describe(a apisim.Action) string {
 	_, after, _ := strings.Cut(a.String(), " ")
 	after = strings.TrimPrefix(after, fmt.Sprintf("%s#%d ", a.Call.Client, a.Call.Incarnation))

@@ -13,15 +13,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// errorLog collects the errors that a program logs: by the logger of its
-// context, or by HandleError of apimachinery. Everything else that it logs is
-// dropped.
+// errorLog collects the errors that a program logs with the logger of its
+// context or with HandleError of apimachinery. It drops all other messages.
 type errorLog struct {
 	mu    sync.Mutex // guards the fields below
 	lines []string
 }
 
-// logger returns a logger whose errors come into the trace.
+// logger returns a logger that adds errors to the log and drops other messages.
 func (l *errorLog) logger() logr.Logger {
 	return logr.New(heard{funcr.New(func(prefix, args string) {
 		l.mu.Lock()
@@ -30,23 +29,23 @@ func (l *errorLog) logger() logr.Logger {
 	}, funcr.Options{Verbosity: -1}).GetSink()}) // errors alone
 }
 
-// heard is a sink whose errors come into the trace.
+// heard is a sink whose errors are added to the trace.
 type heard struct{ logr.LogSink }
 
-// WithValues adds values to each error.
+// WithValues returns a sink that adds values to each error.
 func (h heard) WithValues(keysAndValues ...any) logr.LogSink {
 	return heard{h.LogSink.WithValues(keysAndValues...)}
 }
 
-// WithName adds a name to each error.
+// WithName returns a sink that adds a name to each error.
 func (h heard) WithName(name string) logr.LogSink { return heard{h.LogSink.WithName(name)} }
 
-// handle is for utilruntime.ErrorHandlers: errors without the context of a
-// program, or with a logger of its own, which may be silent, belong to the
-// current run.
+// handle is an error handler for utilruntime.ErrorHandlers. It assigns errors
+// to the current run, even if their context is not the program's, or has
+// another logger.
 func (l *errorLog) handle(ctx context.Context, err error, message string, keysAndValues ...any) {
 	logger := logr.FromContextOrDiscard(ctx)
-	if _, is := logger.GetSink().(heard); !is {
+	if _, ok := logger.GetSink().(heard); !ok {
 		logger = l.logger()
 	}
 	logger.Error(err, message, keysAndValues...)
@@ -63,5 +62,7 @@ func (l *errorLog) take() []string {
 	return slices.Compact(lines)
 }
 
-// with returns a context whose logger writes to the log.
-func (l *errorLog) with(ctx context.Context) context.Context { return klog.NewContext(ctx, l.logger()) }
+// inContext returns a context whose logger writes to the log.
+func (l *errorLog) inContext(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, l.logger())
+}

@@ -12,18 +12,21 @@ import (
 )
 
 // Explore runs the case without faults, then with each single deviation, then
-// with pairs of them, and then in random orders by seed, until the budget is
-// used up. It fails the test with the first counter-example, shrunk: what went
-// wrong, the trace, a hint, and a token for [Replay]. Otherwise it logs a
-// summary; if the budget was too small for the single deviations it prints a
-// warning to stderr, and in CI it fails: see [Options].
+// with pairs of deviations, and then in random orders by seed, until the budget
+// is used up.
 //
-// Returns the report, which is never nil. A wrong case or wrong options end the
-// test at once, by Fatal.
+// It fails the test with the first counter-example, after making it as small as
+// possible. The failure says what went wrong, and has the trace, a hint, and a
+// token for [Replay]. If all runs pass, Explore logs a summary. If the budget
+// was too small for the single deviations, it prints a warning to stderr, or
+// fails the test in CI: see [Options].Budget.
 //
-// Concurrency: while it runs it sets the global source of math/rand,
-// GODEBUG=randseednop=0, GOGC=800, and client-go's error handlers: tests that
-// call it cannot be parallel.
+// Explore returns the report, which is never nil. If the case or the options
+// are wrong, it ends the test at once, with Fatal.
+//
+// Concurrency: while Explore runs, it changes the global source of math/rand,
+// sets GODEBUG=randseednop=0 and GOGC=800, and replaces client-go's error
+// handlers. So tests that call it cannot be parallel.
 func Explore(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	x := newExplorer(t, c, o)
@@ -49,12 +52,12 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 	return r
 }
 
-// Search is [Explore] without failing the test: for tests that show that a bug
-// would be found. The counter-example is in [Report].Failure. It may also leave
-// single deviations untried, regardless of the environment.
+// Search is [Explore], but does not fail the test. It is for tests that show
+// that a bug would be found. The counter-example is in [Report].Failure. Search
+// may leave single deviations untried, even in CI.
 //
-// Returns the report, which is never nil. A wrong case or wrong options end the
-// test at once, by Fatal.
+// Search returns the report, which is never nil. If the case or the options are
+// wrong, it ends the test at once, with Fatal.
 func Search(t *testing.T, c *Case, o *Options) *Report {
 	t.Helper()
 	return newExplorer(t, c, o).search()
@@ -73,8 +76,9 @@ func (x *explorer) search() *Report {
 	return x.report
 }
 
-// inVain finds grants of Case.Roles that no run needs. Until everything has
-// been tried, a later run may need them.
+// inVain records a finding if Case.Roles grant a right that no run needs. It
+// does nothing before all single deviations have been tried, because a later
+// run may need the right.
 func (x *explorer) inVain() {
 	unused := x.granted.Unused(x.rules, x.c.Unneeded)
 	if len(unused) == 0 || x.report.Failure != "" || x.o.Shards > 1 || !x.report.Covered() {
@@ -85,14 +89,15 @@ func (x *explorer) inVain() {
 		strings.Join(append([]string{""}, unused...), "\n    ")
 }
 
-// unused finds declarations of the case or the options that no run needs. Until
-// everything has been tried, a later run may need them.
+// unused returns declarations of the case or the options that no run needs. It
+// returns nil before all runs have been made, because a later run may need
+// them.
 func unused(x *explorer) []string {
-	if x.report.Failure != "" || x.o.Shards > 1 || !x.all {
+	if x.report.Failure != "" || x.o.Shards > 1 || !x.complete {
 		return nil
 	}
-	var all []string
-	add := func(option, entry string) { all = append(all, fmt.Sprintf("%s %q", option, entry)) }
+	var entries []string
+	add := func(option, entry string) { entries = append(entries, fmt.Sprintf("%s %q", option, entry)) }
 	for _, entry := range x.ignore.Unused() {
 		add("Case.Ignore", entry)
 	}
@@ -113,36 +118,36 @@ func unused(x *explorer) []string {
 			add("Options.KnownFindings", part)
 		}
 	}
-	return all
+	return entries
 }
 
-// explore makes the runs in their order, until one fails or the budget is used
-// up: those without faults, the single deviations, the pairs, the seeds. A
-// shard makes every n-th run of each but the first.
+// explore makes the runs in order, until one fails or the budget is used up:
+// first without faults, then the single deviations, the pairs, and the seeds.
+// Every shard makes all runs without faults, but only every n-th of the others.
 func (x *explorer) explore() {
 	if !x.begin() {
 		return
 	}
 	singles := x.planner().singles()
-	every := append(slices.Clone(singles), x.planner().outages()...)
-	x.report.Planned = (len(every) + x.o.Shards - 1 - x.o.Shard) / x.o.Shards
-	var all bool
-	if x.report.Tried, all = x.tryAll(every); !all {
+	plans := append(slices.Clone(singles), x.planner().outages()...)
+	x.report.Planned = (len(plans) + x.o.Shards - 1 - x.o.Shard) / x.o.Shards
+	var complete bool
+	if x.report.Tried, complete = x.tryAll(plans); !complete {
 		return
 	}
 	x.o.Budget -= x.o.singles
-	if x.report.Pairs, all = x.tryAll(x.planner().pairs()); !all {
+	if x.report.Pairs, complete = x.tryAll(x.planner().pairs()); !complete {
 		return
 	}
 	orders := make([]plan.Plan, x.o.Seeds)
 	for i := range orders {
 		orders[i] = seeded(i+1, singles)
 	}
-	_, x.all = x.tryAll(orders)
+	_, x.complete = x.tryAll(orders)
 }
 
-// begin makes the runs without faults. It returns false when one has failed;
-// then the report has the failure.
+// begin makes the runs without faults. If one fails, it records the failure in
+// the report and returns false.
 func (x *explorer) begin() bool {
 	failed := x.refer()
 	if failed != nil {
@@ -151,14 +156,14 @@ func (x *explorer) begin() bool {
 	return failed == nil
 }
 
-// tryAll plays the plans of this shard, and returns how many of them were
-// tried: not all when one has failed, or the budget is used up.
-func (x *explorer) tryAll(plans []plan.Plan) (tried int, all bool) {
+// tryAll plays the plans of this shard until one fails or the budget is used
+// up. It returns the number of tried plans, and whether all were tried.
+func (x *explorer) tryAll(plans []plan.Plan) (tried int, complete bool) {
 	for i, p := range plans {
 		if i%x.o.Shards != x.o.Shard {
 			continue
 		}
-		if x.over() {
+		if x.isOver() {
 			return tried, false
 		}
 		tried++
@@ -169,11 +174,11 @@ func (x *explorer) tryAll(plans []plan.Plan) (tried int, all bool) {
 	return tried, true
 }
 
-// over reports whether the budget is used up.
-func (x *explorer) over() bool { return time.Since(x.began) > x.o.Budget }
+// isOver reports whether the budget is used up.
+func (x *explorer) isOver() bool { return time.Since(x.began) > x.o.Budget }
 
-// try plays one plan and judges it. It returns false when it has failed; then
-// the report has the failure.
+// try plays one plan and judges the run. If the run fails, try records the
+// failure in the report and returns false.
 func (x *explorer) try(p plan.Plan) bool {
 	out := x.play(p, setting{seed: 1})
 	x.assess(p, out)
@@ -185,7 +190,8 @@ func (x *explorer) try(p plan.Plan) bool {
 	return false
 }
 
-// fail puts the counter-example into the report, made as small as possible.
+// fail makes the counter-example as small as possible and records it in the
+// report.
 func (x *explorer) fail(p plan.Plan, out *outcome) {
 	runs, known := x.report.Runs, x.report.KnownFindings
 	e := smallest(example{x: x, p: p, out: out})
@@ -199,12 +205,12 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 	x.report.Runs, x.report.KnownFindings = runs, known
 	r.Token = plan.Token(e.p, e.out.hash(), e.x.less)
 	r.Oracle, r.Reason, r.Trace = f.Oracle, string(f.Reason), f.Trace(e.out.lines)
-	what := words(e.p) + f.Text + "\n  replay: " + r.Token
+	text := words(e.p) + f.Text + "\n  replay: " + r.Token
 	if out := omitted(e.x.less, e.x.whole); out != "" {
-		what += "\n  without: " + out
+		text += "\n  without: " + out
 	}
 	if r.Chance != "" {
-		what += "\n  note: " + r.Chance
+		text += "\n  note: " + r.Chance
 	}
-	r.Failure = f.Words(what, r.Trace)
+	r.Failure = f.Words(text, r.Trace)
 }

@@ -22,28 +22,31 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// explorer makes the runs of one exploration, and judges them by those without
-// faults. A smaller case, which the shrinker tries, has an explorer of its own.
+// explorer makes the runs of one exploration, and compares them with the runs
+// without faults. Each smaller case that the shrinker tries has an explorer of
+// its own.
 type explorer struct {
 	subject
 	t         *testing.T
 	used      map[string]bool // known findings that occurred
-	whole     *Case           // that was given
+	whole     *Case           // the case that the user has passed
 	less      plan.Cut        // the part of the case that c leaves out
-	quiet     bool            // it reports nothing
-	all       bool            // every run was made, pairs and orders included
-	loud      bool            // it prints each message at once
+	quiet     bool            // whether the explorer reports nothing, because it only shrinks a failure
+	complete  bool            // whether every run was made, including pairs and orders
+	loud      bool            // whether Report.Chance is printed as soon as it is found
 	began     time.Time
-	reference *outcome          // of the run without faults
-	masked    []map[string]bool // by rest: the fields in which two runs without faults differ
-	widened   bool              // by more of them
+	reference *outcome          // the outcome of the first run without faults
+	masked    []map[string]bool // by rest, the fields in which runs without faults differ
+	endures   []*refusal        // the writes that are refused without faults
+	widened   bool              // whether additional runs without faults were made to complete masked
 	report    *Report
 	rules     rules.Set
-	hashes    []string // of the traces of all runs, for tests
-	tried     []string // the plans, for tests
+	hashes    []string             // the hashes of the traces of all runs, for tests
+	traced    func(lines []string) // gets the trace of each run, in tests; may be nil
+	tried     []string             // the plans, for tests
 }
 
-// newExplorer begins an exploration, whose budget runs from now.
+// newExplorer begins an exploration. Its budget starts now.
 func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	t.Helper()
 	errs := &errorLog{}
@@ -53,17 +56,20 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 		t.Fatalf("reading Case.Roles: %v", err)
 	}
 	return &explorer{
-		subject: subject{c: c, o: opts, granted: granted, ignore: state.NewIgnore(c.Ignore...), errs: errs},
-		t:       t, used: map[string]bool{}, whole: c, began: time.Now(), report: &Report{}, rules: rules.Set{},
+		subject: subject{
+			c: c, o: opts, granted: granted, ignore: state.NewIgnore(c.Ignore...), errs: errs,
+			foreign: state.BuiltinFields,
+		},
+		t: t, used: map[string]bool{}, whole: c, began: time.Now(), report: &Report{}, rules: rules.Set{},
 	}
 }
 
-// garbage is the value of GOGC: a run leaves little behind, and that soon
-// becomes garbage.
+// garbage is the value of GOGC during an exploration. It is high because a run
+// keeps only few objects alive, and only for a short time.
 const garbage = 800
 
-// prepare reads the options, and takes chance out of the process for as long as
-// the test lasts.
+// prepare returns the validated options with their defaults. Until the test
+// ends, it also removes sources of randomness from the process.
 func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	t.Helper()
 	var given Options
@@ -81,16 +87,18 @@ func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	collect := debug.SetGCPercent(garbage)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
 	t.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",randseednop=0", ","))
-	// One of them sleeps until its clock has passed that of the last error,
-	// which may come from another run, or from real time.
+	// One of the original handlers sleeps until some time after the previous
+	// error. If that error occurred in another run or in real time, the clock
+	// of this run may be far behind that time.
 	handlers := utilruntime.ErrorHandlers
 	t.Cleanup(func() { utilruntime.ErrorHandlers = handlers })
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{errs.handle}
 	return opts
 }
 
-// of is a quiet explorer of a case that was made of the whole one.
-func (x *explorer) of(c *Case) *explorer {
+// forCase returns a quiet explorer for a case that is derived from the whole
+// case.
+func (x *explorer) forCase(c *Case) *explorer {
 	s := x.subject
 	s.c = c
 	return &explorer{
@@ -98,20 +106,21 @@ func (x *explorer) of(c *Case) *explorer {
 	}
 }
 
-// say writes a line that go test shows without -v, unless it is told the
-// package by name.
+// say writes a line to stderr. go test shows it without -v if the package is
+// named on the command line.
 func (x *explorer) say(text string) {
 	fmt.Fprintf(os.Stderr, "reconciletest: %s: %s\n", x.t.Name(), text)
 }
 
-// play plays one plan, and adds the program's calls to the rules. Its outcome
-// is not judged yet.
+// play plays one plan and adds the program's calls to the rules. It does not
+// compare the outcome with the run without faults.
 func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++
+	s = x.patient(p, s)
 	out, err := x.inBubble(p, s)
 	if err == nil && out.finding != nil && out.finding == out.unwoken {
-		s.long = true // it may look again by itself
+		s.long = true // the program may look at the input again by itself
 		out, err = x.inBubble(p, s)
 	}
 	if err != nil {
@@ -122,13 +131,16 @@ func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	}
 	x.rules.AddAll(out.rules)
 	x.hashes = append(x.hashes, out.hash())
+	if x.traced != nil {
+		x.traced(out.lines)
+	}
 	return out
 }
 
-// inBubble plays one plan in a bubble of its own, with client-go's sources of
-// chance reset. An error says that the world of the case could not be made. A
-// goroutine that is left when Run has returned is a finding: the bubble panics
-// then.
+// inBubble plays one plan in a bubble of its own, after resetting client-go's
+// random sources. It returns an error if the world of the case could not be
+// made. If a goroutine still exists when Run has returned, the bubble panics,
+// and inBubble turns the panic into a finding.
 func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 	x.t.Helper()
 	watchdog := time.AfterFunc(hangs, func() { x.hung(p, out) })
@@ -164,36 +176,36 @@ func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 
 const lingers = 3 * time.Second // how long a bubble may take, in real time, to end after its Run did not
 
-// hangs is how long one run may take in real time: a longer one waits for
+// hangs is how long one run may take in real time. A longer run is waiting for
 // something outside of the bubble.
 var hangs = time.Minute //nolint:gochecknoglobals // tests do not wait for a minute
 
-// hung ends the test binary with an explanation and a token: a goroutine that
-// does not end cannot be taken out of its bubble.
+// hung ends the test binary with an explanation and a token, because a
+// goroutine that does not end cannot be removed from its bubble.
 func (x *explorer) hung(p plan.Plan, out *outcome) {
 	words := "without any fault"
 	if len(p) > 0 {
 		words = p.Words()
 	}
-	what, hash := "a run has taken longer than "+hangs.String()+", in real time. "+stacks.Diagnose(), "?"
+	reason, hash := "a run has taken longer than "+hangs.String()+", in real time. "+stacks.Diagnose(), "?"
 	if out != nil {
 		hash = out.hash()
 		if out.finding != nil {
-			what = out.finding.Text
+			reason = out.finding.Text
 		}
 	}
-	panic("reconciletest: " + words + ": " + what + "\n  replay: " + plan.Token(p, hash, x.less))
+	panic("reconciletest: " + words + ": " + reason + "\n  replay: " + plan.Token(p, hash, x.less))
 }
 
-// compare looks for chance: before its first deviation a run has to be that
-// without faults.
+// compare finds programs that decide by chance: before its first deviation, a
+// run must have the same trace as the run without faults.
 func (x *explorer) compare(out *outcome) {
 	if x.report.Chance != "" || x.quiet || x.reference == nil {
 		return
 	}
 	if a, b, differ := report.Differ(x.reference.lines, out.lines, out.same); differ {
 		x.report.Chance = fmt.Sprintf("the program decides by chance (the order of a map, math/rand, a race of goroutines):"+
-			" two runs that should be the same go on with %q and with %q. A token may need several replays.", a, b)
+			" two runs that should be the same continue with %q and with %q. A token may need several replays.", a, b)
 		if x.loud {
 			x.say(x.report.Chance)
 		}

@@ -67,6 +67,14 @@ func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
 	return x.tried, x.report
 }
 
+// Traced explores, calls f with the trace of each run, and returns the report.
+func Traced(t *testing.T, c *Case, o *Options, f func(lines []string)) *Report {
+	t.Helper()
+	x := newExplorer(t, c, o)
+	x.traced = f
+	return x.search()
+}
+
 // TraceOf plays the case under the plan of a token, and returns the trace and
 // the finding.
 func TraceOf(t *testing.T, c *Case, o *Options, text string) (lines []string, found string) {
@@ -94,7 +102,7 @@ func FailureOf(t *testing.T, c *Case, o *Options, match string) *Report {
 	if !x.begin() {
 		return x.report
 	}
-	for _, p := range x.planner().singles() {
+	for _, p := range slices.Concat(x.planner().singles(), x.planner().outages()) {
 		if regexp.MustCompile(match).MatchString(p.String()) && !x.try(p) {
 			break
 		}
@@ -150,7 +158,7 @@ func Reasons(t *testing.T, c *Case, o *Options, match, want string) []string {
 			continue
 		}
 		out := x.play(p, setting{seed: 1})
-		if x.judge(p, out); out.finding == nil {
+		if x.assess(p, out); out.finding == nil {
 			continue
 		}
 		(&example{x: x, p: p, out: out}).explain()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/gate"
@@ -17,13 +18,13 @@ import (
 
 const mostBoots = 20 // of a Run that returns by itself
 
-// fleet is the replicas of the program.
+// fleet has the replicas of the program.
 type fleet struct {
 	*core
 	replicas []*replica
 }
 
-// replica is one process of the program and its restarts.
+// replica is one replica of the program, over all its restarts.
 type replica struct {
 	id      int
 	client  string
@@ -31,19 +32,21 @@ type replica struct {
 	done    chan error
 	boots   int
 	crashed bool
-	halted  bool      // its Run has returned, or was told to
-	stuck   bool      // its Run does not return
+	halted  bool      // whether Run has returned or was told to return
+	stuck   bool      // whether Run has failed to return
 	stopped time.Time // when the plan told it to stop
-	ended   time.Time // when its context ended; zero: it has not, or it was killed
-	killed  time.Time // when a cluster would kill it then
-	waits   string    // its explanation at that time
+	ends    int       // how often Run has returned without being told to
+	ended   time.Time // when the context ended; zero if it has not ended, or the replica was killed
+	killed  time.Time // when a cluster would kill the replica, if it has not ended by then
+	waits   string    // describes what the replica was waiting for when a cluster would have killed it
 	caches  []state.Cache
-	down    time.Time // when it boots again; zero: it runs
-	apart   time.Time // until when the network does not reach it
-	old     bool      // it is of the version of Case.Before
+	cached  *state.Originals // the objects of the caches that use Env.Transform
+	bootsAt time.Time        // when the replica boots again; zero while it is running
+	apart   time.Time        // until when a partition separates the replica from the server
+	old     bool             // whether the replica runs the version of Case.Before
 }
 
-// newFleet makes replicas that have not booted.
+// newFleet returns a fleet whose replicas have not booted.
 func newFleet(r *core) *fleet {
 	f := &fleet{core: r}
 	for id := range max(r.c.Replicas, 1) {
@@ -55,8 +58,9 @@ func newFleet(r *core) *fleet {
 // ofProgram reports whether a client belongs to a replica.
 func ofProgram(client string) bool { return strings.HasPrefix(client, backend.Program) }
 
-// of returns the replica with that client, nil if it is not the program's.
-func (f *fleet) of(client string) *replica {
+// replicaOf returns the replica that uses the given client, or nil if the
+// client does not belong to the program.
+func (f *fleet) replicaOf(client string) *replica {
 	for _, p := range f.replicas {
 		if p.client == client {
 			return p
@@ -66,25 +70,26 @@ func (f *fleet) of(client string) *replica {
 }
 
 // crash kills a replica. The scheduler calls it for a fault, in the goroutine
-// of the call: Run may not have returned yet.
+// of the call, so Run may not have returned yet.
 func (f *fleet) crash(client string) {
-	p := f.of(client)
+	p := f.replicaOf(client)
 	p.crashed = true
 	p.ended, p.killed = time.Time{}, time.Time{}
 	p.cancel()
 }
 
-// boot starts an incarnation of a replica.
+// boot starts a replica.
 func (f *fleet) boot(ctx context.Context, p *replica) {
 	p.boots++
-	p.crashed, p.halted, p.down, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
+	p.crashed, p.halted, p.bootsAt, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
 	p.ended, p.killed, p.waits = time.Time{}, time.Time{}, ""
-	boot, cancel := context.WithCancel(f.errs.with(gate.With(context.WithoutCancel(ctx), p.client)))
+	boot, cancel := context.WithCancel(f.errs.inContext(gate.With(context.WithoutCancel(ctx), p.client)))
 	p.cancel = cancel
-	p.done = make(chan error, 1)
+	p.done, p.cached = make(chan error, 1), &state.Originals{}
 	done, b := p.done, backend.Boot{
 		Context: boot, Config: f.sim.Config(p.client), Replica: p.id, Outside: f.world.outside,
-		Remember: func(c state.Cache) { p.caches = append(p.caches, c) },
+		Remember:  func(c state.Cache) { p.caches = append(p.caches, c) },
+		Originals: p.cached,
 	}
 	program := f.c.Run
 	if p.old {
@@ -104,7 +109,7 @@ func (f *fleet) bootAll(ctx context.Context) {
 	}
 }
 
-// stop tells the replica to stop; everything else keeps running.
+// stop tells the replica to stop, while the rest of the world continues.
 func (p *replica) stop() {
 	p.halted, p.stopped = true, time.Now()
 	p.end()
@@ -118,25 +123,27 @@ func (p *replica) end() {
 	p.cancel()
 }
 
-// restart leaves the replica down: until the next action, or for a while if a
-// different replica can take over the Lease meanwhile.
+// restart marks a replica as down. It boots again at once, or, if there are
+// other replicas, after enough time for one of them to take over the Lease.
 func (f *fleet) restart(p *replica, why string) {
 	p.crashed = false
-	p.down = time.Now()
+	p.bootsAt = time.Now()
 	if len(f.replicas) > 1 {
-		p.down = p.down.Add(takeOver)
+		p.bootsAt = p.bootsAt.Add(takeOver)
 	}
 	f.line("down      " + p.client + ": " + why)
 }
 
-// ended judges a Run that has returned by itself.
+// ended handles the return of a Run with err. It records a finding if the Run
+// was not told to return.
 func (f *fleet) ended(p *replica, err error) {
+	f.exit(p)
 	if f.mutated(err) {
 		return
 	}
 	switch {
 	case !p.stopped.IsZero():
-		f.late(p)
+		f.noteLate(p)
 		p.stopped = time.Time{}
 		f.restart(p, "stopped")
 	case f.faultless || f.tail:
@@ -146,13 +153,29 @@ func (f *fleet) ended(p *replica, err error) {
 			"Run returned %d times although its context had not ended, at last: %v", p.boots, err))
 	default:
 		p.cancel()
-		p.down = time.Now().Add(restartAfter)
+		p.bootsAt = time.Now().Add(min(restartAfter<<p.ends, mostBackOff))
+		p.ends++
 		f.line(fmt.Sprintf("down      %s: Run returned: %v", p.client, err))
 	}
 }
 
-// mutated reports whether Run has returned because an informer found a modified
-// object.
+// exit ends the process of a replica whose Run has returned, so that later
+// requests of its goroutines have no effect. It is a finding if a write is
+// under way, because a real server may or may not receive it, and the program
+// cannot react to the answer.
+func (f *fleet) exit(p *replica) {
+	for _, a := range f.sched.Enabled() {
+		write := a.Kind == apisim.Release && a.Call.Client == p.client && a.Call.Write()
+		if write && !state.Ignored(a.Call.Resource.GroupResource()) {
+			f.find(report.Stop, report.LeftBehind, "Run has returned while a write of the program was under way, and the "+
+				"process ends with it: "+strings.TrimSpace(strings.TrimPrefix(describe(a), "call")))
+		}
+	}
+	f.sim.Fence(p.client)
+}
+
+// mutated reports whether err, with which Run has returned, is the error of an
+// informer that found a modified object. If so, it records a finding.
 func (f *fleet) mutated(err error) bool {
 	found := errors.Is(err, simhook.ErrModified)
 	if found {
@@ -161,14 +184,22 @@ func (f *fleet) mutated(err error) bool {
 	return found
 }
 
-// checkCaches compares the caches of the replicas that run with the server.
+// checkCaches compares the caches of the replicas that run with the server, and
+// finds cached objects that were modified.
 func (f *fleet) checkCaches() {
 	for _, p := range f.replicas {
-		if p.halted || !p.down.IsZero() {
+		if p.halted || !p.bootsAt.IsZero() {
 			continue
+		}
+		if err := p.cached.Check(); err != nil {
+			f.find(report.Mutation, report.Modified, err.Error())
+			return
 		}
 		for _, c := range p.caches {
 			objects, err := f.world.Objects(c.Resource)
+			if err == nil {
+				objects, err = f.sim.OnClock(p.client, objects)
+			}
 			if err != nil {
 				f.find(report.Cache, report.NoReason, fmt.Sprintf("Env.Cache: %v", err))
 				return
@@ -182,34 +213,36 @@ func (f *fleet) checkCaches() {
 	}
 }
 
-// killAt returns when a cluster kills a replica that is told to end now, plus a
-// second for a Run that ends just then.
+// killAt returns the time at which a cluster kills a replica that is told to
+// end now. It adds a second for a Run that ends just in time.
 func killAt() time.Time { return time.Now().Add(killAfter + time.Second) }
 
-// late notes a Run that has returned after its cluster would have killed it.
-// The run continues: its end reports this.
-func (f *fleet) late(p *replica) {
-	if p.waits != "" && f.out.late == nil {
-		f.out.late = &report.Finding{
+// noteLate records a finding if the program's Run has returned only after a
+// cluster would have killed the process. The simulation continues, and reports
+// this finding at its end unless there is another finding.
+func (f *fleet) noteLate(p *replica) {
+	if p.waits != "" && f.out.overdue == nil {
+		f.out.overdue = &report.Finding{
 			Oracle: report.Stop, Reason: report.EndedLate, UpTo: len(f.out.lines), Text: fmt.Sprintf(
 				"Run returned %v (virtual) after its context had ended: a cluster kills it after %v "+
-					"(terminationGracePeriodSeconds), and then it waited here:\n%s",
+					"(terminationGracePeriodSeconds), and at that time it was waiting here:\n%s",
 				time.Since(p.ended).Round(time.Second), killAfter, p.waits),
 		}
 	}
 	p.killed, p.waits = time.Time{}, ""
 }
 
-// unsynced is for a manager of controller-runtime that is to end and whose
-// caches have not synced: it could not be stopped, and stays as it is.
+// unsynced records a finding about a manager of controller-runtime that has to
+// end although its caches have not synced. Such a manager cannot be stopped, so
+// it continues.
 func (f *fleet) unsynced(p *replica) {
 	p.stuck = true
 	f.find(report.Run, report.NeverSynced, "the caches of controller-runtime's manager do not sync, and the manager "+
 		"cannot be stopped meanwhile (kubernetes-sigs/controller-runtime#3440)")
 }
 
-// blocked is for a Run that does not return. The bubble cannot end then, unless
-// each goroutine that is left is blocked forever.
+// blocked records a finding about a Run that does not return. The bubble then
+// cannot end, unless each remaining goroutine is blocked forever.
 func (f *fleet) blocked(p *replica) {
 	p.stuck = true
 	why := report.LeftBehind

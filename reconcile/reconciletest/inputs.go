@@ -16,29 +16,29 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// An input is an object that the program did not make, of a resource that it
-// watches or reads. Those that exist at the end of the workload are edited, and
-// deleted and created again, in runs of their own. Their end is not that of the
-// run without faults, so they are judged by themselves: what follows from the
-// change has to happen without a restart.
+// input is an object that the program watches or reads, and has not created. In
+// runs of their own, another client edits the inputs that exist at the end of
+// the workload, or deletes them and creates them again. Such a run may end in a
+// different state than the run without faults. Therefore a different rule
+// applies to it: the program must react to the change without a restart.
 type input struct {
 	resource, key string
 	edits         []Step
-	fresh         *unstructured.Unstructured // the object as a client would create it again; nil: it is somebody's
+	fresh         *unstructured.Unstructured // the object as a client would create it again; nil if it has an owner
 }
 
 const (
-	mostEdits  = 3 // of the content of one input
-	mostLabels = 2 // of one input that are edited
-	// hourOfSteps is how many steps more a program may take in an hour, for
-	// example to renew a Lease.
+	mostEdits  = 3 // the maximum number of edits of the content of one input
+	mostLabels = 2 // the maximum number of labels of one input that are edited
+	// hourOfSteps is the number of additional steps that a program may take in
+	// an hour, for example to renew a Lease.
 	hourOfSteps = 50_000
 )
 
 // inputs returns the objects that the program may have read, in the order of
 // resources and names.
 func (r *run) inputs() []input {
-	var all []input
+	var inputs []input
 	for _, res := range r.sim.Resources() {
 		resource := res.GVR().GroupResource().String()
 		uses := r.out.uses.watched[resource] || r.out.uses.read[resource]
@@ -47,46 +47,46 @@ func (r *run) inputs() []input {
 		}
 		for _, o := range r.sim.Objects(res.GVR()) {
 			if _, ours := r.judge.created[o.GetUID()]; !ours && o.GetDeletionTimestamp() == nil {
-				all = append(all, r.input(resource, o))
+				inputs = append(inputs, r.input(resource, o))
 			}
 		}
 	}
-	return all
+	return inputs
 }
 
 func (r *run) input(resource string, o *unstructured.Unstructured) input {
-	in := input{resource: resource, key: state.KeyOf(o)}
+	one := input{resource: resource, key: state.KeyOf(o)}
 	content := maps.Clone(o.Object)
 	for _, field := range []string{"apiVersion", "kind", "metadata", "status", "type", "immutable"} {
 		delete(content, field)
 	}
 	edits := editsOf(r.ignore, resource, content)
-	in.edits = stepsOf(in, edits[:min(len(edits), mostEdits)])
+	one.edits = stepsOf(one, edits[:min(len(edits), mostEdits)])
 	labels := editsOf(r.ignore, "", map[string]any{"metadata": map[string]any{"labels": labelsOf(o)}})
-	in.edits = append(in.edits, stepsOf(in, labels[:min(len(labels), mostLabels)])...)
+	one.edits = append(one.edits, stepsOf(one, labels[:min(len(labels), mostLabels)])...)
 	if len(o.GetOwnerReferences()) == 0 {
-		in.fresh = created(o, r.judge.reported[o.GetUID()])
+		one.fresh = created(o, r.judge.reported[o.GetUID()])
 	}
-	return in
+	return one
 }
 
 func labelsOf(o *unstructured.Unstructured) map[string]any {
-	all := map[string]any{}
+	labels := map[string]any{}
 	for key, value := range o.GetLabels() {
 		if key != "kubernetes.io/metadata.name" && key != state.RivalKey {
-			all[key] = value
+			labels[key] = value
 		}
 	}
-	return all
+	return labels
 }
 
-// editsOf returns merge patches, each of which changes one string, number or
-// boolean in content that is not ignored.
+// editsOf returns merge patches for the strings, numbers and booleans in
+// content that are not ignored. Each patch changes one of them.
 func editsOf(ignore *state.Ignore, resource string, content map[string]any, path ...string) []map[string]any {
-	var all []map[string]any
+	var edits []map[string]any
 	for _, field := range slices.Sorted(maps.Keys(content)) {
-		at := append(slices.Clone(path), field)
-		if ignore.Covers(resource, at...) {
+		full := append(slices.Clone(path), field)
+		if ignore.Covers(resource, full...) {
 			continue
 		}
 		switch v := content[field].(type) {
@@ -95,31 +95,31 @@ func editsOf(ignore *state.Ignore, resource string, content map[string]any, path
 			if resource == "secrets" {
 				edited = base64.StdEncoding.EncodeToString([]byte("edited"))
 			}
-			all = append(all, map[string]any{field: edited})
+			edits = append(edits, map[string]any{field: edited})
 		case int64:
-			all = append(all, map[string]any{field: v + 1})
+			edits = append(edits, map[string]any{field: v + 1})
 		case bool:
-			all = append(all, map[string]any{field: !v})
+			edits = append(edits, map[string]any{field: !v})
 		case map[string]any:
-			for _, inner := range editsOf(ignore, resource, v, at...) {
-				all = append(all, map[string]any{field: inner})
+			for _, inner := range editsOf(ignore, resource, v, full...) {
+				edits = append(edits, map[string]any{field: inner})
 			}
 		}
 	}
-	return all
+	return edits
 }
 
-func stepsOf(in input, edits []map[string]any) []Step {
-	var all []Step
+func stepsOf(one input, edits []map[string]any) []Step {
+	var steps []Step
 	for _, edit := range edits {
 		body, _ := json.Marshal(edit) // of strings, numbers and maps
-		all = append(all, Patch(in.resource, in.key, string(body)))
+		steps = append(steps, Patch(one.resource, one.key, string(body)))
 	}
-	return all
+	return steps
 }
 
-// created returns an object as a client would create it. A status that the
-// program has reported is not a client's.
+// created returns an object as a client would create it. If reported is set,
+// the program has written the status, and created leaves it out.
 func created(o *unstructured.Unstructured, reported bool) *unstructured.Unstructured {
 	fresh := o.DeepCopy()
 	for _, field := range []string{
@@ -136,23 +136,40 @@ func created(o *unstructured.Unstructured, reported bool) *unstructured.Unstruct
 // change edits an input, or deletes and creates it again, if the plan says so,
 // and lets the program react.
 func (r *run) change(ctx context.Context) {
-	for i, in := range r.out.inputs {
-		if d, now := r.plan.Find(plan.Altered, i+1); now && d.N <= len(in.edits) && r.out.finding == nil {
-			r.alter(ctx, in, "edited", in.edits[d.N-1])
+	for i, one := range r.out.inputs {
+		if d, now := r.plan.Find(plan.Altered, i+1); now && d.N <= len(one.edits) && r.out.finding == nil {
+			r.alter(ctx, one, "edited", one.edits[d.N-1])
 		}
-		if _, now := r.plan.Find(plan.Replaced, i+1); now && in.fresh != nil && r.out.finding == nil {
-			r.alter(ctx, in, "deleted and created again", Delete(in.resource, in.key), Create(in.fresh))
+		if _, now := r.plan.Find(plan.Replaced, i+1); now && one.fresh != nil && r.out.finding == nil {
+			r.alter(ctx, one, "deleted and created again", Delete(one.resource, one.key), Create(one.fresh))
+		}
+		if _, now := r.plan.Find(plan.Held, i+1); now && one.fresh != nil && r.out.finding == nil {
+			r.struck()
+			r.out.changed = one.resource + " " + one.key + " was deleted while a finalizer held it"
+			r.detain(ctx, one.resource, one.key)
+			r.awaitReaction(ctx)
+		}
+	}
+	for i, res := range r.c.resources() {
+		if _, now := r.plan.Find(plan.Reborn, i+1); now && r.out.finding == nil {
+			r.rebear(ctx, res)
 		}
 	}
 }
 
-func (r *run) alter(ctx context.Context, in input, how string, steps ...Step) {
+func (r *run) alter(ctx context.Context, one input, how string, steps ...Step) {
 	r.struck()
-	r.out.changed = in.resource + " " + in.key + " was " + how
+	r.out.changed = one.resource + " " + one.key + " was " + how
 	for _, s := range steps {
-		r.others(ctx, s)
+		r.stepAsOther(ctx, s)
 		r.waitQuiet(ctx)
 	}
+	r.awaitReaction(ctx)
+}
+
+// awaitReaction gives the program an hour to react to a change, if the setting
+// of the run is long.
+func (r *run) awaitReaction(ctx context.Context) {
 	if !r.setting.long {
 		return
 	}
@@ -162,19 +179,24 @@ func (r *run) alter(ctx context.Context, in input, how string, steps ...Step) {
 	r.steps += hourOfSteps
 }
 
-// unwoken keeps the first write of a restart that follows from a change of an
-// input.
+// unwoken records the first write of a restart after the change of an input.
+// The running program should have made this write.
 func (r *judge) unwoken(write string) {
 	if r.out.unwoken == nil {
+		why := report.Unwoken
+		if r.given.Has(plan.Reborn) {
+			why = report.Reborn
+		}
 		r.out.unwoken = &report.Finding{
-			Oracle: report.Tail, Reason: report.Unwoken, UpTo: len(r.out.lines), Text: fmt.Sprintf(
+			Oracle: report.Tail, Reason: why, UpTo: len(r.out.lines), Text: fmt.Sprintf(
 				"%s, and an hour later nothing had followed; a restart then wrote: %s", r.out.changed, write),
 		}
 	}
 }
 
-// onceMore restarts the program once more. If it writes again, then its
-// restarts write whatever has happened before.
+// onceMore restarts the program once more, and records the finding of unwoken
+// unless this restart writes an object, too. A program that writes at every
+// restart has not missed the change.
 func (r *run) onceMore(ctx context.Context) {
 	found, before := r.out.unwoken, r.out.writes
 	r.restart(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// looking is the case of a copier, whose source nobody changes.
+// looking is the case of a copier whose source is not changed.
 func looking(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return &reconciletest.Case{Objects: []runtime.Object{breeding.Parent("a"), source()}, Run: run}
 }

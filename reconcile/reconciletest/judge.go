@@ -17,29 +17,32 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// judge sees every call that the server serves and every write that it commits,
-// and holds the program against them.
+// judge gets every call that the server serves and every write that it commits,
+// and checks the program's calls and writes against the oracles.
 //
 // Its hooks run in the goroutine that made the call or write, one at a time,
 // while the run waits: no lock is needed.
 type judge struct {
 	*core
-	several bool // there is more than one replica
+	several bool // whether there is more than one replica
 	answers *answers
 	lasting *lasting
 
-	current  *call // that is being served
-	acting   bool  // an actor writes
-	quiet    bool  // the program has restarted at rest: nothing is left to write
+	current  *call // the call that is being served
+	acting   bool  // whether an actor is writing
+	quiet    bool  // whether the program has restarted at rest, so it has no work left
 	created  map[types.UID]output
 	written  map[types.UID]output          // objects of others that the program wrote to
 	reported map[types.UID]bool            // objects whose status the program wrote
-	alive    map[string]int                // by name: how many objects of the program there are
-	versions []int64                       // of the writes to resources that the program watches
-	wanted   map[types.UID]bool            // objects that were there before a restart with caches of the past
+	alive    map[string]int                // the number of existing objects of the program, by name
+	versions []int64                       // the versions of the writes to resources that the program watches
+	wanted   map[types.UID]bool            // objects that were there before a restart with old caches
 	rivals   map[types.UID]bool            // objects that another client wrote just before the program did
-	claimed  map[types.UID]bool            // objects whose foreign field the program itself has sent
-	leases   map[types.NamespacedName]bool // that the program has written
+	claimed  map[string]bool               // foreign fields that the program itself has sent, by claimOf
+	undoable []int64                       // the versions of the writes since the last write of a step
+	theirs   map[types.UID]map[string]bool // the labels and annotations that steps have added to objects of the program
+	born     map[types.UID]bool            // all objects that were written since the start
+	leases   map[types.NamespacedName]bool // the Leases that the program has written
 	leader   string                        // the client that took the Lease last
 }
 
@@ -49,12 +52,13 @@ func newJudge(r *core, several bool) *judge {
 		core: r, several: several, answers: &answers{core: r, line: -1}, lasting: &lasting{core: r},
 		created: map[types.UID]output{}, written: map[types.UID]output{},
 		reported: map[types.UID]bool{}, alive: map[string]int{},
-		rivals: map[types.UID]bool{}, claimed: map[types.UID]bool{}, leases: map[types.NamespacedName]bool{},
+		rivals: map[types.UID]bool{}, claimed: map[string]bool{}, leases: map[types.NamespacedName]bool{},
+		born: map[types.UID]bool{}, theirs: map[types.UID]map[string]bool{},
 	}
 }
 
-// extra makes an actor an action of the scheduler, and adds its writes to its
-// line of the trace.
+// extra returns an action of the scheduler for an actor. While the actor acts,
+// its writes are added to its trace line.
 func (r *judge) extra(a Actor) *apisim.Extra {
 	return &apisim.Extra{
 		Name: a.Name, Enabled: func() bool { return a.Enabled(r.world) },
@@ -76,13 +80,14 @@ func (r *judge) acted(e apisim.Event, resource string) {
 	if e.Call.Subresource != "" {
 		verb += " " + e.Call.Subresource + " of"
 	}
-	what := fmt.Sprintf(": %s %s %s", verb, resource, e.Key)
-	if !strings.HasSuffix(r.out.lines[last], what) { // a Pod that is removed is written twice
-		r.out.lines[last] += what
+	text := fmt.Sprintf(": %s %s %s", verb, resource, e.Key)
+	if !strings.HasSuffix(r.out.lines[last], text) { // a Pod that is removed is written twice
+		r.out.lines[last] += text
 	}
 }
 
-// called sees every call of the program that the server serves.
+// called gets every call of the program before the server serves it. It always
+// returns nil, so the call is not denied.
 func (r *judge) called(c apisim.Call) error {
 	if r.old {
 		return nil
@@ -101,7 +106,7 @@ func (r *judge) called(c apisim.Call) error {
 	return nil
 }
 
-// committed gets every write: of the program, of actors and of steps. It checks
+// committed gets every write of the program, of actors and of steps. It checks
 // Always last, so that violations of the other oracles are found first.
 func (r *judge) committed(e apisim.Event) {
 	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.GroupResource())
@@ -117,6 +122,15 @@ func (r *judge) committed(e apisim.Event) {
 			r.alive[resource+" "+stem(e)]--
 		}
 	}
+	if r.undoable = append(r.undoable, e.Version); !ofProgram(e.Call.Client) && !r.acting &&
+		e.Call.Client != apisim.CollectorClient {
+		r.undoable = nil
+	}
+	for _, o := range []*unstructured.Unstructured{e.Old, e.New} {
+		if o != nil {
+			r.born[o.GetUID()] = true
+		}
+	}
 	r.acted(e, resource)
 	if e.Call.Client == apisim.CollectorClient {
 		r.collected = len(r.out.lines)
@@ -124,12 +138,13 @@ func (r *judge) committed(e apisim.Event) {
 	switch {
 	case ofProgram(e.Call.Client):
 		r.checkLeader(e)
+		r.checkOwners(e, resource)
 		r.wrote(e, resource, free)
 	case !free:
 		r.quiet, r.wanted = false, nil // the program may have to write again
 		r.served(e, resource)
 	}
-	if r.c.Always != nil && !r.old && r.out.finding == nil && r.out.changed == "" {
+	if r.c.Always != nil && !r.old && r.out.finding == nil && r.out.changed == "" && r.judges() {
 		if err := ask(r.c.Always, r.world); err != nil {
 			r.find(report.Always, r.why(report.Seen{}), fmt.Sprintf("after %s %s %s: %v",
 				strings.ToLower(string(e.Type)), resource, e.Key, err))
@@ -137,9 +152,34 @@ func (r *judge) committed(e apisim.Event) {
 	}
 }
 
-// wrote judges a write of the program, and records it: only recorded objects
-// are deleted and edited later, and only as many creations and deletions as
-// without faults are allowed.
+// deletesWanted reports whether the event is the deletion of an object that was
+// there before the restart and is still needed. If so, it records a finding.
+func (r *judge) deletesWanted(e apisim.Event, resource string) bool {
+	if e.Old == nil || !r.wanted[e.Old.GetUID()] || !strings.HasPrefix(e.Call.Verb, "delete") {
+		return false
+	}
+	when, why := "a restart with old caches", report.WrongObject
+	if r.given.Has(plan.Unserved) {
+		when, why = "the program", report.Misled
+	}
+	r.find(report.Past, why, fmt.Sprintf("all was done, and %s deletes %s %s", when, resource, e.Key))
+	return true
+}
+
+// protect records all objects that exist now. The program must not delete them
+// while it has no reason to.
+func (r *judge) protect() {
+	r.wanted = map[types.UID]bool{}
+	for _, res := range r.sim.Resources() {
+		for _, o := range r.sim.Objects(res.GVR()) {
+			r.wanted[o.GetUID()] = true
+		}
+	}
+}
+
+// wrote checks and records a write of the program. Later, another client
+// deletes and edits recorded objects, and runs with faults are compared by
+// their numbers of recorded creations and deletions.
 func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if r.current != nil {
 		r.current.effect = true
@@ -156,17 +196,16 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if r.wroteAgain(e, resource) {
 		return
 	}
-	if e.Old != nil && r.wanted[e.Old.GetUID()] && strings.HasPrefix(e.Call.Verb, "delete") {
-		r.find(report.Past, report.WrongObject, fmt.Sprintf(
-			"all was done, and a restart with caches of the past deletes %s %s", resource, e.Key))
+	if r.deletesWanted(e, resource) {
 		return
 	}
 	if e.Old != nil && e.New != nil && r.rivals[e.New.GetUID()] {
-		if lost := missing(state.Foreign(e.New), state.Foreign(e.Old)); lost != "" {
+		if lost := missing(state.Foreign(e.New, r.foreign[resource]), state.Foreign(e.Old, r.foreign[resource])); lost != "" {
 			r.find(report.Lost, report.Overwrites, fmt.Sprintf(
 				"it overwrites the fields that another client has just written in %s %s, %s", resource, e.Key, lost))
 		}
 	}
+	r.checkSteps(e, resource)
 	r.out.writes++
 	if !r.old && (e.Call.Subresource == "" || e.Call.Subresource == "status") {
 		r.out.uses.written[resource] = true
@@ -181,19 +220,22 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	r.count(e, resource+" "+stem(e))
 }
 
-// count counts the creations and deletions of what.
-func (r *judge) count(e apisim.Event, what string) {
+// count updates the counters for objects with the given name: the largest
+// number that existed at once, and the number of deletions.
+func (r *judge) count(e apisim.Event, name string) {
 	switch e.Type {
 	case watch.Added:
-		r.alive[what]++
-		r.out.counts[atOnce+what] = max(r.out.counts[atOnce+what], r.alive[what])
+		r.alive[name]++
+		r.out.counts[atOnce+name] = max(r.out.counts[atOnce+name], r.alive[name])
 	case watch.Deleted:
-		r.out.counts[deletes+what]++
+		r.out.counts[deletes+name]++
 	}
 }
 
-// wroteAgain reports whether a restart has written although all was done. After
-// a change of an input it may have found what follows from that.
+// wroteAgain reports whether a restart has made this write although no work was
+// left. After a change of an input, the write may be the reaction to the
+// change. In that case, wroteAgain records the write with unwoken and returns
+// false.
 func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 	write := e.Call.Verb + " " + resource + " " + e.Key.String()
 	switch {
@@ -207,33 +249,36 @@ func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 	return false
 }
 
-// The counters of each name.
+// atOnce and deletes are the prefixes of the names of the counters in
+// outcome.counts.
 const atOnce, deletes = "at once there are ", "it deletes "
 
-// served records that another client has written to an object of the program:
-// the object is more than a lock, and the program cannot restore the contents
-// that a step has written.
+// served records that another client has written to an object of the program.
+// Such an object does not count as a temporary object, such as a lock. If the
+// client was a step, the program cannot restore the contents that the step has
+// written.
 func (r *judge) served(e apisim.Event, resource string) {
 	if e.New == nil {
 		return
 	}
 	if made, ours := r.created[e.New.GetUID()]; ours {
 		r.out.kept[resource+" "+stem(e)] = true
+		r.stepped(e)
 		made.stepped = made.stepped || !r.acting
 		r.created[e.New.GetUID()] = made
 	}
 }
 
-// keep notes which of the program's objects there are at rest.
+// keep records which of the program's objects exist at rest.
 func (r *judge) keep() {
-	for what, n := range r.alive {
-		r.out.kept[what] = r.out.kept[what] || n > 0
+	for name, n := range r.alive {
+		r.out.kept[name] = r.out.kept[name] || n > 0
 	}
 }
 
-// sent records the contents that the program itself gives an object: a value of
-// an output that may be edited, and the field of the spec that can be set for
-// another client.
+// sent records which values of an object come from the program itself. In later
+// runs, another client edits one of these values, or sets a field that the
+// program has never set.
 func (r *judge) sent(e apisim.Event, resource string) {
 	if e.Type == watch.Added {
 		r.created[e.New.GetUID()] = output{resource: resource, key: e.Key.String()}
@@ -241,23 +286,38 @@ func (r *judge) sent(e apisim.Event, resource string) {
 	if e.New == nil || e.Call.Subresource != "" {
 		return
 	}
-	uid, field := e.New.GetUID(), foreign[resource].field
+	uid, fields := e.New.GetUID(), r.foreign[resource]
 	made, ours := r.created[uid]
-	if field == "" && (!ours || made.leaf != nil) {
+	if len(fields) == 0 && (!ours || made.leaf != nil) {
 		return
 	}
-	own := ownOf(bodyOf(e), e)
+	body := bodyOf(e)
 	if ours && made.leaf == nil {
-		made.leaf, made.value = leaf(r.c, r.ignore, resource, own)
+		made.leaf, made.value = leaf(r.c, r.ignore, resource, ownOf(body, e))
 		r.created[uid] = made
 	}
-	if _, named, _ := unstructured.NestedFieldNoCopy(own, "spec", field); named {
-		r.claimed[uid] = true
+	for _, f := range fields {
+		var before []any
+		if e.Old != nil {
+			before = f.Values(e.Old.Object)
+		}
+		if sent := f.Values(body); len(sent) > 0 && !slices.Equal(sent, before) {
+			r.claimed[claimOf(uid, f)] = true
+		}
 	}
 }
 
-// checkLeader holds writes of several replicas against the Lease, if there is
-// exactly one.
+// isOutput reports whether the program has created an object.
+func (r *judge) isOutput(object map[string]any) bool {
+	_, ours := r.created[(&unstructured.Unstructured{Object: object}).GetUID()]
+	return ours
+}
+
+// claimOf returns the key of an object's field in judge.claimed.
+func claimOf(uid types.UID, f state.ForeignField) string { return string(uid) + " " + f.String() }
+
+// checkLeader checks that a write comes from the replica that holds the Lease,
+// if there are several replicas and exactly one Lease.
 func (r *judge) checkLeader(e apisim.Event) {
 	if !r.several {
 		return
@@ -272,15 +332,16 @@ func (r *judge) checkLeader(e apisim.Event) {
 		}
 		return
 	}
-	late := slices.ContainsFunc(r.plan, func(d plan.Deviation) bool { return d.Fault == apisim.Late })
-	if state.Ignored(e.Resource.GroupResource()) || len(r.leases) != 1 || late || r.leader == e.Call.Client {
+	delayed := slices.ContainsFunc(r.plan, func(d plan.Deviation) bool { return d.Fault == apisim.Late })
+	if state.Ignored(e.Resource.GroupResource()) || len(r.leases) != 1 || delayed || r.leader == e.Call.Client {
 		return
 	}
 	r.find(report.Leader, report.NotLeader, fmt.Sprintf("%s wrote %s %s, and the holder of the Lease is %q",
 		e.Call.Client, e.Resource.GroupResource(), e.Key, r.leader))
 }
 
-// stem is the object's namespace and name, with * in place of a generated part.
+// stem returns the object's namespace and name, with * in place of a generated
+// part.
 func stem(e apisim.Event) string {
 	o := e.New
 	if o == nil {
@@ -292,23 +353,22 @@ func stem(e apisim.Event) string {
 	return e.Key.String()
 }
 
-// existing returns those objects that still exist, in the order of resources
-// and names.
+// existing returns the objects that still exist, ordered by resource and name.
 func (r *judge) existing(objects map[types.UID]output) []output {
-	var all []output
+	var outputs []output
 	for _, res := range r.sim.Resources() {
 		for _, o := range r.sim.Objects(res.GVR()) {
 			if known, ok := objects[o.GetUID()]; ok {
 				known.key = state.KeyOf(o)
-				all = append(all, known)
+				outputs = append(outputs, known)
 			}
 		}
 	}
-	return all
+	return outputs
 }
 
-// checkStatus holds the statuses that the program wrote against the generation
-// that they are of.
+// checkStatus checks that each status that the program has written describes
+// the current generation of its object.
 func (r *judge) checkStatus() {
 	for _, res := range r.sim.Resources() {
 		for _, o := range r.sim.Objects(res.GVR()) {
@@ -321,22 +381,23 @@ func (r *judge) checkStatus() {
 	}
 }
 
-// missing names wanted objects that do not exist; "" if there are none.
+// missing returns a text with the keys that the set want contains and the set
+// have does not, or "" if there are no such keys.
 func missing(have, want map[string]bool) string {
 	var lost []string
-	for what := range want {
-		if !have[what] {
-			lost = append(lost, what)
+	for mark := range want {
+		if !have[mark] {
+			lost = append(lost, mark)
 		}
 	}
 	slices.Sort(lost)
 	return strings.Join(lost, ", ")
 }
 
-var errGoexit = errors.New("it has ended its goroutine, as FailNow, Fatal and require do: it has to return an error")
+var errGoexit = errors.New("the function ended its goroutine, as FailNow and require do: return an error instead")
 
-// ask calls Goal or Always, whose failures are errors: FailNow would end the
-// goroutine that drives the run.
+// ask calls Goal or Always in a goroutine of its own and returns the error. If
+// the function calls FailNow, which ends its goroutine, ask returns errGoexit.
 func ask(f func(w *World) error, w *World) error {
 	answer := make(chan error, 1)
 	go func() {

@@ -248,7 +248,7 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 		name, plan, want string
 		change           func(c *reconciletest.Case)
 	}{
-		{"a cache of the past", "t4.4", "a restart with caches of the past deletes secrets d/a-child", goneBefore},
+		{"a cache of the past", "t4.4", "a restart with old caches deletes secrets d/a-child", goneBefore},
 		{"a late list", "b1.1", "a restart wrote again: delete secrets d/a-child", func(c *reconciletest.Case) {
 			run(unsyncedInformers)(c)
 			c.Objects = append(c.Objects, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a-child"}})
@@ -259,7 +259,7 @@ func TestEachDeviationFindsItsBug(t *testing.T) {
 			c.Run = breeding.Run(filled)
 		}},
 		{"an event that comes twice", "d2.twice", "+ secrets d/change-*2 = there", run(counted)},
-		{"an event that is lost", "d4.drop", "d/b is a ghost", run(remembering)},
+		{"an event that is lost", "d4.drop", "stale cache entry d/b", run(remembering)},
 		{"sleep", "j3", "- configmaps d/a: data.x = 1", run(ticking(45 * time.Minute))},
 		{"a slow call", "c2", "- secrets d/a-child = there", func(c *reconciletest.Case) {
 			run(unsyncedInformers)(c)
@@ -314,8 +314,8 @@ func byLife(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error
 	return byName(ctx, b, live)
 }
 
-// A change of the desired state while the caches are behind is no fault of the
-// controller.
+// The controller is not blamed for a change of the desired state while its
+// caches are behind.
 func TestWhatIsAskedForInThePastWorldMayBeDeleted(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

@@ -114,6 +114,9 @@ func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
 			g := gomega.NewWithT(t)
 			c, o := breeding.Case(d.breed), &reconciletest.Options{Budget: breeding.Budget, Seeds: 1}
 			d.declare(c, o)
+			if len(o.KnownFindings) < 2 { // the others need no step
+				c.Workload = c.Workload[1:2]
+			}
 			r := reconciletest.Search(t, c, o)
 			g.Expect(r.Failure).To(gomega.BeEmpty())
 			g.Expect(r.Unused).To(gomega.Equal(d.want))

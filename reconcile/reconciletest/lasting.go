@@ -15,42 +15,50 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// lasting is a refusal that lasts to the end of a run. It strikes every call in
-// a namespace, or every write to one object. Everything else has to end as it
-// does without the refusal.
+// lasting is a fault that lasts to the end of a run. The server refuses every
+// call in a namespace or every write to one object, or Go cannot decode an
+// object. All other objects must end as they do without the fault.
 //
 // Its methods run in the goroutine that made a call, or in the goroutine of the
 // run while the program is blocked: no lock is needed.
 type lasting struct {
 	*core
-	at     byte        // plan.Barred or plan.Poisoned; 0: none has begun
-	struck apisim.Call // the call from which on it lasts
+	kind   byte        // the kind of the deviation, such as plan.Barred; 0 before it has begun
+	struck apisim.Call // the call at which the fault begins
 }
 
-// begin makes the refusal last from a call on, which is about to be served.
-func (l *lasting) begin(at byte, c apisim.Call) {
-	if l.at != 0 {
+// begin begins the fault at a call that is about to be served.
+func (l *lasting) begin(kind byte, c apisim.Call) {
+	if l.kind != 0 {
 		return
 	}
-	l.at, l.struck = at, c
-	what := "every call in namespace " + c.Namespace
-	if at == plan.Poisoned {
-		what = "every write to " + titleOf(c)
+	l.kind, l.struck = kind, c
+	refused := "every call in namespace " + c.Namespace
+	if kind == plan.Poisoned {
+		refused = "every write to " + titleOf(c)
 	}
-	l.line("REFUSED   " + what + ", from now on")
+	l.line("REFUSED   " + refused + ", from now on")
 }
 
-// titleOf names the object of a call as a State does.
+// judges reports whether Goal and Always of the case are checked. They are not
+// checked in a run with an object that cannot be decoded, or in a run in which
+// the server is restored but the state outside of it is not, because cases do
+// not expect that.
+func (r *judge) judges() bool {
+	return r.lasting.kind != plan.Garbled && (r.c.Outside == nil || !r.given.Has(plan.Restored))
+}
+
+// titleOf returns the name of a call's object as it is written in a State.
 func titleOf(c apisim.Call) string {
 	return c.Resource.GroupResource().String() + " " + strings.TrimPrefix(c.Namespace+"/"+c.Name, "/")
 }
 
-// strikes reports whether the refusal is about a call.
+// strikes reports whether the refusal applies to a call.
 func (l *lasting) strikes(c apisim.Call) bool {
 	if !ofProgram(c.Client) || state.Ignored(c.Resource.GroupResource()) {
 		return false
 	}
-	switch l.at {
+	switch l.kind {
 	case plan.Barred:
 		return c.Namespace == l.struck.Namespace
 	case plan.Poisoned:
@@ -59,12 +67,13 @@ func (l *lasting) strikes(c apisim.Call) bool {
 	return false
 }
 
-// reply is the answer to a call that the refusal strikes, or nil.
+// reply returns the refusal of a call, or nil if the refusal does not apply to
+// the call.
 func (l *lasting) reply(c apisim.Call) *apisim.Reply {
 	switch {
 	case !l.strikes(c):
 		return nil
-	case l.at == plan.Poisoned:
+	case l.kind == plan.Poisoned:
 		return statusReply(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, c,
 			titleOf(c)+" is invalid: an admission webhook of the exploration refuses it")
 	}
@@ -73,8 +82,8 @@ func (l *lasting) reply(c apisim.Call) *apisim.Reply {
 		c.Resource.Resource, c.Namespace))
 }
 
-// reply is an answer to a call in place of the server's, or nil: that of a
-// lasting refusal, or of a step of Answer.
+// reply returns the answer of a lasting refusal or of a step of [Answer] to a
+// call. It returns nil if the server itself answers.
 func (r *judge) reply(c apisim.Call) *apisim.Reply {
 	if reply := r.lasting.reply(c); reply != nil {
 		return reply
@@ -82,7 +91,7 @@ func (r *judge) reply(c apisim.Call) *apisim.Reply {
 	return r.world.answered(c)
 }
 
-// statusReply is an answer with a Status about the object of a call.
+// statusReply returns an answer with a Status about the object of a call.
 func statusReply(code int32, reason metav1.StatusReason, c apisim.Call, message string) *apisim.Reply {
 	body, _ := json.Marshal(metav1.Status{ // of strings and numbers
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code,
@@ -92,11 +101,12 @@ func statusReply(code int32, reason metav1.StatusReason, c apisim.Call, message 
 	return &apisim.Reply{Code: int(code), Body: body}
 }
 
-// affected are the objects at the end of a run that a refusal may change: those
-// that it strikes, with all their owners and everything that these own.
+// affected returns the objects that the fault may have changed at the end of a
+// run. These are the objects to which the fault applies, with all their owners
+// and all objects that these own.
 func (l *lasting) affected(objects []state.Located) state.Affected {
 	a := state.Affected{Titles: map[string]bool{}, Names: map[string]bool{}}
-	if l.at == plan.Barred {
+	if l.kind == plan.Barred {
 		a.Names[l.struck.Namespace] = true
 		a.Titles["namespaces "+l.struck.Namespace] = true
 	} else {
@@ -105,7 +115,7 @@ func (l *lasting) affected(objects []state.Located) state.Affected {
 	}
 	hit := func(o state.Located) bool {
 		key := state.KeyOf(o.Object)
-		if l.at == plan.Barred {
+		if l.kind == plan.Barred {
 			return o.Object.GetNamespace() == l.struck.Namespace
 		}
 		prefix, made := strings.CutSuffix(l.struck.Name, "*")
@@ -119,7 +129,7 @@ func (l *lasting) affected(objects []state.Located) state.Affected {
 			family[string(o.Object.GetUID())] = true
 		}
 	}
-	for range len(objects) { // at most that far apart
+	for range len(objects) { // no chain of owners is longer
 		if !grow(family, objects) {
 			break
 		}
@@ -133,8 +143,8 @@ func (l *lasting) affected(objects []state.Located) state.Affected {
 	return a
 }
 
-// grow adds the owners of the family, and what it owns, and reports whether
-// there were any.
+// grow adds to the family the owners of its members and the objects that its
+// members own. It reports whether it has added any.
 func grow(family map[string]bool, objects []state.Located) bool {
 	before := len(family)
 	for _, o := range objects {
@@ -147,16 +157,21 @@ func grow(family map[string]bool, objects []state.Located) bool {
 	return len(family) > before
 }
 
-// checkOthers compares the end of a run under a lasting refusal with the run
-// without faults, except for what the refusal may change.
-func (x *explorer) checkOthers(out *outcome) {
+// checkOthers compares the final objects of the run of p, in which a fault
+// lasts, with the final objects of the reference run, which has no faults. It
+// stores a difference in out as the finding. Objects that the fault may change
+// are not compared.
+func (x *explorer) checkOthers(p plan.Plan, out *outcome) {
+	if out.finding != nil || out.void {
+		return
+	}
 	want := x.reference.states[len(x.reference.states)-1]
 	have := out.states[len(out.states)-1]
-	var all []state.Located // those that are gone at the end, too
+	var objects []state.Located // including objects that no longer exist at the end
 	for _, rest := range slices.Concat(x.reference.states, out.states) {
-		all = append(all, rest.Objects()...)
+		objects = append(objects, rest.Objects()...)
 	}
-	affected := out.affected(all)
+	affected := out.affected(objects)
 	var mask map[string]bool
 	if n := len(x.masked); n == len(x.reference.states) {
 		mask = x.masked[n-1]
@@ -169,10 +184,14 @@ func (x *explorer) checkOthers(out *outcome) {
 		}
 		lines = diff()
 	}
+	cause := "refusal"
+	if p.Has(plan.Garbled) {
+		cause = "undecodable object"
+	}
 	if len(lines) > 0 {
 		out.finding = &report.Finding{
 			Oracle: report.Others, Reason: report.OneStopsAll, UpTo: out.restedAt[len(out.restedAt)-1],
-			Text: "what has nothing to do with the refusal differs from the run without it, at the end " +
+			Text: "an object that has nothing to do with the " + cause + " differs from the run without it, at the end " +
 				"(- without, + with):\n    " + strings.Join(lines, "\n    "),
 		}
 	}

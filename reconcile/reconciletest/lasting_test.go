@@ -15,7 +15,7 @@ import (
 )
 
 // together breeds for all parents in each reconcile. The buggy one stops at the
-// first error, and never comes to the parents after it.
+// first error, and never reaches the later parents.
 func together(joined bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, _ *corev1.ConfigMap) error {
 		parents, err := b.Client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{LabelSelector: "parent"})
@@ -45,7 +45,7 @@ func TestARefusalThatDoesNotEndStopsOnlyWhatItStrikes(t *testing.T) {
 	for name, row := range map[string]struct {
 		breed breeding.Breed
 		match string
-		want  string // in the failure; empty: there is none
+		want  string // in the failure; empty if the case must not fail
 	}{
 		"one object stops all":     {together(false), "^q", "has nothing to do with the refusal.*\n.*- secrets ./[a-z]+-child = there"},
 		"one namespace stops all":  {together(false), "^n", "has nothing to do with the refusal.*\n.*- secrets y/three-child"},

@@ -45,7 +45,7 @@ func TestARunThatReturnsTooLateIsFound(t *testing.T) {
 			g := gomega.NewWithT(t)
 			look := func(d time.Duration) *reconciletest.Report {
 				c := breeding.Case(nil)
-				c.Run = run(d)
+				c.Run, c.Goal, c.Workload = run(d), nil, c.Workload[:1]
 				return reconciletest.Search(t, c, &reconciletest.Options{Seeds: 10, Budget: breeding.Budget})
 			}
 			g.Expect(look(30 * time.Second).Failure).To(gomega.BeEmpty())

@@ -11,24 +11,29 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// await is what a run waits for at a rest that was not right: virtual time is
-// free, so the run goes on for up to an hour.
+// await tells a run to wait at a rest that was not right, until it becomes
+// right.
 type await struct {
-	rest  int // the number of the rest, from 0
+	rest  int // the number of the rest, from 0, or everyRest
 	right func(r *run) bool
-	after time.Duration // how long it has waited
+	most  time.Duration // the longest time that the run waits, in virtual time
+	after time.Duration // how long the run has waited at the rest
 	came  bool
 }
 
-// settle waits at the rest that the setting names, if this is the one.
+const everyRest = -1
+
+// settle waits as setting.await says, if the run is at the rest that
+// setting.await names.
 func (r *run) settle(ctx context.Context) {
 	w := r.setting.await
-	if w == nil || len(r.out.states) != w.rest || r.out.finding != nil {
+	if w == nil || w.rest != everyRest && len(r.out.states) != w.rest || r.out.finding != nil {
 		return
 	}
-	r.steps -= hourOfSteps
-	defer func() { r.steps += hourOfSteps }()
-	for ; w.after < sleepTime; w.after += time.Minute {
+	steps := int(w.most/time.Minute) * hourOfSteps / 60
+	r.steps -= steps
+	defer func() { r.steps += steps }()
+	for w.after = 0; w.after < w.most; w.after += time.Minute {
 		if w.came = w.right(r); w.came {
 			return
 		}
@@ -37,11 +42,13 @@ func (r *run) settle(ctx context.Context) {
 	}
 }
 
-// explain adds to a finding what one more run shows: that the end is right a
-// while later, or that an error was logged and not returned.
+// explain adds an explanation to the finding of an example, if there is one.
+// One explanation is that the state becomes right a while later, which explain
+// checks with one more run. The other is that the program has logged an error
+// without returning it.
 func (e *example) explain() {
 	f := e.out.finding
-	if after, came := e.later(); came {
+	if after, came := e.lateness(); came {
 		f.Text += fmt.Sprintf("\n  It is right %s later: Options.Rest is %v.", minutes(after), e.x.o.Rest)
 		f.Reason = report.TooEarly
 		return
@@ -52,25 +59,25 @@ func (e *example) explain() {
 	}
 }
 
-// minutes words a time of whole minutes.
+// minutes returns the text of a time in whole minutes, such as "5m".
 func minutes(d time.Duration) string { return strings.TrimSuffix(d.String(), "0s") }
 
-// later returns after how much more time a state or a goal that was not right
-// is so.
-func (e *example) later() (time.Duration, bool) {
-	x, w := e.x, &await{}
+// lateness returns the additional time after which a wrong state or an unmet
+// goal becomes right. It returns false if that does not happen within an hour.
+func (e *example) lateness() (time.Duration, bool) {
+	x, w := e.x, &await{most: sleepTime}
 	switch e.out.finding.Oracle {
 	case report.Goal:
 		w.rest = len(e.out.states) - 1
 		w.right = func(r *run) bool { return ask(r.c.Goal, r.world) == nil }
 	case report.State:
-		at, differs := state.Compare(e.out.states, x.reference.states, x.masked)
+		i, differs := state.Compare(e.out.states, x.reference.states, x.masked)
 		if differs == nil {
 			return 0, false
 		}
-		want, mask := x.wanted(at, len(e.out.states))
-		w.rest = at
-		w.right = func(r *run) bool { return len(state.OfServer(r.sim, r.ignore).Diff(want, mask)) == 0 }
+		want, mask := x.wanted(i, len(e.out.states))
+		w.rest = i
+		w.right = func(r *run) bool { return len(state.OfServer(r.sim, r.ignore, r.foreign).Diff(want, mask)) == 0 }
 	default:
 		return 0, false
 	}
@@ -80,40 +87,42 @@ func (e *example) later() (time.Duration, bool) {
 	return w.after, w.came && w.after > 0
 }
 
-// wanted is the state without faults for a rest of a run that has some number
-// of them, and the fields in which it may differ.
-func (x *explorer) wanted(at, rests int) (*state.Rest, map[string]bool) {
-	if rests == at+1 {
-		at = len(x.reference.states) - 1
+// wanted returns the state without faults with which the rest number i of a run
+// is compared, and the fields in which the two may differ. rests is the number
+// of rests of the run.
+func (x *explorer) wanted(i, rests int) (*state.Rest, map[string]bool) {
+	if rests == i+1 {
+		i = len(x.reference.states) - 1
 	}
 	var mask map[string]bool
-	if at < len(x.masked) {
-		mask = x.masked[at]
+	if i < len(x.masked) {
+		mask = x.masked[i]
 	}
-	return x.reference.states[at], mask
+	return x.reference.states[i], mask
 }
 
-// returned are what package reconcile and controller-runtime log of an error that
-// a reconcile has returned, and for which they call it again.
+// returned lists the messages with which package reconcile and
+// controller-runtime log an error that a reconcile has returned. They retry
+// such a reconcile.
 var returned = []string{`"reconcile failed, `, `"Reconciler error"`}
 
-// swallowed returns the last error that the program has logged after the fault,
-// if no get and no write followed and the reconcile did not return it. It returns
-// "" if there is none.
+// swallowed returns the last error that the program has logged after the fault
+// without returning it from the reconcile. It returns "" if there is no such
+// error, or if the program has made a get or a write after it.
 func (o *outcome) swallowed() string {
 	rested := len(o.lines)
 	if n := len(o.restedAt); n > 0 {
 		rested = o.restedAt[n-1]
 	}
 	for _, l := range slices.Backward(o.lines[min(o.same, rested):rested]) {
-		if text, is := strings.CutPrefix(l, report.Error); is {
-			if slices.ContainsFunc(returned, func(by string) bool { return strings.Contains(text, by) }) {
+		if text, ok := strings.CutPrefix(l, report.Error); ok {
+			if slices.ContainsFunc(returned, func(cause string) bool { return strings.Contains(text, cause) }) {
 				return ""
 			}
 			return text
 		}
-		call, is := strings.CutPrefix(l, "call      ")
-		if is && !strings.HasPrefix(call, "list ") && !strings.HasPrefix(call, "watch ") { // caches list by themselves
+		call, ok := strings.CutPrefix(l, "call      ")
+		if ok && !strings.HasPrefix(call, "list ") && !strings.HasPrefix(call, "watch ") { // caches list by themselves
 			return ""
 		}
 	}

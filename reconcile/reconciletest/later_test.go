@@ -58,7 +58,7 @@ func unsyncing(env *reconciletest.Env) error {
 }
 
 // handling gives parents children, by handlers of client-go that look for an
-// owner. The children have none unless owned is set.
+// owner. The children have no owner unless owned is set.
 func handling(owned bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx, client := env.Context(), env.Client()

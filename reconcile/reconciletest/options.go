@@ -14,7 +14,7 @@ import (
 
 const (
 	defaultBudget      = time.Minute
-	defaultSingles     = 50 * time.Second // of it, only for single deviations
+	defaultSingles     = 50 * time.Second // the part of defaultBudget that only single deviations may use
 	defaultShortBudget = 2 * time.Second
 	defaultSteps       = 20_000
 	defaultRest        = 2 * time.Minute
@@ -22,70 +22,75 @@ const (
 	defaultSeeds       = 50
 )
 
-// shardVariable is the environment variable with the part of a process: 1/4 is
-// the first of four.
+// shardVariable is the environment variable with the shard of a process, such
+// as 1/4 for the first of four.
 const shardVariable = "RECONCILETEST_SHARD"
 
 // budgetVariable is the environment variable with the budget of each exploration.
 const budgetVariable = "RECONCILETEST_BUDGET"
 
-// Options of an exploration. nil and zero fields mean the defaults. Wrong
-// options end the test at once, with every error.
+// Options configure an exploration. Nil and zero fields mean the defaults.
+// Invalid options end the test at once; the failure lists all errors.
 //
-// Concurrency: an exploration copies them and does not modify them, so several
-// may share them.
+// Concurrency: an exploration copies its Options and does not modify them, so
+// several explorations may share them.
 type Options struct {
 	// Budget is how long the exploration may take, in real time. The runs are
-	// always the same ones in the same order; a smaller budget makes fewer of
-	// them. The environment variable RECONCILETEST_BUDGET, such as 5m,
-	// overrides it, and makes [Explore] fail unless every single deviation was
-	// tried; so does the environment variable CI, which build servers set, if
-	// there is no Budget. Defaults to a minute, of which pairs and orders may
-	// use the first 10 seconds; with go test -short to 2 seconds.
+	// always the same, in the same order; a smaller budget only ends them
+	// earlier.
+	//
+	// The environment variable RECONCILETEST_BUDGET, such as 5m, overrides
+	// Budget. It also makes [Explore] fail unless every single deviation was
+	// tried. The environment variable CI, which build servers set, has the same
+	// effect if Budget is zero.
+	//
+	// Defaults to a minute, of which pairs and orders may use only the first 10
+	// seconds. With go test -short, it defaults to 2 seconds.
 	Budget time.Duration
-	// Steps is the maximum length of a run: a longer one counts as never coming
-	// to rest. A step is a call, a delivery, an act or a key that a worker
-	// takes. Defaults to 20,000.
+	// Steps is the maximum length of a run. A longer run counts as never coming
+	// to rest. A step is a call, a delivery of an event, an act of an actor, or
+	// a worker that takes a key. Defaults to 20,000.
 	Steps int
-	// Rest is how long, in virtual time, no client may write before the program
-	// counts as at rest. It must be longer than anything that the program waits
-	// for: the back-off after half a minute of failures, an outside job, a time
-	// to live. Defaults to 2 minutes.
+	// Rest is the virtual time without a write by any client after which the
+	// program counts as at rest. It must be longer than any time for which the
+	// program waits, such as the back-off after half a minute of failures, an
+	// outside job, or a time to live. Defaults to 2 minutes.
 	Rest time.Duration
-	// Lag is how long, in virtual time, a watch or a slow call is held back.
-	// Defaults to 5 seconds.
+	// Lag is the virtual time for which a slow watch or a slow call is held
+	// back. Defaults to 5 seconds.
 	Lag time.Duration
 	// SkipDrift leaves out the runs in which another client deletes or edits
-	// the program's objects, for programs that need not repair that. Objects
-	// that a step has written to are never deleted, since nothing would repeat
-	// the step's write: let an actor write them, as actors.Deployments writes a
-	// status.
+	// the program's objects. It is for programs that need not repair such
+	// changes.
+	//
+	// Even without SkipDrift, an object that a step has written to is not
+	// deleted, since no step would repeat the write. To include such an object,
+	// let an actor write to it, as actors.Deployments writes a status.
 	SkipDrift bool
-	// Seeds is the number of runs in a random order, each with a few random
-	// deviations, that follow the planned ones. Defaults to 50.
+	// Seeds is the number of runs in random order, each with a few random
+	// deviations, after the planned runs. Defaults to 50.
 	Seeds int
 	// KnownFindings lists findings to tolerate, each as a substring of
 	// [Report].Failure before its token, such as "caches that begin" or "500
-	// instead of call". A run with such a finding counts as survived, and the
-	// exploration continues. A finding that cuts the run without faults short
+	// instead of call". A run with such a finding counts as passed, and the
+	// exploration continues. A finding that ends the run without faults early
 	// is not tolerated. Defaults to none.
 	KnownFindings []string
-	// Shards divides the exploration among processes, of which this one is
-	// number Shard, from 0. Each makes the runs without faults, and its share
-	// of the others; together they make the runs that one process would. Each
-	// has the whole Budget. Defaults to the environment variable
-	// RECONCILETEST_SHARD, where 1/4 is the first of four, or else to one
-	// process:
+	// Shards is the number of processes among which the exploration is divided,
+	// and Shard the number of this process, from 0. Each process makes the runs
+	// without faults, and its share of the others, with the whole Budget.
+	// Defaults to the environment variable RECONCILETEST_SHARD, in which 1/4
+	// stands for the first of four processes, and otherwise to one process:
 	//
 	//	seq 4 | xargs -P 4 -I {} env RECONCILETEST_SHARD={}/4 GOMAXPROCS=1 go test -run TestKeySurvives .
 	Shard, Shards int
 
-	singles time.Duration // of the budget, reserved for single deviations
-	strict  bool          // an incomplete exploration fails
+	singles time.Duration // the part of the budget that is reserved for single deviations
+	strict  bool          // whether an incomplete exploration fails
 }
 
-// withDefaults returns a copy of o, which may be nil, with the defaults in the
-// fields that are not set.
+// withDefaults returns a copy of o in which unset fields have their defaults. o
+// may be nil.
 func (o *Options) withDefaults() Options {
 	var v Options
 	if o != nil {
@@ -106,24 +111,24 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-// share reads the part of this process from the environment, unless the options
-// name it.
+// share reads the shard of this process from the environment, unless the
+// options set it.
 func (o *Options) share(text string) error {
 	if o.Shards != 0 || text == "" {
 		return nil
 	}
-	part, of, _ := strings.Cut(text, "/")
+	part, total, _ := strings.Cut(text, "/")
 	n, err := strconv.Atoi(part)
-	all, err2 := strconv.Atoi(of)
-	if err != nil || err2 != nil || n < 1 || n > all {
+	count, err2 := strconv.Atoi(total)
+	if err != nil || err2 != nil || n < 1 || n > count {
 		return fmt.Errorf("%s=%q: must be from 1/n to n/n", shardVariable, text)
 	}
-	o.Shard, o.Shards = n-1, all
+	o.Shard, o.Shards = n-1, count
 	return nil
 }
 
-// spend reads the budget from the environment, and decides whether everything
-// has to be tried.
+// spend reads the budget from the environment. It sets strict if an incomplete
+// exploration must fail.
 func (o *Options) spend() error {
 	if text := os.Getenv(budgetVariable); text != "" {
 		d, err := time.ParseDuration(text)
@@ -137,8 +142,8 @@ func (o *Options) spend() error {
 	return nil
 }
 
-// validate returns everything that is wrong with options whose defaults are
-// filled in, joined.
+// validate returns all errors of the options, joined. The defaults must have
+// been filled in.
 func (o *Options) validate() error {
 	check := option.Of("reconciletest.Options")
 	check.That(o.Budget >= 0, "Budget", o.Budget, option.Negative)

@@ -13,64 +13,71 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// outcome is everything that is known of one run.
+// outcome is the result of one run, with everything that it has recorded.
 type outcome struct {
 	finding    *report.Finding
-	late       *report.Finding // a Run that has returned too late
-	whole      bool            // it has reached its last restart
-	void       bool            // nothing is known: the workload could not be done
+	overdue    *report.Finding // a Run that has returned too late
+	whole      bool            // whether the run has reached its last restart
+	void       bool            // whether the workload could not be done, so that the run has no result
 	lines      []string        // the trace
 	calls      []*call
-	asked      int        // the writes that the server has answered
-	refused    []*refusal // the writes that it has refused
+	asked      int        // the number of writes that the server has answered
+	refused    []*refusal // the writes that the server has refused
 	deliveries int
 	decisions  int
-	acts       int // of the actors
+	acts       int // the number of acts of actors
 	writes     int
-	delivered  []int           // the decision that each delivery was
+	delivered  []int           // the number of the decision of each delivery
+	pauses     int             // how often time has passed because nothing could happen
+	waits      []pause         // the pauses that ended with a call of the program
+	made       map[string]int  // the number of the objects that the program made, by resource
 	outputs    []output        // the objects that the program made
-	written    []output        // and those that it has written to
-	inputs     []input         // the objects that it may have read
+	written    []output        // the outputs, and other objects that the program has written to
+	inputs     []input         // the objects that the program may have read
 	changed    string          // the input that the plan has changed
-	unwoken    *report.Finding // the first write of a restart after it: the running program had missed the change
-	counts     map[string]int  // how many objects there were, and were deleted
-	kept       map[string]bool // its objects that existed at a rest, or that others wrote to
+	unwoken    *report.Finding // a write that only a restart made in reaction to the changed input
+	counts     map[string]int  // counters of the objects that existed at once, and of the deletions; see judge.count
+	kept       map[string]bool // the program's objects that existed at a rest, or that others wrote to
 	uses       uses
 	drift      drift
-	wroteAt    int // the line of the program's last write; -1: none
+	wroteAt    int // the trace line of the program's last write, or -1
 	rules      rules.Set
 	restedAt   []int                                // the length of the trace at each rest
+	undoable   []int                                // at each rest, the number of writes since the last write of a step
 	commits    []int                                // the number of writes to watched resources at each rest
-	stayed     []string                             // the part of the trace in which it had to stay at rest
-	same       int                                  // the lines before the first deviation
-	outside    bool                                 // a step that came early wrote nothing to the server
+	stayed     []string                             // the part of the trace in which the program had to stay at rest
+	same       int                                  // the number of trace lines before the first deviation
+	outside    bool                                 // whether a step that was done early did not write to the server
 	affected   func([]state.Located) state.Affected // what a lasting refusal may change
-	stuck      func()                               // is called when Run does not return
-	states     []*state.Rest                        // at each rest: at first, after each step, and at the end
+	stuck      func()                               // called when Run does not return
+	states     []*state.Rest                        // at each rest: after the start, each step, and at the end
 }
 
-// drift is what followed when an output was deleted or edited.
+// pause identifies a period in which a replica was waiting for time to pass.
+type pause struct{ number, replica int }
+
+// drift records what happened after an output was deleted or edited.
 type drift struct {
 	began     bool
-	output    string // as in the trace of its delivery
-	delivered bool   // a watch of the program got an event of the output
-	reached   bool   // a worker of a controller took a key
-	gated     bool   // the program has workers of which that is known
-	unowned   bool   // the output had no owner reference
+	output    string // the output as the trace lines of its deliveries name it
+	delivered bool   // whether a watch of the program got an event of the output
+	reached   bool   // whether a worker of a controller took a key
+	gated     bool   // whether the program has workers for which reached is recorded
+	unowned   bool   // whether the output had no owner reference
 }
 
-// of begins with an output.
-func (d *drift) of(o *output) {
+// note begins to record what happens to an output.
+func (d *drift) note(o *output) {
 	resource, _, _ := strings.Cut(o.resource, ".")
 	d.began, d.output = true, " "+resource+" "+o.key
 }
 
-// sees notes a delivery.
+// sees records a delivery, if it is an event of the output.
 func (d *drift) sees(event string) {
 	d.delivered = d.delivered || strings.HasSuffix(event, d.output)
 }
 
-// why is the reason of a finding that follows from the plan. usual is the
+// why returns the reason for a finding that results from the plan. usual is the
 // number of writes without faults.
 func (o *outcome) why(p plan.Plan, usual int, saw report.Seen) report.Reason {
 	saw.Unowned = o.drift.unowned
@@ -81,37 +88,39 @@ func (o *outcome) why(p plan.Plan, usual int, saw report.Seen) report.Reason {
 	return report.Of(p, saw)
 }
 
-// call is one call of the program. Deviations refer to calls by their position,
-// from 1, among those that are neither for Events nor for Leases.
+// call is one call of the program. Deviations refer to a call by its number.
+// Calls are numbered from 1, without the ones for Events and Leases.
 type call struct {
 	apisim.Call
-	effect bool // it has written
+	effect bool // whether the call has changed an object
 }
 
 // conflicts reports whether the server may answer the call with 409 although no
-// other client has changed the object: to a create because of its quota, to a
-// patch when the server's own attempts have failed. An update or a deletion
-// gets one only after a change, whose event follows, so a program may rely on
-// that event: see plan.Rivalled.
+// other client has changed the object. This happens to a create because of a
+// quota, and to a patch if the server's own retries have failed. An update or a
+// deletion gets a 409 only after another client's change. Its event follows,
+// and a program may rely on that event: see plan.Rivalled.
 func (c *call) conflicts() bool { return c.Verb == "create" || c.Verb == "patch" }
 
-// reads reports whether the call at that position is a read.
-func (o *outcome) reads(at int) bool { return at <= len(o.calls) && !o.calls[at-1].Write() }
+// reads reports whether the call with the number index is a read.
+func (o *outcome) reads(index int) bool { return index <= len(o.calls) && !o.calls[index-1].Write() }
 
 // uses holds the resources that the program watches, reads and writes, such as
 // "jobs.batch". A read of a subresource needs no watch.
 type uses struct{ watched, read, written map[string]bool }
 
-// newOutcome is that of a run in which nothing has happened.
+// newOutcome returns the outcome of a run that has not started.
 func newOutcome() *outcome {
 	return &outcome{
-		same: math.MaxInt, wroteAt: -1, counts: map[string]int{}, kept: map[string]bool{}, rules: rules.Set{},
+		same: math.MaxInt, wroteAt: -1, rules: rules.Set{},
+		made: map[string]int{}, counts: map[string]int{}, kept: map[string]bool{},
 		uses: uses{watched: map[string]bool{}, read: map[string]bool{}, written: map[string]bool{}},
 	}
 }
 
-// hash identifies a trace, so that a token belongs to the code that produced
-// it. [report.Hashed] says what does not count.
+// hash returns a hash of the trace. With it, a token shows whether the code
+// still takes the same path. [report.Hashed] says which parts of the trace are
+// ignored.
 func (o *outcome) hash() string {
 	h := fnv.New32a()
 	for _, l := range o.lines {

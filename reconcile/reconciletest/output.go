@@ -16,17 +16,18 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// output is an object that the program made. Those that exist at the end of the
-// workload are deleted and edited in runs of their own, unless
-// Options.SkipDrift is set.
+// output is an object that the program has created. In runs of their own,
+// another client deletes or edits the outputs that exist at the end of the
+// workload, unless Options.SkipDrift is set.
 type output struct {
 	resource, key string
 	leaf          []string // the path of a value that may be edited, or nil
-	value         any      // its value after an edit
-	stepped       bool     // whether a step has written to it, too
+	value         any      // the value at that path after an edit
+	stepped       bool     // whether a step has also written to the object
 }
 
-// edit returns a step that changes one value which the program gave the output.
+// edit returns a step that changes one of the values that the program has given
+// the output.
 func (o *output) edit() Step {
 	value := o.value
 	for _, field := range slices.Backward(o.leaf) {
@@ -40,52 +41,47 @@ func (o *output) edit() Step {
 	return step
 }
 
-// foreign holds fields of the spec, and values that a controller which makes
-// such objects hardly ever sets. The usual value is the server's default.
-var foreign = map[string]struct{ field, value, usual string }{
-	"deployments.apps": {"revisionHistoryLimit", "7", "10"}, "services": {"sessionAffinity", `"ClientIP"`, "None"},
-}
-
-// editable holds the built-in resources whose content may change at any time,
-// as that of custom resources may.
+// editable maps built-in resources whose content may change at any time to the
+// field with that content. For custom resources it is the spec.
 var editable = map[string]string{
 	"configmaps": "data", "secrets": "data", "services": "spec", "deployments.apps": "spec",
 	"ingresses.networking.k8s.io": "spec",
 }
 
-// leaf finds a value that the program gave an object and that another client
-// could edit. It returns its path and the edited value. Values in [Case].Ignore
-// need not be repaired.
+// leaf finds a value of an object that comes from the program and that another
+// client can edit. It returns the path of the value, and the value after the
+// edit. It does not choose values in [Case].Ignore, because the program need
+// not repair them.
 func leaf(c *Case, ignore *state.Ignore, resource string, own map[string]any) ([]string, any) {
-	at, known := editable[resource]
+	field, known := editable[resource]
 	if !known && c.custom(resource) {
-		at, known = "spec", true
+		field, known = "spec", true
 	}
-	content, _ := own[at].(map[string]any)
-	if !known || ignore.Covers(resource, at) {
+	content, _ := own[field].(map[string]any)
+	if !known || ignore.Covers(resource, field) {
 		return nil, nil
 	}
-	return valueIn(ignore, resource, content, at)
+	return valueIn(ignore, resource, content, field)
 }
 
-// valueIn finds the first string or number in content, which stands at path,
-// that is not ignored.
+// valueIn finds the first string or number in content that is not ignored. path
+// is the path of content.
 func valueIn(ignore *state.Ignore, resource string, content map[string]any, path ...string) ([]string, any) {
 	for _, field := range slices.Sorted(maps.Keys(content)) {
-		at := append(slices.Clone(path), field)
-		if ignore.Covers(resource, at...) {
+		full := append(slices.Clone(path), field)
+		if ignore.Covers(resource, full...) {
 			continue
 		}
 		switch v := content[field].(type) {
 		case string:
 			if resource == "secrets" {
-				return at, "ZWRpdGVk"
+				return full, "ZWRpdGVk"
 			}
-			return at, v + "-edited"
+			return full, v + "-edited"
 		case int64:
-			return at, v + 1
+			return full, v + 1
 		case map[string]any:
-			if found, value := valueIn(ignore, resource, v, at...); found != nil {
+			if found, value := valueIn(ignore, resource, v, full...); found != nil {
 				return found, value
 			}
 		}
@@ -93,8 +89,8 @@ func valueIn(ignore *state.Ignore, resource string, content map[string]any, path
 	return nil, nil
 }
 
-// bodyOf returns the body of a write as an object: also of a JSON patch, and of
-// the plain text of a Secret.
+// bodyOf returns the body of a write as an object. It converts a JSON patch to
+// an object, and the stringData of a Secret to data.
 func bodyOf(e apisim.Event) map[string]any {
 	body, err := yaml.ToJSON(e.Body)
 	var sent any
@@ -102,7 +98,7 @@ func bodyOf(e apisim.Event) map[string]any {
 		return nil
 	}
 	object, _ := sent.(map[string]any)
-	if operations, is := sent.([]any); is {
+	if operations, ok := sent.([]any); ok {
 		object = patchedIn(operations)
 	}
 	if plain, _, _ := unstructured.NestedStringMap(object, "stringData"); e.Resource.Resource == "secrets" {
@@ -113,7 +109,8 @@ func bodyOf(e apisim.Event) map[string]any {
 	return object
 }
 
-// patchedIn is an object of the values that a JSON patch sets outside lists.
+// patchedIn returns an object with the values that a JSON patch sets outside of
+// lists.
 func patchedIn(operations []any) map[string]any {
 	object := map[string]any{}
 	for _, o := range operations {
@@ -130,9 +127,9 @@ func patchedIn(operations []any) map[string]any {
 	return object
 }
 
-// ownOf returns the part of a write's body that gave the object its values.
-// Values that the server filled in, and those that an update sends back as they
-// were, are not among them.
+// ownOf returns the values that a write has given the object. These do not
+// include values that the server has filled in, or that an update has sent back
+// unchanged.
 func ownOf(body map[string]any, e apisim.Event) map[string]any {
 	var before map[string]any
 	if e.Old != nil {
@@ -141,8 +138,9 @@ func ownOf(body map[string]any, e apisim.Event) map[string]any {
 	return given(body, e.New.Object, before)
 }
 
-// given keeps the strings and numbers of sent that are in now, and were not in
-// before.
+// given returns the strings and numbers that a write has given to an object:
+// sent is the body of the write, and now and before are the object after and
+// before it. A value counts if it is in sent and in now, but not in before.
 func given(sent, now, before map[string]any) map[string]any {
 	kept := map[string]any{}
 	for field, value := range sent {

@@ -6,295 +6,384 @@ import (
 
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// furthest is how many writes ago the caches of a restart begin at most.
+// furthest is the largest number of writes that caches may lack after a
+// restart.
 const furthest = 40
 
 // planner makes the plans of a case from its run without faults.
 type planner struct {
 	reference *outcome
 	c         *Case
-	drift     bool // of outputs, by other clients
+	samples   []state.Located
+	drift     bool // whether other clients delete and edit outputs
 }
 
 func (x *explorer) planner() *planner {
-	return &planner{reference: x.reference, c: x.c, drift: !x.o.SkipDrift}
+	return &planner{reference: x.reference, c: x.c, samples: x.samples, drift: !x.o.SkipDrift}
 }
 
-// singles are all plans of one deviation, the likeliest to fail first: crashes,
-// lost replies, slow watches, restarts, late actors. The others are mixed, so
-// that a small budget has some of each.
+// singles returns all plans of one deviation. The plans that are most likely to
+// fail are first: crashes, lost replies, slow watches, restarts and late
+// actors. The others are mixed, so that a small budget includes some of each
+// kind.
 func (p *planner) singles() []plan.Plan {
 	writes := p.calls(func(c *call) bool { return c.effect })
 	var first, rest []plan.Plan
 	for _, f := range []apisim.Fault{apisim.CrashAfter, apisim.LostReply} {
-		first = append(first, each(plan.AtCall, writes, f)...)
+		first = append(first, plansOf(plan.AtCall, writes, f)...)
 	}
-	first = append(first, each(plan.AtDelivery, upTo(p.reference.deliveries), plan.Hold)...)
+	first = append(first, plansOf(plan.AtDelivery, upTo(p.reference.deliveries), plan.Hold)...)
 	first = append(first, p.restarts()...)
-	first = append(first, each(plan.Lagging, upTo(p.reference.acts), 0)...)
+	first = append(first, plansOf(plan.Lagging, upTo(p.reference.acts), 0)...)
 	if p.c.Before != nil && p.c.Replicas > 1 {
 		first = append(first, plan.Plan{{At: plan.Rollout, Index: 1}})
 	}
-	ends := append(each(plan.Parted, writes, 0), each(plan.Stopped, writes, 0)...)
+	ends := append(plansOf(plan.Parted, writes, 0), plansOf(plan.Stopped, writes, 0)...)
 	if p.c.Replicas > 1 {
-		first = append(ends, first...) // several replicas are there for these
+		first = append(ends, first...) // programs have several replicas in order to survive these
 	} else {
 		rest = append(rest, ends...)
 	}
 	rest = append(rest, p.ofWrites(writes)...)
 	rest = append(rest, p.ofReads()...)
 	for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped, apisim.Duplicated} {
-		rest = append(rest, each(plan.AtDelivery, upTo(p.reference.deliveries), f)...)
+		rest = append(rest, plansOf(plan.AtDelivery, upTo(p.reference.deliveries), f)...)
 	}
 	rest = append(rest, p.past()...)
 	if p.drift {
 		rest = append(rest, p.drifts()...)
 	}
 	if len(p.c.Workload) > 0 {
-		rest = append(rest, each(plan.Early, upTo(p.reference.decisions), 0)...)
+		rest = append(rest, plansOf(plan.Early, upTo(p.reference.decisions), 0)...)
 	}
-	lasting := append(p.lasting(), p.notFound()...)
+	lasting := slices.Concat(p.lasting(), p.notFound(), p.detentions(), p.undecodable(), p.worlds())
 	return slices.Concat(first, mixed(rest), mixed(p.changes()), mixed(lasting), mixed(p.quieter()))
 }
 
-// outages returns outages of the server, from each write on: one failure does
-// not show a program that gives up after five.
+// outages returns plans with an outage of the server that begins at a write.
+// They find programs that give up after several failures, which a single
+// failure does not show.
 func (p *planner) outages() []plan.Plan {
-	return each(plan.Refused, p.calls(func(c *call) bool { return c.effect }), 0)
+	writes := p.calls(func(c *call) bool { return c.effect })
+	var long []plan.Plan
+	for n := range len(outages) {
+		for _, index := range spread(writes) {
+			long = append(long, numbered(plan.Outage, index, n+1))
+		}
+	}
+	return append(plansOf(plan.Refused, writes, 0), long...)
 }
 
-// lasting returns refusals that last to the end, from each write on: of its
-// namespace, and of its object. One that begins at an earlier write of the same
-// object or namespace is another one, since less is done before it.
+// spread returns the first, the middle and the last element of places.
+func spread(places []int) []int {
+	if len(places) < 3 {
+		return places
+	}
+	return []int{places[0], places[len(places)/2], places[len(places)-1]}
+}
+
+// lasting returns plans with a refusal that begins at a write and lasts to the
+// end of the run. The server refuses all calls in the namespace of the write,
+// or all writes to its object. Each write has plans of its own, even if an
+// earlier write was to the same object or namespace, because the program has
+// done more work by then.
 func (p *planner) lasting() []plan.Plan {
 	writes := p.calls(func(c *call) bool { return c.effect })
 	inNamespaces := p.calls(func(c *call) bool { return c.effect && c.Namespace != "" })
-	return append(each(plan.Barred, inNamespaces, 0), each(plan.Poisoned, writes, 0)...)
+	return append(plansOf(plan.Barred, inNamespaces, 0), plansOf(plan.Poisoned, writes, 0)...)
 }
 
-// notFound returns answers with 404 that say nothing of the object: of a proxy,
-// of a server that does not serve the version, and, to a call for one object,
-// about another one. A deletion gets none of them: nearly every program takes
-// its 404 for done.
+// notFound returns plans in which a call is answered with 404 although its
+// object is not deleted. The answer comes from a proxy, or from a server that
+// does not serve the version, or is about a different object.
 func (p *planner) notFound() []plan.Plan {
-	all := p.calls(func(c *call) bool { return c.Verb == "get" || c.Verb == "list" })
-	ofOne := p.calls(func(c *call) bool { return c.Verb == "get" })
-	return slices.Concat(each(plan.AtCall, all, apisim.ProxyNotFound), each(plan.AtCall, all, apisim.NotServed),
-		each(plan.AtCall, ofOne, apisim.OtherNotFound))
+	ofOne := p.calls(func(c *call) bool { return c.Verb == "get" || c.Verb == "delete" })
+	all := p.calls(func(c *call) bool { return c.Verb == "get" || c.Verb == "delete" || c.Verb == "list" })
+	return slices.Concat(plansOf(plan.AtCall, all, apisim.ProxyNotFound), plansOf(plan.AtCall, all, apisim.NotServed),
+		plansOf(plan.AtCall, ofOne, apisim.OtherNotFound))
 }
 
-// quieter are stops where nothing is written, and additions of other clients.
+// quieter returns plans that are less likely to fail: stops at times without a
+// write, and additions by other clients.
 func (p *planner) quieter() []plan.Plan {
-	all := each(plan.Stopped, p.calls(func(c *call) bool { return !c.effect }), 0)
-	all = append(all, each(plan.Halted, upTo(p.reference.deliveries), 0)...)
-	if p.drift {
-		all = append(all, each(plan.Marked, upTo(len(p.reference.written)), 0)...)
+	reads := plansOf(plan.Stopped, p.calls(func(c *call) bool { return !c.effect }), 0)
+	reads = append(reads, plansOf(plan.Halted, upTo(p.reference.deliveries), 0)...)
+	for _, w := range p.reference.waits {
+		reads = append(reads, numbered(plan.Paused, w.number, w.replica))
 	}
-	return all
+	if p.drift {
+		reads = append(reads, plansOf(plan.Marked, upTo(len(p.reference.written)), 0)...)
+	}
+	return reads
 }
 
-// restarts returns those at rest: the program finds the world unchanged, sees
-// one list late, was down during the workload, or everything has slept.
+// restarts returns plans with a restart at rest. The program finds the world
+// unchanged, gets one list late, or was down during a part of the workload. It
+// also returns plans in which all processes sleep for an hour.
 func (p *planner) restarts() []plan.Plan {
-	var all []plan.Plan
+	var plans []plan.Plan
 	steps := len(p.c.Workload)
 	for rest := range p.reference.states {
-		all = append(all, numbered(plan.Restarted, rest+1, 0))
+		plans = append(plans, numbered(plan.Restarted, rest+1, 0))
 	}
 	for rest := range p.reference.states {
 		for i := range len(p.reference.uses.watched) {
-			all = append(all, numbered(plan.Unsynced, rest+1, i+1))
+			plans = append(plans, numbered(plan.Unsynced, rest+1, i+1))
 		}
 	}
 	for n := 1; n <= 2; n++ {
 		for step := 1; step+n-1 <= steps; step++ {
-			all = append(all, numbered(plan.Offline, step, n))
+			plans = append(plans, numbered(plan.Offline, step, n))
 		}
 	}
-	return append(all, each(plan.Asleep, upTo(len(p.reference.states)), 0)...)
+	return append(plans, plansOf(plan.Asleep, upTo(len(p.reference.states)), 0)...)
 }
 
-// ofWrites returns the faults of writes that are less likely to be fatal than
-// those of singles: the write is lost or late, or another client was faster.
+// ofWrites returns plans with a fault of a write that is less likely to reveal
+// a bug than crashes and lost replies. For example, the write fails or is late,
+// or another client writes first.
 func (p *planner) ofWrites(writes []int) []plan.Plan {
-	var all []plan.Plan
+	var plans []plan.Plan
 	for _, f := range []apisim.Fault{
 		apisim.CrashBefore, apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Late,
 	} {
-		at := writes
+		indices := writes
 		if f == apisim.Conflict {
-			at = p.calls(func(c *call) bool { return c.effect && c.conflicts() })
+			indices = p.calls(func(c *call) bool { return c.effect && c.conflicts() })
 		}
-		all = append(all, each(plan.AtCall, at, f)...)
+		plans = append(plans, plansOf(plan.AtCall, indices, f)...)
 	}
 	changes := p.calls(func(c *call) bool {
 		return c.Name != "" && (c.Verb == "get" || c.effect && c.Verb != "create")
 	})
-	return append(all, each(plan.Rivalled, changes, 0)...)
+	return append(plans, plansOf(plan.Rivalled, changes, 0)...)
 }
 
-// ofReads returns the faults of reads; any call may also be slow.
+// ofReads returns plans with a failed read, and plans with a slow call of any
+// kind except watches.
 func (p *planner) ofReads() []plan.Plan {
 	reads := p.calls(func(c *call) bool { return !c.Write() })
 	lists := p.calls(func(c *call) bool { return !c.Write() && c.Verb != "get" })
 	slow := p.calls(func(c *call) bool { return c.Verb != "watch" })
-	all := each(plan.AtCall, reads, apisim.Internal)
-	all = append(all, each(plan.AtCall, lists, apisim.Expired)...)
-	return append(all, each(plan.AtCall, slow, plan.Hold)...)
+	plans := plansOf(plan.AtCall, reads, apisim.Internal)
+	plans = append(plans, plansOf(plan.AtCall, lists, apisim.Expired)...)
+	return append(plans, plansOf(plan.AtCall, slow, plan.Hold)...)
 }
 
-// past are restarts with caches of the past, as from an API server that lags
-// behind: one for each write to a watched resource, up to furthest.
+// past returns plans with a restart after which the caches show an older state,
+// as if an API server lagged behind. There is one plan for each of the last
+// writes to a watched resource before the restart, but at most 40 for one
+// restart.
 func (p *planner) past() []plan.Plan {
-	var all []plan.Plan
+	var plans []plan.Plan
 	for rest, commits := range p.reference.commits {
 		for n := range min(commits, furthest) {
-			all = append(all, numbered(plan.Restarted, rest+1, n+1))
+			plans = append(plans, numbered(plan.Restarted, rest+1, n+1))
 		}
 	}
-	return all
+	return plans
 }
 
-// drifts delete each output that is the program's alone, and edit those that
-// have a value which another client could edit.
+// drifts returns plans in which another client deletes an output that only the
+// program has written, or edits an output that has a value to edit.
 func (p *planner) drifts() []plan.Plan {
-	var alone, some []int
+	var alone, edited []int
 	for i, o := range p.reference.outputs {
 		if !o.stepped {
 			alone = append(alone, i+1)
 		}
 		if o.leaf != nil {
-			some = append(some, i+1)
+			edited = append(edited, i+1)
 		}
 	}
-	return append(each(plan.Deleted, alone, 0), each(plan.Edited, some, 0)...)
+	return append(plansOf(plan.Deleted, alone, 0), plansOf(plan.Edited, edited, 0)...)
 }
 
-// changes edits each value of the inputs, and deletes and creates those again
-// that are nobody's.
+// worlds returns plans in which the server differs from what the program may
+// expect. For example, it was restored from a backup, has a mutating webhook, or
+// has a different clock.
+func (p *planner) worlds() []plan.Plan {
+	var plans []plan.Plan
+	for rest, n := range p.reference.undoable {
+		for _, n := range spread(upTo(n)) {
+			plans = append(plans, numbered(plan.Restored, rest+1, n))
+		}
+	}
+	for i := range p.c.resources() {
+		for _, rest := range slices.Compact([]int{1, len(p.reference.states)}) {
+			plans = append(plans, numbered(plan.Unserved, rest, i+1))
+		}
+	}
+	plans = append(plans, plan.Plan{{At: plan.Mutated, Index: 1}}, plan.Plan{{At: plan.Silent, Index: 1}})
+	return slices.Concat(plans, p.clocks(), p.rebirths())
+}
+
+// detentions returns plans that delete the same outputs and inputs as drifts
+// and changes do, while a finalizer of another client delays the deletion.
+func (p *planner) detentions() []plan.Plan {
+	var plans []plan.Plan
+	for i, o := range p.reference.outputs {
+		if !o.stepped && p.drift {
+			plans = append(plans, plan.Plan{{At: plan.Detained, Index: i + 1}})
+		}
+	}
+	for i, input := range p.reference.inputs {
+		if input.fresh != nil {
+			plans = append(plans, plan.Plan{{At: plan.Held, Index: i + 1}})
+		}
+	}
+	return plans
+}
+
+// undecodable returns plans that create an object that Go cannot decode. For
+// each custom resource, one creates it at the start, and one at the first rest.
+func (p *planner) undecodable() []plan.Plan {
+	var plans []plan.Plan
+	for i := range p.samples {
+		plans = append(plans, numbered(plan.Garbled, i+1, 0), numbered(plan.Garbled, i+1, 1))
+	}
+	return plans
+}
+
+// changes returns plans in which another client edits a value of an input, or
+// deletes and creates an input that has no owner.
 func (p *planner) changes() []plan.Plan {
-	var all []plan.Plan
-	for i, in := range p.reference.inputs {
-		for n := range in.edits {
-			all = append(all, numbered(plan.Altered, i+1, n+1))
+	var plans []plan.Plan
+	for i, input := range p.reference.inputs {
+		for n := range input.edits {
+			plans = append(plans, numbered(plan.Altered, i+1, n+1))
 		}
-		if in.fresh != nil {
-			all = append(all, plan.Plan{{At: plan.Replaced, Index: i + 1}})
+		if input.fresh != nil {
+			plans = append(plans, plan.Plan{{At: plan.Replaced, Index: i + 1}})
 		}
 	}
-	return all
+	return plans
 }
 
-// each makes a plan of each index, with the same kind of deviation and the same
-// fault.
-func each(at byte, indices []int, f apisim.Fault) []plan.Plan {
-	var all []plan.Plan
+// plansOf returns a plan for each index, with the same kind of deviation and
+// the same fault.
+func plansOf(kind byte, indices []int, f apisim.Fault) []plan.Plan {
+	var plans []plan.Plan
 	for _, i := range indices {
-		all = append(all, plan.Plan{{At: at, Index: i, Fault: f}})
+		plans = append(plans, plan.Plan{{At: kind, Index: i, Fault: f}})
 	}
-	return all
+	return plans
 }
 
-// numbered makes a plan of one deviation that has a number, such as a restart n
-// writes ago.
-func numbered(at byte, index, n int) plan.Plan { return plan.Plan{{At: at, Index: index, N: n}} }
+// numbered returns a plan of one deviation whose N is n. For example, the N of
+// a restart is the number of writes by which the caches are behind.
+func numbered(kind byte, index, n int) plan.Plan { return plan.Plan{{At: kind, Index: index, N: n}} }
 
-// upTo are the numbers from 1 to n: the indices of deviations begin with 1.
+// upTo returns the numbers from 1 to n, because the indices of deviations begin
+// with 1.
 func upTo(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i + 1
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i + 1
 	}
-	return all
+	return numbers
 }
 
-// mixed puts plans in an order that looks random, and is always the same.
-func mixed(all []plan.Plan) []plan.Plan {
+// mixed shuffles plans. The order is the same in every exploration.
+func mixed(plans []plan.Plan) []plan.Plan {
 	rng := rand.New(rand.NewPCG(1, 1))
-	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
+	rng.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
+	return plans
 }
 
-// calls are the indices of the calls that want selects, in the run without faults.
+// calls returns the indices of the calls in the run without faults for which
+// want returns true.
 func (p *planner) calls(want func(c *call) bool) []int {
-	var all []int
+	var numbers []int
 	for i, c := range p.reference.calls {
 		if want(c) {
-			all = append(all, i+1)
+			numbers = append(numbers, i+1)
 		}
 	}
-	return all
+	return numbers
 }
 
-// pairs returns, first, outputs that are deleted or edited while their watch
-// ends, so that no event shows it. Then come a crash or a lost reply together
-// with a slow watch, for a program that has forgotten, or does not know, its
-// own write, and does not see it either; and a slow watch while the workload
-// continues. No other pairs find as much.
+// pairs returns the plans with two deviations that find most bugs. First, an
+// output is deleted or edited while its watch ends, so that the program gets no
+// event. Then follow, mixed, two other kinds. One is a crash or a lost reply
+// together with a slow watch, so that the program neither remembers nor sees
+// its own write. The other is a slow watch while the workload continues.
 func (p *planner) pairs() []plan.Plan {
 	return append(p.unseenDrifts(), mixed(append(p.forgotten(), p.overtaken()...))...)
 }
 
-// unseenDrifts returns plans that end the watch at the first event after the
-// workload: that of the drift.
+// unseenDrifts returns plans in which an output is deleted or edited, and the
+// watch ends at the event of that change.
 func (p *planner) unseenDrifts() []plan.Plan {
-	var all []plan.Plan
+	var plans []plan.Plan
 	if !p.drift {
 		return nil
 	}
 	for _, d := range p.drifts() {
 		for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped} {
-			all = append(all, plan.Plan{d[0], {At: plan.AtDelivery, Index: p.reference.deliveries + 1, Fault: f}})
+			plans = append(plans, plan.Plan{d[0], {At: plan.AtDelivery, Index: p.reference.deliveries + 1, Fault: f}})
 		}
 	}
-	return all
+	return plans
 }
 
-// overtaken holds a watch back, and lets the next step come a little later.
+// overtaken returns plans that hold back a watch, and do the next step of the
+// workload a little later.
 func (p *planner) overtaken() []plan.Plan {
-	var all []plan.Plan
+	var plans []plan.Plan
 	if len(p.c.Workload) == 0 {
 		return nil
 	}
 	for i, decision := range p.reference.delivered {
-		for _, later := range []int{1, 3, 6} {
-			all = append(all, plan.Plan{
-				{At: plan.AtDelivery, Index: i + 1, Fault: plan.Hold}, {At: plan.Early, Index: decision + later},
+		for _, delay := range []int{1, 3, 6} {
+			plans = append(plans, plan.Plan{
+				{At: plan.AtDelivery, Index: i + 1, Fault: plan.Hold}, {At: plan.Early, Index: decision + delay},
 			})
 		}
 	}
-	return all
+	return plans
 }
 
-// forgotten are a crash or a lost reply, each together with each slow watch.
+// forgotten returns plans that combine a crash or a lost reply with a slow
+// watch.
 func (p *planner) forgotten() []plan.Plan {
-	var all []plan.Plan
+	var plans []plan.Plan
 	for _, i := range p.calls(func(c *call) bool { return c.effect }) {
 		for d := range p.reference.deliveries {
 			for _, f := range []apisim.Fault{apisim.CrashAfter, apisim.LostReply} {
-				all = append(all, plan.Plan{
+				plans = append(plans, plan.Plan{
 					{At: plan.AtCall, Index: i, Fault: f}, {At: plan.AtDelivery, Index: d + 1, Fault: plan.Hold},
 				})
 			}
 		}
 	}
-	return all
+	return plans
 }
 
-// otherEnd reports whether the end of a plan is another one than that without
-// faults.
+// otherEnd reports whether a correct program may end in a different state under
+// the plan than without faults.
 func otherEnd(p plan.Plan) bool {
 	_, lasts := p.Lasting()
 	return lasts || p.Changes()
 }
 
-// mostAtOnce is how many deviations a seed adds to its order.
+// byItself reports whether a plan must not be combined with others. A finding
+// that follows from a misleading 404 has a text of its own. And a webhook sets
+// the same label as another client, so the additions of the two could not be
+// told apart. And the program may wait for a clock that is hours ahead.
+func byItself(p plan.Plan) bool {
+	_, misleads := p.Misleads()
+	return misleads || p.Has(plan.Mutated) || p.Clock() == plan.FarAhead
+}
+
+// mostAtOnce is the largest number of deviations that a seed adds to its order.
 const mostAtOnce = 3
 
-// seeded is the plan of a seed: a random order of everything, and up to
-// mostAtOnce of the single deviations.
+// seeded returns the plan of a seed. It consists of a random order of all
+// actions, and up to three of the single deviations.
 func seeded(seed int, singles []plan.Plan) plan.Plan {
 	rng := rand.New(rand.NewPCG(uint64(seed), 2))
 	p := plan.Plan{{At: plan.Shuffled, Index: seed}}
@@ -302,7 +391,7 @@ func seeded(seed int, singles []plan.Plan) plan.Plan {
 		return p
 	}
 	for range rng.IntN(mostAtOnce + 1) {
-		if single := singles[rng.IntN(len(singles))]; !otherEnd(single) {
+		if single := singles[rng.IntN(len(singles))]; !otherEnd(single) && !byItself(single) {
 			p = append(p, single...)
 		}
 	}

@@ -3,7 +3,6 @@ package reconciletest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
@@ -19,19 +17,23 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// play runs everything. Its findings are in the outcome.
+// play makes the whole run. It records its findings in the outcome.
 //
-// The program boots and comes to rest; then come the steps of the workload,
-// each followed by a rest; then Goal is checked, and a restart may write
-// nothing. The deviations of the plan strike on the way: in [chooser.pick]
-// those of calls, deliveries and actors, in disturbRest those of a rest, in
-// work and early those of a step, and in drift those of the outputs. After the
-// first finding nothing more is disturbed, and the run ends.
+// The program boots and comes to rest. Then come the steps of the workload,
+// each followed by a rest. Finally, Goal is checked, and a restart must not
+// write.
+//
+// The deviations of the plan happen on the way. [chooser.pick] applies the
+// deviations of calls, deliveries and actors, disturbRest the deviations of a
+// rest, work and stepEarly the deviations of a step, and drift and change the
+// deviations of outputs and inputs. After the first finding, no further
+// deviation is applied and the run ends.
 func (r *run) play(ctx context.Context) {
 	defer simhook.Use(r.gate.Hooks())()
 	if r.c.Before != nil {
 		r.before(ctx)
 	}
+	r.spoil(0)
 	r.fleet.bootAll(ctx)
 	r.waitQuiet(ctx)
 	r.disturbRest(ctx)
@@ -43,17 +45,22 @@ func (r *run) play(ctx context.Context) {
 		r.disturbRest(ctx)
 	}
 	made := r.judge.existing(r.judge.created)
+	for _, o := range made {
+		r.out.made[o.resource]++
+	}
 	r.out.written = append(slices.Clone(made), r.judge.existing(r.judge.written)...)
 	r.out.outputs = slices.DeleteFunc(made, func(o output) bool { return slices.Contains(r.c.Unwatched, o.resource) })
 	r.out.inputs = r.inputs()
 	r.drift(ctx)
 	r.change(ctx)
 	r.settle(ctx)
-	if r.out.finding == nil && !r.out.void && r.out.changed == "" && r.judge.lasting.at == 0 && r.c.Goal != nil {
+	if r.out.finding == nil && !r.out.void && r.out.changed == "" && r.judge.lasting.kind == 0 && r.c.Goal != nil &&
+		r.judge.judges() {
 		if err := ask(r.c.Goal, r.world); err != nil {
 			r.find(report.Goal, r.why(report.Seen{End: true}), err.Error())
 		}
 	}
+	r.judge.answers.last()
 	r.rest()
 	if r.setting.stay {
 		r.stay(ctx)
@@ -68,12 +75,12 @@ func (r *run) play(ctx context.Context) {
 	}
 	r.haltAll()
 	r.sched.Stop()
-	r.out.finding = cmp.Or(r.out.finding, r.out.late)
+	r.out.finding = cmp.Or(r.out.finding, r.out.overdue)
 }
 
 // before runs the version of Case.Before until it is at rest, and stops it. If
-// the plan says so, one replica of the new version runs beside the others until
-// they are at rest, too.
+// the plan says so, it first replaces one replica by the new version, and waits
+// until all replicas are at rest again.
 func (r *run) before(ctx context.Context) {
 	r.line("before    the old version starts")
 	r.old = true
@@ -99,7 +106,7 @@ func (r *run) before(ctx context.Context) {
 	r.old, r.out.wroteAt = false, -1
 }
 
-// restart is the last one.
+// restart restarts the program at the end of a run, when it must not write.
 func (r *run) restart(ctx context.Context) {
 	r.line("restart: all is done, so nothing may be written")
 	r.haltAll()
@@ -108,26 +115,27 @@ func (r *run) restart(ctx context.Context) {
 }
 
 // rest records the server's state while the program is at rest, and compares
-// the program's caches with it. The states are compared with those of the run
-// without faults later.
+// the program's caches with it. The states are compared later with the states
+// of the run without faults.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
-	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore))
+	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore, r.foreign))
 	r.out.commits = append(r.out.commits, len(r.judge.versions))
+	r.out.undoable = append(r.out.undoable, len(r.judge.undoable))
 	r.judge.keep()
 	if r.out.finding == nil {
 		r.fleet.checkCaches()
-		if r.out.changed == "" && r.judge.lasting.at == 0 {
+		if r.out.changed == "" && r.judge.lasting.kind == 0 {
 			r.judge.checkStatus()
 		}
 	}
 }
 
-// work does the next step of the workload, or, if the plan says so, several
-// while the program is down.
+// work does the next step of the workload. If the plan says so, it does several
+// steps while the program is down.
 func (r *run) work(ctx context.Context) {
-	d, down := r.plan.Find(plan.Offline, r.next+1)
-	if !down {
+	d, isDown := r.plan.Find(plan.Offline, r.next+1)
+	if !isDown {
 		r.step(ctx)
 		return
 	}
@@ -144,28 +152,32 @@ func (r *run) work(ctx context.Context) {
 	r.fleet.bootAll(ctx)
 }
 
-// stay lets time pass. Nothing but times may change.
+// stay lets time pass. It records a finding if anything but times changes.
 func (r *run) stay(ctx context.Context) {
-	until, from := time.Now().Add(stayTime), len(r.out.lines)
+	until, start := time.Now().Add(stayTime), len(r.out.lines)
 	r.judge.answers.staying = true
 	r.live(ctx, func() time.Time { return until })
 	r.judge.answers.staying = false
-	r.out.stayed = r.out.lines[from:]
+	r.out.stayed = r.out.lines[start:]
 	before := r.out.states[len(r.out.states)-1]
-	if diff := state.OfServer(r.sim, r.ignore).Diff(before, nil); len(diff) > 0 {
+	if diff := state.OfServer(r.sim, r.ignore, r.foreign).Diff(before, nil); len(diff) > 0 {
 		r.find(report.Stay, report.ByClock, fmt.Sprintf(
 			"it was at rest, and has changed within %v (- before, + after):\n    %s", stayTime, strings.Join(diff, "\n    ")))
 	}
 }
 
-// disturbRest applies the plan's deviations at this rest, and comes to rest again.
+// disturbRest applies the deviations that the plan has for this rest, and waits
+// until the program is at rest again.
 func (r *run) disturbRest(ctx context.Context) {
 	rest := len(r.out.states) + 1
+	if r.spoil(rest); r.out.finding == nil && r.judge.lasting.kind == plan.Garbled {
+		r.waitQuiet(ctx)
+	}
 	for _, d := range r.plan {
 		if d.Index != rest || r.out.finding != nil {
 			continue
 		}
-		if d.At == plan.Restarted || d.At == plan.Unsynced || d.At == plan.Asleep {
+		if slices.Contains([]byte{plan.Unserved, plan.Restarted, plan.Unsynced, plan.Asleep, plan.Restored}, d.At) {
 			r.struck()
 		}
 		switch d.At {
@@ -175,6 +187,12 @@ func (r *run) disturbRest(ctx context.Context) {
 		case plan.Unsynced:
 			r.judge.quiet = true
 			r.reboot(ctx, d.Words(), func() { r.delays.holdLists(d.N) })
+		case plan.Restored:
+			r.reboot(ctx, d.Words(), func() { r.restore(d.N) })
+		case plan.Unserved:
+			r.unserve(d.N)
+			r.waitQuiet(ctx)
+			r.judge.wanted = nil
 		case plan.Asleep:
 			r.line("ASLEEP    " + sleepTime.String())
 			r.sched.Wait(sleepTime)
@@ -183,7 +201,7 @@ func (r *run) disturbRest(ctx context.Context) {
 	}
 }
 
-// reboot restarts the program in another world.
+// reboot stops the program, calls change, and starts the program again.
 func (r *run) reboot(ctx context.Context, why string, change func()) {
 	r.line("restart   the program: " + why)
 	r.haltAll()
@@ -193,7 +211,21 @@ func (r *run) reboot(ctx context.Context, why string, change func()) {
 	r.judge.quiet, r.judge.wanted = false, nil
 }
 
-// freeze sets the server's caches back by n writes, for a while.
+// restore restores the server to its state before the last n writes of the
+// program.
+func (r *run) restore(n int) {
+	undo := r.judge.undoable
+	if n > len(undo) {
+		return
+	}
+	if err := r.sim.Restore(undo[len(undo)-n] - 1); err != nil {
+		r.line("  " + err.Error())
+	}
+	r.judge.undoable = undo[:len(undo)-n]
+}
+
+// freeze makes the program read from caches that are n writes behind, for the
+// time Options.Lag.
 func (r *run) freeze(n int) {
 	versions := r.judge.versions
 	if n == 0 || len(versions) == 0 {
@@ -203,34 +235,36 @@ func (r *run) freeze(n int) {
 	for _, p := range r.fleet.replicas {
 		r.sim.Freeze(p.client, version)
 	}
-	r.judge.wanted = map[types.UID]bool{}
-	for _, res := range r.sim.Resources() {
-		for _, o := range r.sim.Objects(res.GVR()) {
-			r.judge.wanted[o.GetUID()] = true
-		}
-	}
+	r.judge.protect()
 	r.delays.frozen = time.Now().Add(r.o.Lag)
 }
 
-// drift deletes or edits an output, if the plan says so. The program has to
-// repair it: the state at the end is compared as in every run.
+// drift deletes or edits an output, if the plan says so. The program must
+// repair it, because the state at the end is compared as in every run.
 func (r *run) drift(ctx context.Context) {
 	for i, o := range r.out.outputs {
 		steps := []struct {
-			at byte
-			do Step
+			kind byte
+			do   Step
 		}{{plan.Deleted, Delete(o.resource, o.key)}, {plan.Edited, o.edit()}}
 		for _, s := range steps {
-			if _, now := r.plan.Find(s.at, i+1); !now || r.out.finding != nil {
+			if _, now := r.plan.Find(s.kind, i+1); !now || r.out.finding != nil {
 				continue
 			}
 			r.struck()
-			r.out.drift.of(&o)
+			r.out.drift.note(&o)
 			if have := r.object(&o); have != nil {
 				r.out.drift.unowned = len(have.GetOwnerReferences()) == 0
 			}
-			r.others(ctx, s.do)
+			r.stepAsOther(ctx, s.do)
 			r.waitQuiet(ctx)
+		}
+	}
+	for i, o := range r.out.outputs {
+		if _, now := r.plan.Find(plan.Detained, i+1); now && r.out.finding == nil {
+			r.struck()
+			r.out.drift.note(&o)
+			r.detain(ctx, o.resource, o.key)
 		}
 	}
 	for i, o := range r.out.written {
@@ -241,67 +275,43 @@ func (r *run) drift(ctx context.Context) {
 	}
 }
 
-// mark adds another client's fields to an object and modifies one of the
-// program's own values, which it has to repair. It lets the program react, and
-// then removes the fields again.
+// mark adds another client's fields to an object, and modifies one of the
+// program's own values. The program must repair its value without removing the
+// fields. At the end, mark removes the fields itself.
 func (r *run) mark(ctx context.Context, o *output) {
 	before := r.object(o)
 	if before == nil || before.GetDeletionTimestamp() != nil {
 		return
 	}
-	field := r.foreignField(before, o.resource)
-	with := append(before.GetFinalizers(), state.RivalKey)
-	r.others(ctx, Patch(o.resource, o.key, marks(`"yes"`, field, foreign[o.resource].value, with)))
+	fields := r.foreignFields(before, o.resource)
+	finalizers := append(before.GetFinalizers(), state.RivalKey)
+	r.stepAsOther(ctx, Patch(o.resource, o.key, marks(true, fields, finalizers)))
 	marked := r.object(o)
 	if marked == nil || marked.GetUID() != before.GetUID() {
 		return
 	}
-	want := state.Foreign(marked)
+	want := state.Foreign(marked, fields)
 	r.waitQuiet(ctx)
 	if len(o.leaf) > 0 {
-		r.others(ctx, o.edit())
+		r.stepAsOther(ctx, o.edit())
 		r.waitQuiet(ctx)
 	}
 	after := r.object(o)
 	if r.out.finding != nil || after == nil || after.GetUID() != before.GetUID() {
 		return
 	}
-	if lost := missing(state.Foreign(after), want); lost != "" {
+	if lost := missing(state.Foreign(after, fields), want); lost != "" {
 		r.find(report.Lost, report.Overwrites, fmt.Sprintf("it removes another client's additions to %s %s: %s",
 			o.resource, o.key, lost))
 		return
 	}
 	own := slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return f == state.RivalKey })
-	r.others(ctx, Patch(o.resource, o.key, marks("null", field, "null", own)))
+	r.stepAsOther(ctx, Patch(o.resource, o.key, marks(false, fields, own)))
 	r.waitQuiet(ctx)
 }
 
-// marks returns a merge patch that sets another client's fields to "yes" and to
-// value, or removes them with null. Without a field it leaves the spec alone.
-func marks(label, field, value string, finalizers []string) string {
-	list, _ := json.Marshal(append([]string{}, finalizers...))
-	spec := ""
-	if field != "" {
-		spec = fmt.Sprintf(`"spec":{%q:%s},`, field, value)
-	}
-	return fmt.Sprintf(`{%s"metadata":{"labels":{%q:%s},"annotations":{%[2]q:%[3]s},"finalizers":%s}}`, spec,
-		state.RivalKey, label, list)
-}
-
-// foreignField is the field of an object's spec that another client may set: it
-// has the server's default or none, and the program has never sent it; "" for
-// none.
-func (r *run) foreignField(o *unstructured.Unstructured, resource string) string {
-	f := foreign[resource]
-	have, found, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", f.field)
-	if f.field == "" || r.judge.claimed[o.GetUID()] || found && fmt.Sprint(have) != f.usual {
-		return ""
-	}
-	return f.field
-}
-
-// others performs a step as another client, beside the workload.
-func (r *run) others(ctx context.Context, s Step) {
+// stepAsOther performs a step as another client, beside the workload.
+func (r *run) stepAsOther(ctx context.Context, s Step) {
 	r.line("others    " + s.Name)
 	r.progress = time.Now()
 	if err := s.Do(ctx, r.world); err != nil && !apierrors.IsNotFound(err) {
@@ -309,10 +319,10 @@ func (r *run) others(ctx context.Context, s Step) {
 	}
 }
 
-// object is the live object of an output, or nil.
+// object returns the live object of an output, or nil if it is deleted.
 func (r *run) object(o *output) *unstructured.Unstructured {
-	all, _ := r.world.Objects(o.resource)
-	for _, have := range all {
+	objects, _ := r.world.Objects(o.resource)
+	for _, have := range objects {
 		if state.KeyOf(have) == o.key {
 			return have
 		}

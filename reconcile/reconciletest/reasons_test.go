@@ -11,6 +11,7 @@ import (
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,10 +25,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// stray gives the child an owner that nobody is.
-func stray(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+// astray gives the child the UID of its namespace in place of its parent's.
+func astray(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
+	ns, err := b.Client.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
 	s := breeding.Child(p)
-	s.OwnerReferences[0].UID = "nobody"
+	s.OwnerReferences[0].UID = ns.UID
 	return b.Create(ctx, s)
 }
 
@@ -149,7 +154,7 @@ func hurried(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) erro
 	return swallow(ctx, b, p)
 }
 
-// orphaning makes children that nobody owns.
+// orphaning makes children without an owner.
 func orphaning(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	s := breeding.Child(p)
 	s.OwnerReferences = nil
@@ -227,8 +232,9 @@ func granting(t *testing.T, c *reconciletest.Case) {
 	c.Roles = []string{file}
 }
 
-// Each reason is that of a program with exactly that fault. Those of a manager
-// of controller-runtime, of a real cluster and of a leader have tests there.
+// For each reason there is a program with exactly that fault. The reasons for
+// managers of controller-runtime, real clusters and leaders have tests in other
+// packages.
 func TestEachReasonHasItsProgram(t *testing.T) {
 	exhaustive(t)
 	breed := func(b breeding.Breed) func(t *testing.T, c *reconciletest.Case) {
@@ -278,7 +284,11 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 		{"wakes-itself", "", counts(looping)},
 		{"seldom", "", run(ticking(30 * time.Second))},
 		{"by-clock", "", run(ticking(20 * time.Minute))},
-		{"collected", "", breed(stray)},
+		{"collected", "", func(t *testing.T, c *reconciletest.Case) {
+			breed(astray)(t, c)
+			c.Unwatched = append(c.Unwatched, "namespaces")
+		}},
+		{"stray-owner", "", breed(stray)},
 		{"overdue", "", a(bootEach(firstLook))},
 		{"writes-again", "^t1.0", a(bootEach(unfinished))},
 		{"forgotten", "", run(bootOnce)},
@@ -317,6 +327,12 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 		{"stopped", "^g", boots(onceAtBoot)},
 		{"conflict", "^f", boots(onceAtBoot)},
 		{"too-soon", "^a", func(_ *testing.T, c *reconciletest.Case) { *c = *serving(patient); c.Always = saysTrue }},
+		{"mutated", "^M", func(_ *testing.T, c *reconciletest.Case) {
+			c.Run, c.Goal, c.Workload = breeding.Run(exact(false)), nil, nil
+		}},
+		{"restored", "^E", func(_ *testing.T, c *reconciletest.Case) { *c = *recording(true) }},
+		{"reborn", "^R", func(_ *testing.T, c *reconciletest.Case) { *c = *rememberingWidgets(false) }},
+		{"clocks", "^D", func(_ *testing.T, c *reconciletest.Case) { *c = *punctual(30 * time.Second) }},
 		{"slept", "^j", run(ticking(45 * time.Minute))},
 		{"order", "^s", orphans(unsyncedInformers)},
 		{"past-cache", `^t\d+\.[1-9]`, func(_ *testing.T, c *reconciletest.Case) {
@@ -327,6 +343,11 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 		{"unknown-reply", "lost", breed(breeding.Premature)},
 		{"half-done", "after|before", breed(breeding.Premature)},
 		{"not-retried", "500", breed(swallow)},
+		{"stops-kind", "^B", func(_ *testing.T, c *reconciletest.Case) {
+			*c = *ofWidgets(cached(true))
+			c.Unwatched = []string{"secrets"}
+		}},
+		{"misled", "proxy", func(_ *testing.T, c *reconciletest.Case) { *c = *deleting(apierrors.IsNotFound) }},
 	} {
 		tested = append(tested, report.Reason(row.reason))
 		t.Run(row.reason, func(t *testing.T) {

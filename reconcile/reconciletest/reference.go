@@ -10,25 +10,29 @@ import (
 	"time"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// refer makes the runs without faults: twice the same, and once at a different
-// time with different names, which has to stay at rest. It returns the one that
-// has failed; nil if none has.
+// refer makes the runs without faults. Two of them are the same. The third has
+// a different time and different names, and must also stay at rest at its end.
+// refer returns the run that has failed, or nil.
 func (x *explorer) refer() *outcome {
 	first := x.play(nil, setting{seed: 1})
 	x.reference = first
 	if first.finding == nil {
 		first.unwatched(x.c.Unwatched)
 	}
-	x.usual = first.writes
+	x.usual, x.samples = first.writes, x.c.samplesOf(first.states)
+	if len(first.states) > 0 {
+		x.foreign = state.BuiltinFields.With(x.customFields(first))
+	}
 	x.report.Failing = first.firstError()
 	x.withdrawKnown(nil, first)
 	if first.finding != nil {
 		return first
 	}
 	if !x.quiet {
-		x.play(nil, setting{seed: 1}) // which compares it
+		x.play(nil, setting{seed: 1}) // play compares this run with the first one
 	}
 	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute, stay: !x.quiet})
 	if other.finding == nil && !x.quiet {
@@ -48,9 +52,10 @@ func (x *explorer) refer() *outcome {
 	return nil
 }
 
-// unwatched finds a resource that the program writes or reads and does not
-// watch, unless it is allowed, as Case.Unwatched says. A program without a
-// single call does not use the clients of its Env.
+// unwatched records a finding if the program writes or reads a resource that it
+// does not watch and that is not in allowed. It also records a finding if the
+// program makes no call at all, because it then does not use the clients of its
+// Env.
 func (o *outcome) unwatched(allowed []string) {
 	if len(o.calls) == 0 {
 		o.finding = &report.Finding{Oracle: report.Watch, Reason: report.NoCalls, Text: "the program makes no call"}
@@ -68,25 +73,27 @@ func (o *outcome) unwatched(allowed []string) {
 	}
 }
 
-// checkWork judges a run without faults that has stayed at rest. It finds a
-// write that the server refuses again and again, a program that only errs, and
-// a program that does nothing that the case asks for. No fault could make those
-// worse. A finding that is known does not hide the others.
+// checkWork judges a run without faults that has stayed at rest. It finds
+// writes that the server refuses again and again, programs that end up
+// repeating an error, and programs that do not work at all. Runs with faults
+// would not show these bugs. A known finding does not hide the others.
 func (x *explorer) checkWork(o *outcome) {
 	before := x.report.KnownFindings
-	for _, f := range slices.Concat(o.refusals(), o.failing(), x.idle(o)) {
+	x.endures = o.refused
+	for _, f := range slices.Concat(o.refusals("without any fault"), o.failing(), x.idle(o)) {
 		o.finding = f
 		if !x.withdrawKnown(nil, o) {
 			return
 		}
-		x.report.KnownFindings = before + 1 // one run, whatever is known of it
+		x.report.KnownFindings = before + 1 // the run counts once, even if it has several known findings
 	}
 }
 
-// idle finds a program that writes nothing, in a case that ends as well without
-// it. It says nothing of a case with a Goal and something outside, where a
-// program may act unseen. A cache that is held against the server is not
-// enough: a program whose every reconcile fails has one, too.
+// idle finds a program that does not write, if the case ends in the same way
+// without it. It reports no finding for a case with both Goal and Outside,
+// where the program may change only state outside the server. A cache that
+// matches the server does not show that the program works, because a program
+// has such a cache even if every reconcile fails.
 func (x *explorer) idle(o *outcome) []*report.Finding {
 	if o.wroteAt >= 0 || x.c.Before != nil { // an upgrade may have nothing to write
 		return nil
@@ -97,7 +104,7 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 			return nil
 		}
 		c := *x.c
-		c.Run = func(env *Env) error { // its memory is reset, and it sees nothing
+		c.Run = func(env *Env) error { // its boot resets its memory, and its context has ended
 			ended, end := context.WithCancel(env.Context())
 			end()
 			boot := env.boot
@@ -106,14 +113,14 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 			<-env.Context().Done()
 			return nil
 		}
-		idle := x.of(&c)
-		without, err := idle.inBubble(nil, setting{seed: 1})
-		if err != nil || without.finding != nil || without.void || without.wroteAt >= 0 {
+		idle := x.forCase(&c)
+		alone, err := idle.inBubble(nil, setting{seed: 1})
+		if err != nil || alone.finding != nil || alone.void || alone.wroteAt >= 0 {
 			return nil
 		}
 		text = "the program writes nothing, and the Goal holds without the program: nothing shows that it works. " +
 			"If Goal reads what the program keeps in memory, put that into Case.Outside. If it must not write, " +
-			"Options.KnownFindings puts this on record: \"the Goal holds without the program\""
+			"add \"the Goal holds without the program\" to Options.KnownFindings"
 	}
 	text += o.refusedAll()
 	if x.report.Failing != "" {
@@ -125,29 +132,31 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 	return []*report.Finding{{Oracle: report.Vain, Reason: report.Idle, Text: text}}
 }
 
-// onRecord says how a finding is tolerated that is the program's purpose.
-const onRecord = "\n  If it has to: a part of this text in Options.KnownFindings puts it on record."
+// onRecord tells users how to tolerate a finding that describes what the
+// program is meant to do.
+const onRecord = "\n  If the program has to do this, add a part of this text to Options.KnownFindings."
 
-// failing finds errors that the program ends in: after one of them it writes
-// nothing, to the end of the workload, it comes at least twice between two
-// rests, and once more while the program has to stay at rest, which is longer
-// than any usual back-off. An error that does not come again was an answer, for
-// example to an object that is not valid, or a wait that is over.
+// failing finds errors that the program ends up repeating. The program does not
+// write between such an error and the end of the workload. The error occurs at
+// least twice between two rests, and once more while the program has to stay at
+// rest, which is longer than a usual back-off. An error that is not repeated is
+// not a finding: it may be the reaction to an invalid object, or a wait that is
+// over.
 func (o *outcome) failing() []*report.Finding {
 	stays := map[string]bool{}
 	for _, l := range o.stayed {
 		stays[alike(l)] = strings.HasPrefix(l, report.Error)
 	}
-	var all []*report.Finding
-	from, found := 0, map[string]bool{}
-	for _, to := range o.restedAt {
+	var findings []*report.Finding
+	start, found := 0, map[string]bool{}
+	for _, end := range o.restedAt {
 		seen := map[string]bool{}
-		for i := max(from, o.wroteAt+1); i < to; i++ {
+		for i := max(start, o.wroteAt+1); i < end; i++ {
 			like := alike(o.lines[i])
 			text, isError := strings.CutPrefix(o.lines[i], report.Error)
 			if isError && seen[like] && stays[like] && !found[like] {
 				found[like] = true
-				all = append(all, &report.Finding{
+				findings = append(findings, &report.Finding{
 					Oracle: report.Vain, Reason: report.OnlyFails, UpTo: i + 1, Text: "the program ends in errors, " +
 						"again and again, and no write follows: " + text +
 						onRecord,
@@ -155,25 +164,27 @@ func (o *outcome) failing() []*report.Finding {
 			}
 			seen[like] = seen[like] || isError
 		}
-		from = to
+		start = end
 	}
-	return all
+	return findings
 }
 
-// These differ between two attempts that fail alike: numbers, delays, and the
-// names of attempts. Digits of an object's name, namespace and version stay.
+// attempts matches the parts of an error that differ between two attempts that
+// fail alike: numbers, delays, and the names of attempts. objects matches names
+// and namespaces, whose digits must not be ignored.
 var (
 	attempts = regexp.MustCompile(`"(causes|reconcileID)"=("[^"]*"|\[[^\]]*\]|\S*)|(="?|[\s(])\d[\d.a-zµ]*\b`)
 	objects  = regexp.MustCompile(`"(namespace|name)"="[^"]*"`)
 )
 
-// alike is the same for the errors of two attempts at one object.
+// alike returns text without the parts that differ between two attempts for one
+// object, so that equal errors have equal texts.
 func alike(text string) string {
 	return attempts.ReplaceAllString(text, "#") + strings.Join(objects.FindAllString(text, -1), "")
 }
 
-// firstError is the first error that the program logged in a run, or "": not
-// that of a call that its last stop cut off.
+// firstError returns the first error that the program has logged in a run, or
+// "". It ignores errors of calls that the last stop has canceled.
 func (o *outcome) firstError() string {
 	rested := len(o.lines)
 	if n := len(o.restedAt); n > 0 {

@@ -7,13 +7,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
-// Replay replays the run of a token that a failed [Explore] printed; c and o
-// are those of the exploration. It fails the test with the counter-example if
-// the run still fails, and also if the program passes on a different path than
-// the token's: then explore again. An unreadable token ends the test at once,
-// by Fatal.
+// Replay replays the run of a token that a failed [Explore] has printed. Pass
+// the case and the options of the exploration. If the run still fails, Replay
+// fails the test with the counter-example. If the run passes, but takes a
+// different path than the token describes, Replay fails the test as well,
+// because the bug may still exist. Explore again in this case. If the token
+// cannot be read, Replay ends the test at once, with Fatal.
 //
-// Concurrency: as [Explore].
+// Concurrency: tests that call Replay cannot be parallel, as with [Explore].
 func Replay(t *testing.T, c *Case, o *Options, token string) {
 	t.Helper()
 	if failure := replay(t, c, o, token); failure != "" {
@@ -21,7 +22,7 @@ func Replay(t *testing.T, c *Case, o *Options, token string) {
 	}
 }
 
-// replay returns the failure; "" for none.
+// replay returns the failure of the replayed run, or "" if it passes.
 func replay(t *testing.T, c *Case, o *Options, text string) string {
 	t.Helper()
 	p, hash, less, err := plan.ParseToken(text)
@@ -50,18 +51,19 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 	return x.report.Failure
 }
 
-// Fuzz explores schedules: each input is a seed, which determines the order of
-// all steps and a few deviations. Without go test -fuzz it makes Options.Seeds
-// runs, and those in testdata; with it, Go's fuzzer continues in as many
-// processes as requested, and keeps the seeds that fail.
+// Fuzz explores schedules. Each input is a seed, which determines the order of
+// all steps and a few deviations. Without go test -fuzz, it makes a run for
+// each of Options.Seeds seeds, and for each seed in testdata. With go test
+// -fuzz, Go's fuzzer then continues in as many processes as requested, and
+// keeps the seeds that fail.
 //
 //	func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, webAppCase(), nil) }
 //
-// A failing seed reports its counter-example; if a run without faults fails,
-// every seed does. A wrong case or wrong options end the test at once, by
-// Fatal.
+// A failing seed reports its counter-example. If a run without faults fails,
+// every seed fails. If the case or the options are wrong, Fuzz ends the test at
+// once, with Fatal.
 //
-// Concurrency: as [Explore].
+// Concurrency: tests that call Fuzz cannot be parallel, as with [Explore].
 func Fuzz(f *testing.F, c *Case, o *Options) {
 	f.Helper()
 	opts := o.withDefaults()

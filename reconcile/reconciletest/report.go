@@ -9,14 +9,14 @@ import (
 )
 
 // Report describes the coverage of an exploration, and its failure if there is
-// one. It is complete when [Explore] or [Search] returns, and belongs to the
-// caller from then on.
+// one. It is complete when [Explore] or [Search] returns it. The caller then
+// owns it.
 type Report struct {
-	// Runs is the number of runs, including those without faults. The runs that
-	// shrink a failure do not count.
+	// Runs is the number of runs, including the runs without faults. The runs
+	// that shrink a failure do not count.
 	Runs int
 	// Planned is the number of single deviations for this process, and Tried
-	// the number that were tried before the budget was used up.
+	// the number of them that were tried before the budget was used up.
 	Planned, Tried int
 	// Pairs is the number of runs with two deviations.
 	Pairs int
@@ -25,68 +25,74 @@ type Report struct {
 	KnownFindings int
 	// Kills is the number of kills of package live.
 	Kills int
-	// Calls, Writes and Deliveries are those of the run without faults: API
-	// calls of the program except for Events and Leases, the calls among them
-	// that changed something, and the watch events that it received.
+	// Calls, Writes and Deliveries describe the run without faults. Calls is
+	// the number of the program's API calls, except for Events and Leases.
+	// Writes is the number of these calls that changed an object. Deliveries is
+	// the number of watch events that the program received.
 	Calls, Writes, Deliveries int
 	// Rules are the minimal RBAC rules for everything that the program did in
 	// all runs.
 	Rules []rbacv1.PolicyRule
-	// Narrower lists the lists and watches that a ClusterRole of Case.Roles
-	// grants and that less would be enough for in all runs: a Role for one
-	// namespace, or one with resourceNames, as for what reconcile.References
-	// says.
+	// Narrower describes lists and watches that a ClusterRole of Case.Roles
+	// grants although a narrower grant would be enough in all runs. A narrower
+	// grant is a Role for one namespace, or a rule with resourceNames, for
+	// example for objects that are read with reconcile.References.
 	Narrower []string
-	// Failure is the text that the test failed with: the fault, the violation,
-	// the token, the trace and a hint. It is empty if nothing was found.
+	// Failure is the text with which the test failed. It has the fault, the
+	// violation, the token, the trace and a hint. It is empty if no run failed.
 	Failure string
 	// Token replays the failure with [Replay].
 	Token string
 	// Oracle is the rule that the failure breaks:
 	//
 	//   - run: Run returns only when its context has ended.
-	//   - stop: Run returns within 30 seconds of the end of its context; no
-	//     goroutine is left behind.
-	//   - vain: without faults the program does not end in errors; it writes
-	//     something, or does what Goal asks for; no write is refused again and again.
-	//   - workload: without faults the steps of the workload succeed.
+	//   - stop: Run returns within 30 seconds of the end of its context, and
+	//     leaves no goroutine behind.
+	//   - vain: without faults, the program does its work, which means that it
+	//     writes or reaches Goal, and does not end up repeating an error. The
+	//     server does not refuse a write again and again.
+	//   - workload: without faults, the steps of the workload succeed.
 	//   - rest: the program comes to rest.
-	//   - stay: it stays at rest.
-	//   - goal, always: those of the case hold.
-	//   - tail: at rest a restart writes nothing.
-	//   - state: the state at rest is that of the run without faults.
-	//   - counts: a slow watch, or a read that fails, does not alone make it
-	//     have or delete more.
+	//   - stay: the program stays at rest.
+	//   - goal, always: Goal and Always of the case hold.
+	//   - tail: a restart at rest does not write.
+	//   - state: the state at rest is the same as in the run without faults.
+	//   - counts: a slow watch or a failed read alone does not make the
+	//     program create or delete more objects.
 	//   - amplify: a fault does not multiply the writes.
 	//   - leader: only the replica that holds the Lease writes.
-	//   - watch: what the program reads and writes, it watches.
-	//   - past: with caches of the past it deletes nothing that is wanted.
-	//   - lost: what other clients have written is not overwritten.
-	//   - status: at rest observedGeneration is the generation.
-	//   - mutation: objects of a cache are not modified.
-	//   - cache: at rest a cache holds what the server has.
-	//   - others: an object or a namespace that the server refuses to the end does
-	//     not stop the others.
-	//   - role: it does what Case.Roles grant, and needs all of it.
-	//   - retry: what the server has put off is not repeated before its time.
+	//   - watch: the program watches the resources that it reads and writes.
+	//   - past: with caches of the past, or while a kind is not served, the
+	//     program does not delete objects that are needed.
+	//   - lost: the program does not overwrite changes by other clients.
+	//   - status: at rest, observedGeneration equals the generation.
+	//   - mutation: the program does not modify objects of a cache.
+	//   - cache: at rest, a cache has the same objects as the server.
+	//   - others: an object or a namespace that the server refuses to the end
+	//     does not stop the others.
+	//   - role: Case.Roles grant all calls of the program, and nothing more.
+	//   - owner: owner references lead to objects that exist or existed.
+	//   - retry: a request that the server has postponed is not repeated early.
 	Oracle string
-	// Reason is the code of the usual cause, such as "half-done", which the
-	// hint of Failure explains. It is empty if only a rule of the case is
-	// broken, or nothing was found.
+	// Reason is the code of the usual cause of the failure, such as
+	// "half-done". The hint in Failure explains it. It is empty if no run
+	// failed, or if only a rule of the case is broken.
 	Reason string
-	// Unused lists declarations of the case and the options that no run needed:
-	// an Ignore that matched nothing, a KnownFindings that was not found, an
-	// Unwatched resource that the run without faults did not need, an Unneeded
-	// rule that is needed. It is empty until one process without Shards has
-	// made all runs. [Explore] also prints it to stderr.
+	// Unused lists declarations of the case and the options that no run needed.
+	// These are entries of Ignore that matched no difference, KnownFindings
+	// that did not occur, Unwatched resources that the run without faults did
+	// not need, and Unneeded rules that are needed. Unused is filled in only by
+	// a process without Shards that has made all runs. [Explore] also prints it
+	// to stderr.
 	Unused []string
-	// Failing is the first error that the program logged without faults, or empty.
+	// Failing is the first error that the program logged in the run without
+	// faults. It is empty if the program logged no error.
 	Failing string
-	// Chance describes where two runs that should have been identical differed,
-	// or is empty.
+	// Chance describes where two runs that should have been identical differed.
+	// It is empty if they were identical.
 	Chance string
-	// Trace has one line for each step up to the failure. It is empty if
-	// nothing was found.
+	// Trace has one line for each step up to the failure. It is empty if no run
+	// failed.
 	Trace []string
 	// Elapsed is how long the exploration took, in real time.
 	Elapsed time.Duration
@@ -101,7 +107,7 @@ func (r *Report) String() string {
 		text += fmt.Sprintf("; %d runs with known findings", r.KnownFindings)
 	}
 	if r.Failing != "" {
-		text += "; an error even so: " + r.Failing
+		text += "; an error without faults: " + r.Failing
 	}
 	if len(r.Unused) > 0 {
 		text += "; declared, and never used: " + strings.Join(r.Unused, ", ")

@@ -36,8 +36,8 @@ func (l *lamp) on() { l.set("on") }
 
 func lampOf(w *reconciletest.World) *lamp { return w.Outside().(*lamp) }
 
-// lit is a case in which a lamp goes out at the first step; switcher says how
-// it goes on.
+// lit is a case in which a lamp is switched off by the first step. switcher
+// switches it on again.
 func lit(switcher func(l *lamp)) *reconciletest.Case {
 	c := breeding.Case(breeding.Right)
 	c.Goal = nil

@@ -10,35 +10,35 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// retryWithin is how long after its time the retry of a request that was put
-// off may come.
+// retryWithin is how late a retry may arrive after the time that the server has
+// named.
 const retryWithin = 5 * time.Second
 
-// retries finds a request that got 429 with Retry-After and is repeated too
-// early by the same boot.
+// retries finds a request that was answered with 429 and Retry-After and that
+// the same boot repeats too early.
 //
-// Two parts of a program may send the same request within that time, and then
-// the second one is not a retry: the part that got the 429 waits, and sends its
-// request again later. So an early repetition is judged only if no other
-// follows in time.
+// Two parts of a program may send the same request within that time. Then the
+// second request is not a retry, and the part that got the 429 sends its own
+// retry later. Therefore an early repetition is a finding only if no other
+// repetition follows at the right time.
 type retries struct {
 	*core
-	fleet   *fleet
-	retryAt map[string]time.Time // by request: when the server told the program to retry it
-	early   []early
+	fleet    *fleet
+	retryAt  map[string]time.Time // by request: when the server told the program to retry it
+	tooEarly []earlyRetry
 }
 
-// early is a request that has come before its time.
-type early struct {
+// earlyRetry is a request that was repeated too early.
+type earlyRetry struct {
 	request string
-	until   time.Time // when it might have come
+	until   time.Time // the earliest time for a retry
 	found   report.Finding
 	replica *replica
-	boot    int // of the replica
+	boot    int // which boot of the replica this is
 }
 
-// see notes a request that is about to be served. Two requests for a generated
-// name may be equal without being retries.
+// see records a request that is about to be served. It ignores creates with a
+// generated name, which may be equal without being retries.
 func (r *retries) see(a apisim.Action, f apisim.Fault) {
 	if a.Kind != apisim.Release || strings.HasSuffix(a.Call.Name, "*") {
 		return
@@ -51,37 +51,40 @@ func (r *retries) see(a apisim.Action, f apisim.Fault) {
 		r.suspect(a, until)
 	default:
 		delete(r.retryAt, request)
-		r.early = slices.DeleteFunc(r.early, func(e early) bool { return e.request == request })
+		r.tooEarly = slices.DeleteFunc(r.tooEarly, func(e earlyRetry) bool { return e.request == request })
 	}
 	if f == apisim.Throttled {
 		r.retryAt[request] = now.Add(apisim.RetryAfter)
 	}
 }
 
-// suspect keeps the first request of its kind that comes too early.
+// suspect records a request that was repeated too early, unless one is already
+// recorded.
 func (r *retries) suspect(a apisim.Action, until time.Time) {
-	p := r.fleet.of(a.Call.Client)
-	if p == nil || slices.ContainsFunc(r.early, func(e early) bool { return e.request == a.Request() }) {
+	p := r.fleet.replicaOf(a.Call.Client)
+	if p == nil || slices.ContainsFunc(r.tooEarly, func(e earlyRetry) bool { return e.request == a.Request() }) {
 		return
 	}
 	since := time.Since(until.Add(-apisim.RetryAfter))
-	r.early = append(r.early, early{
+	r.tooEarly = append(r.tooEarly, earlyRetry{
 		request: a.Request(), until: until, replica: p, boot: p.boots,
 		found: report.Finding{Oracle: report.Retry, Reason: report.Impatient, UpTo: len(r.out.lines), Text: fmt.Sprintf(
-			"it does not wait as it is told (429, Retry-After: %v): %v later comes again: %s",
+			"it does not wait as it is told (429, Retry-After: %v): after %v it repeats: %s",
 			apisim.RetryAfter, since, strings.TrimSpace(strings.TrimPrefix(describe(a), "call")))},
 	})
 }
 
-// judge finds the first early request that no other one followed in time. If
-// the program was stopped, or does not reach the server, that is not known. A
-// request that waits to be served has come.
+// judge records a finding for the first early request that no other repetition
+// has followed in time. It forgets requests of replicas that were stopped or
+// cannot reach the server, because these may have been unable to repeat the
+// request. A request in enabled counts as a repetition, although it has not
+// been served yet.
 func (r *retries) judge(enabled []apisim.Action) {
-	r.early = slices.DeleteFunc(r.early, func(e early) bool {
+	r.tooEarly = slices.DeleteFunc(r.tooEarly, func(e earlyRetry) bool {
 		p := e.replica
-		return p.boots != e.boot || p.halted || p.crashed || !p.down.IsZero() || !p.apart.IsZero()
+		return p.boots != e.boot || p.halted || p.crashed || !p.bootsAt.IsZero() || !p.apart.IsZero()
 	})
-	for _, e := range r.early {
+	for _, e := range r.tooEarly {
 		came := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Request() == e.request })
 		if !came && r.out.finding == nil && !time.Now().Before(e.until.Add(retryWithin)) {
 			r.out.finding = &e.found

@@ -35,14 +35,14 @@ func hasty(generated bool) breeding.Breed {
 	}
 }
 
-// Clients of client-go wait by themselves: with right, which leaves them to it,
-// nothing is found.
+// Clients of client-go wait by themselves. There is no finding for right, which
+// does not change that.
 func TestWhoDoesNotWaitAsToldIsFound(t *testing.T) {
 	for _, b := range []struct {
 		name, want string
 		breed      breeding.Breed
 	}{
-		{"hasty", "(429, Retry-After: 1s): 0s later comes again: create secrets d/a-child", hasty(false)},
+		{"hasty", "(429, Retry-After: 1s): after 0s it repeats: create secrets d/a-child", hasty(false)},
 		{"hasty, perhaps", "", hasty(true)},
 		{"right", "", breeding.Right},
 	} {

@@ -15,7 +15,7 @@ import (
 )
 
 // run is one run of a case under a plan, inside a bubble. One goroutine drives
-// it; the hooks of the server run while it waits for them.
+// it. That goroutine waits while the hooks of the server run.
 type run struct {
 	*core
 	setting  setting
@@ -26,36 +26,40 @@ type run struct {
 	chooser  *chooser
 	steps    int
 	settling time.Time // when the first step was taken
-	next     int       // step of the workload
-	again    int       // the step that could not be done once, from 1; 0: none
-	hurried  bool      // the step comes before its time
+	next     int       // the next step of the workload
+	repeated int       // the number of the step that has failed once, from 1, or 0
+	hurried  bool      // whether a step is being done before its time
 }
 
-// setting has the values on which the result of a run must not depend: the seed
-// of UIDs and generated names, and the time of the day. Runs with faults have
-// seed 1 and no start.
+// setting has the parameters of a run besides its plan. The result of a run
+// must not depend on seed, which determines UIDs and generated names, or on
+// start, which shifts the time of day. In runs with faults, seed is 1 and start
+// is 0.
 type setting struct {
 	seed  uint64
 	start time.Duration
-	stay  bool   // the program has to stay at rest
-	long  bool   // it has an hour to react to a change of an input
-	await *await // what it waits for at a rest, nil for nothing
+	stay  bool   // whether the program has to stay at rest at the end
+	long  bool   // whether the program has an hour to react to a change of an input
+	await *await // what the run waits for at a rest, or nil
 }
 
-// newRun makes the world of a case, with all hooks in place. Nothing of the
-// program has started.
-func newRun(of subject, p plan.Plan, s setting) (*run, error) {
-	c, r := of.c, &core{subject: of, given: p, plan: p, faultless: len(p) == 0, out: newOutcome()}
+// newRun makes the world of a case, with all hooks in place. It does not start
+// the program.
+func newRun(subj subject, p plan.Plan, s setting) (*run, error) {
+	c, r := subj.c, &core{subject: subj, given: p, plan: p, faultless: len(p) == 0, out: newOutcome()}
 	if d, found := p.First(plan.Shuffled); found {
 		r.random = rand.New(rand.NewPCG(uint64(d.Index), 1))
 		r.struck()
+	}
+	if p.Has(plan.Skewed) { // the day is the same for the server and the program
+		s.start += 2 * farSkew
 	}
 	if s.start > 0 {
 		<-time.NewTimer(s.start).C
 	}
 	var err error
 	r.sim, err = apisim.New(&apisim.Options{
-		Resources: c.resources(), NoStreamingLists: true, Lifecycle: true, Seed: s.seed,
+		Resources: c.resources(), NoStreamingLists: true, Lifecycle: true, Seed: s.seed, Skew: skews(p), Silent: silentOf(p),
 	})
 	if err != nil {
 		return nil, err
@@ -64,26 +68,34 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	if err := backend.Begin(r.world.server, c.Objects...); err != nil {
 		return nil, err
 	}
-	r.errs.take() // discard those of an earlier run
+	r.errs.take() // discard the errors of an earlier run
 	fleet, delays := newFleet(r), newDelays(r)
 	judge := newJudge(r, len(fleet.replicas) > 1)
+	if p.Has(plan.Mutated) {
+		r.struck()
+		r.sim.MutateWith(judge.mutate)
+	}
 	r.sim.Deny(judge.called)
 	r.sim.OnCommit(judge.committed)
 	r.sim.OnAnswer(judge.answers.see)
 	r.sim.ReplyWith(judge.reply)
 	r.out.affected = judge.lasting.affected
-	r.sched = r.sim.Schedule(-1) // the trace is the run's
+	r.sched = r.sim.Schedule(-1) // the scheduler records no trace, because the run does
 	r.sched.OnCrash(fleet.crash)
-	collector := r.sim.Collector()
+	collector, steps := r.sim.Collector(), 0
 	r.sched.Add(judge.extra(Actor{
-		Name: "collect garbage", Enabled: func(*World) bool { return collector.Pending() },
+		Name: collecting, Enabled: func(*World) bool { return collector.Pending() },
 		Do: func(*World) { collector.Step() },
 	}))
 	for _, a := range c.Actors {
 		r.sched.Add(judge.extra(a))
 	}
+	if p.Has(plan.Outage) {
+		steps = -hourOfSteps
+	}
 	return &run{
-		core: r, setting: s, fleet: fleet, gate: &gate.Gate{Wake: r.sched.Wake}, delays: delays, judge: judge,
+		steps: steps,
+		core:  r, setting: s, fleet: fleet, gate: &gate.Gate{Wake: r.sched.Wake}, delays: delays, judge: judge,
 		chooser: &chooser{
 			core: r, fleet: fleet, delays: delays, judge: judge,
 			retries: &retries{core: r, fleet: fleet, retryAt: map[string]time.Time{}},
@@ -91,9 +103,12 @@ func newRun(of subject, p plan.Plan, s setting) (*run, error) {
 	}, nil
 }
 
-// waitQuiet lets things happen until nothing was written for Options.Rest, and
-// no actor is due: then the program is at rest. A run that takes more than
-// Options.Steps never is.
+// collecting is the name of the garbage collector as an actor.
+const collecting = "collect garbage"
+
+// waitQuiet runs the world until it is at rest: there was no write for
+// Options.Rest, and no actor is due. It is a finding if that takes more than
+// Options.Steps steps.
 func (r *run) waitQuiet(ctx context.Context) {
 	r.progress = time.Now()
 	if r.settling.IsZero() {
@@ -106,32 +121,30 @@ func (r *run) waitQuiet(ctx context.Context) {
 				last = due
 			}
 		}
-		return last.Add(r.o.Rest)
+		if quiet := last.Add(r.o.Rest); quiet.After(r.delays.healed) {
+			return quiet
+		}
+		return r.delays.healed
 	})
 }
 
-// live lets things happen until that time, which may move away while they do.
+// live runs the world until the time that until returns. That time may change
+// with each action.
 //
-// Each round begins when every goroutine of the bubble is blocked. It either
-// lets a worker of a queue in, or takes one action of the scheduler, or, if
-// there is none, lets virtual time pass until something can happen.
+// Each round begins when every goroutine of the bubble is blocked. It admits
+// one worker of a queue, or else takes one action of the scheduler. If there is
+// neither, it lets virtual time pass until an action is possible.
 func (r *run) live(ctx context.Context, until func() time.Time) {
 	for {
 		enabled := r.sched.Enabled() // every goroutine is blocked: the hooks' records may be read
-		for _, l := range r.errs.take() {
-			r.line(l)
-		}
-		if text := r.gate.Reads.Unnamed(); text != "" {
-			r.find(report.Watch, report.Unnamed, text)
-		}
-		if r.chooser.retries.judge(enabled); r.out.finding != nil {
+		if r.hear(enabled); r.out.finding != nil {
 			return
 		}
-		if r.returned(ctx) {
+		if r.returned(ctx) || r.renew() {
 			continue
 		}
 		entered := r.admit()
-		if !entered && r.early(ctx) {
+		if !entered && r.stepEarly(ctx) {
 			continue
 		}
 		if !entered && !acts(enabled) && !time.Now().Before(until()) {
@@ -141,10 +154,22 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 			r.restless()
 			return
 		}
-		if !entered && !r.act(enabled) {
-			r.sched.Idle(r.patience(until()))
+		if !entered && !r.act(enabled) && !r.interrupt() {
+			r.pass(until())
 		}
 	}
+}
+
+// hear adds the errors that the program has logged to the trace, and runs the
+// oracles that need no write.
+func (r *run) hear(enabled []apisim.Action) {
+	for _, l := range r.errs.take() {
+		r.line(l)
+	}
+	if text := r.gate.Reads.Unnamed(); text != "" {
+		r.find(report.Watch, report.Unnamed, text)
+	}
+	r.chooser.retries.judge(enabled)
 }
 
 // act takes one action of the scheduler, and reports whether there was one.
@@ -157,7 +182,34 @@ func (r *run) act(enabled []apisim.Action) bool {
 	return ok
 }
 
-// admit lets a worker of a queue in, and reports whether one was waiting.
+// interrupt tells a replica to stop before time passes, if the plan says so,
+// and reports whether it has. At such a time, a reconcile may be waiting for a
+// process outside of the server.
+func (r *run) interrupt() bool {
+	for _, p := range r.fleet.replicas {
+		d, now := r.planned(plan.Paused, r.out.pauses+1)
+		if !now || d.N != p.id || p.halted || stacks.Syncing() {
+			continue
+		}
+		r.chooser.done(d)
+		r.line("STOP      " + p.client + ", while it waits")
+		p.stop()
+		return true
+	}
+	return false
+}
+
+// pass lets time pass until an action is possible.
+func (r *run) pass(until time.Time) {
+	before := time.Now()
+	r.sched.Idle(r.patience(until))
+	if !r.tail && !r.old && time.Now().After(before) {
+		r.out.pauses++
+		r.chooser.idle = true
+	}
+}
+
+// admit admits one worker of a queue, and reports whether one was waiting.
 func (r *run) admit() bool {
 	queue, open := r.gate.Open(r.chance())
 	r.out.drift.gated = r.out.drift.gated || open
@@ -165,8 +217,9 @@ func (r *run) admit() bool {
 	return open
 }
 
-// restless is for a run that does not come to rest. If it is slow, it is driven
-// by a clock, not by its own events.
+// restless records a finding about a run that does not come to rest. If much
+// time has passed, the program acts by a clock and not because of its own
+// events.
 func (r *run) restless() {
 	why, pace := report.WakesItself, ""
 	if took := time.Since(r.settling); took >= slowStep*time.Duration(r.steps) {
@@ -178,31 +231,39 @@ func (r *run) restless() {
 	if r.given.Has(plan.Rollout) {
 		why = report.MixedVersions
 	}
+	if r.given.Has(plan.Mutated) {
+		why = report.Mutated
+	}
+	if r.given.Clock() != 0 {
+		why = report.Clocks
+	}
 	r.find(report.Rest, why, fmt.Sprintf("it never comes to rest: %d steps%s, and the last write was %v ago",
 		r.o.Steps, pace, time.Since(r.progress)))
 }
 
-// justNow is how many lines of the trace ago the collector acts at most in a
-// loop of which it is a part.
+// justNow is a number of lines at the end of the trace. If the garbage
+// collector has acted in these lines, it takes part in the loop of a program
+// that never comes to rest.
 const justNow = 12
 
-// slowStep is how long a step takes at least, on average, if the program writes
-// by the clock. One that wakes itself takes none, or the 100 ms of a queue's
-// limiter for each write, which is several steps.
+// slowStep is the minimum average time of a step if the program writes by a
+// clock. If the program wakes itself, a step takes no time, or a fraction of
+// the 100 ms by which a queue delays each write.
 const slowStep = 200 * time.Millisecond
 
-// patience is how long virtual time may pass until something has to be decided:
-// the run is at rest, a delay ends, a replica boots, an actor is due.
+// patience returns how long virtual time may pass until the run has to decide
+// again, because it is at rest, a delay ends, a replica boots, or an actor is
+// due.
 func (r *run) patience(until time.Time) time.Duration {
 	left := time.Until(until)
-	for _, at := range append(r.delays.ends(), r.dues()...) {
-		if d := time.Until(at); d > 0 {
+	for _, t := range append(r.delays.ends(), r.dues()...) {
+		if d := time.Until(t); d > 0 {
 			left = min(left, d)
 		}
 	}
 	for _, p := range r.fleet.replicas {
-		for _, at := range []time.Time{p.down, p.apart, p.killed} {
-			if d := time.Until(at); d > 0 {
+		for _, t := range []time.Time{p.bootsAt, p.apart, p.killed} {
+			if d := time.Until(t); d > 0 {
 				left = min(left, d)
 			}
 		}
@@ -210,44 +271,45 @@ func (r *run) patience(until time.Time) time.Duration {
 	return max(left, time.Millisecond)
 }
 
-// dues are the times at which actors will act; now, for those that would act at
-// once. A late actor is due when it is no longer late.
+// dues returns the times at which actors will act. This is the present time for
+// actors that have something to do now, and the end of the delay for late
+// actors.
 func (r *run) dues() []time.Time {
-	var all []time.Time
+	var times []time.Time
 	for _, a := range r.c.Actors {
 		if a.Due == nil {
 			continue
 		}
 		if a.Enabled(r.world) {
-			all = append(all, time.Now())
+			times = append(times, time.Now())
 		}
-		if at := a.Due(r.world); !at.IsZero() {
-			all = append(all, at)
+		if due := a.Due(r.world); !due.IsZero() {
+			times = append(times, due)
 		}
 	}
-	return append(all, r.delays.actorsDue()...)
+	return append(times, r.delays.actorsDue()...)
 }
 
-// step does the next step of the workload, and reports whether that was
-// possible. A step that fails is repeated at the next rest: with faults its
-// object may not exist yet, or may still exist. If it fails again, that is the
-// program's fault, unless the step may be half done: then the run ends without
-// a finding.
+// step does the next step of the workload, and reports whether it has
+// succeeded. A step that fails is repeated at the next rest, because with
+// faults its object may not exist yet, or may still exist. If it fails again,
+// step records a finding, or ends the run without a result if the step may be
+// half done.
 func (r *run) step(ctx context.Context) bool {
 	step, version := r.c.Workload[r.next], r.sim.Version()
 	r.line("others    " + step.Name)
 	r.progress = time.Now()
 	err := step.Do(ctx, r.world)
 	r.out.outside = r.out.outside || r.hurried && r.sim.Version() == version
-	switch again := r.again == r.next+1; {
-	case err == nil, again && step.gone != nil && step.gone(err):
+	switch repeated := r.repeated == r.next+1; {
+	case err == nil, repeated && step.gone != nil && step.gone(err):
 		r.next++
 		return true
-	case !r.faultless && !again:
-		r.again = r.next + 1
+	case !r.faultless && !repeated:
+		r.repeated = r.next + 1
 		r.line("  cannot be done yet: " + err.Error())
 		return false
-	case r.faultless || step.single && r.judge.lasting.at == 0: // a refusal may stand in its way
+	case r.faultless || step.single && r.judge.lasting.kind == 0: // a refusal may stand in its way
 		r.find(report.Workload, report.StepFails, fmt.Sprintf("step %q of the workload: %v", step.Name, err))
 	default:
 		r.out.void = true
@@ -255,8 +317,8 @@ func (r *run) step(ctx context.Context) bool {
 	return false
 }
 
-// early does a step of the workload before its time, if the plan says so.
-func (r *run) early(ctx context.Context) bool {
+// stepEarly does a step of the workload before its time, if the plan says so.
+func (r *run) stepEarly(ctx context.Context) bool {
 	d, now := r.planned(plan.Early, r.out.decisions+1)
 	if !now || r.next >= len(r.c.Workload) {
 		return false
@@ -268,37 +330,37 @@ func (r *run) early(ctx context.Context) bool {
 	return true
 }
 
-// haltAll stops the replicas, one after the other: their calls are served until
-// they have returned. A partition ends before.
+// haltAll stops the replicas, one after the other. It ends their partitions
+// first, and serves their calls until Run has returned.
 func (r *run) haltAll() {
 	for _, p := range r.fleet.replicas {
 		p.apart = time.Time{}
 		switch {
-		case !p.down.IsZero() || p.stuck:
+		case !p.bootsAt.IsZero() || p.stuck:
 		case stacks.Syncing():
 			r.fleet.unsynced(p)
 		default:
 			p.end()
 			r.join(p, true)
 		}
-		p.halted, p.down, p.stopped = true, time.Time{}, time.Time{}
+		p.halted, p.bootsAt, p.stopped = true, time.Time{}, time.Time{}
 	}
 }
 
-// returned reports whether a replica has crashed, ended, or booted again, and
-// handles that: the next action is chosen when every goroutine is blocked
-// again.
+// returned handles a replica that has crashed, has ended, or has to boot again.
+// It reports whether there was one. The next action must then wait until every
+// goroutine is blocked again.
 func (r *run) returned(ctx context.Context) bool {
 	for _, p := range r.fleet.replicas {
 		switch {
-		case p.halted && p.stopped.IsZero() && p.down.IsZero():
+		case p.halted && p.stopped.IsZero() && p.bootsAt.IsZero():
 			continue
 		case p.crashed:
 			r.join(p, false)
 			r.fleet.restart(p, "crashed")
 			return true
-		case !p.down.IsZero():
-			if time.Now().Before(p.down) {
+		case !p.bootsAt.IsZero():
+			if time.Now().Before(p.bootsAt) {
 				continue
 			}
 			r.line("restart   " + p.client)
@@ -320,8 +382,8 @@ func (r *run) returned(ctx context.Context) bool {
 	return false
 }
 
-// join waits until Run has returned. With serve, its calls are still answered,
-// as for a program that stops.
+// join waits until Run has returned. If serve is set, the calls of the replica
+// are still served, as for a program that stops in an orderly way.
 func (r *run) join(p *replica, serve bool) {
 	deadline := time.Now().Add(stopWithin)
 	for range 100_000 {
@@ -329,8 +391,9 @@ func (r *run) join(p *replica, serve bool) {
 		select {
 		case err := <-p.done:
 			p.done <- err
+			r.fleet.exit(p)
 			r.fleet.mutated(err)
-			r.fleet.late(p)
+			r.fleet.noteLate(p)
 			return
 		default:
 		}
@@ -350,12 +413,12 @@ func (r *run) join(p *replica, serve bool) {
 	r.fleet.blocked(p)
 }
 
-// look records what a late replica is waiting for. Its time starts again while
-// the plan delays something.
+// look records what a replica is waiting for at the time when a cluster would
+// kill it. As long as the plan delays an action, look puts off that time.
 func (r *run) look(p *replica) {
 	switch now := time.Now(); {
 	case p.killed.IsZero() || p.waits != "":
-	case now.Before(p.apart) || r.delays.any():
+	case now.Before(p.apart) || r.delays.isActive():
 		p.killed = killAt()
 	case !now.Before(p.killed):
 		p.waits = stacks.Diagnose()

@@ -134,7 +134,8 @@ func TestAnEditIsOfWhatTheProgramSent(t *testing.T) {
 	}
 	for _, part := range []string{
 		`services d/a {"spec":{"selector":{"app":"a-edited"}}}`, `deployments.apps d/a {"spec":{"selector":{"matchLabels":{"app":"a-edited"}}}}`,
-		`services d/a {"spec":{"sessionAffinity":"ClientIP"}`, `deployments.apps d/a {"spec":{"revisionHistoryLimit":7}`,
+		`"reconciletest/rival":"yes"}},"spec":{"sessionAffinity":"ClientIP"}}`,
+		`"reconciletest/rival":"yes"}},"spec":{"revisionHistoryLimit":7}}`,
 	} {
 		g.Expect(others).To(gomega.ContainSubstring(part))
 	}

@@ -11,16 +11,17 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// How many runs a counter-example is made smaller for: a time would make the
-// result one of chance.
+// These limit how many runs are made to find a smaller counter-example. A time
+// limit would make the result depend on chance.
 const (
 	mostTries  = 100
-	mostPlaces = 15 // where a deviation is looked for in a smaller case
-	references = 2  // runs without faults, of a smaller case
+	mostPlaces = 15 // how many places of a deviation are tried in a smaller case
+	references = 2  // how many runs of a smaller case are without faults
 )
 
-// example is a counter-example: a part of the case, a plan and an outcome. Its
-// token names all three: the hash of the trace stands for the outcome.
+// example is a counter-example. It consists of a part of the case, a plan and
+// an outcome. Its token identifies all three, with the hash of the trace for
+// the outcome.
 type example struct {
 	x   *explorer
 	p   plan.Plan
@@ -29,21 +30,22 @@ type example struct {
 
 // shrinker looks for a smaller example of the same finding.
 //
-// It counts its runs, not its time: the same failure is always made smaller in
-// the same way.
+// It limits its runs and not its time, so that the same failure always leads to
+// the same example.
 type shrinker struct {
 	best  example
 	tries int
 }
 
-// smallest returns an example in which no deviation, object or step can be left
-// out and no deviation can be weakened, as far as the number of tries allows.
+// smallest makes an example smaller, as far as the number of tries allows. In
+// the result, every deviation, object and step is needed for the failure, and
+// no weaker fault leads to it.
 func smallest(e example) example {
 	s := &shrinker{best: e}
 	switch e.out.finding.Oracle {
-	case report.Rest: // each try would take all the steps
+	case report.Rest: // each try would use up Options.Steps
 		return e
-	case report.Vain: // it is of the whole workload
+	case report.Vain: // the finding is about the whole workload
 		return e
 	}
 	s.fewer()
@@ -52,13 +54,13 @@ func smallest(e example) example {
 	return s.best
 }
 
-// over reports whether the tries are used up.
-func (s *shrinker) over() bool { return s.tries >= mostTries }
+// isOver reports whether all tries are used up.
+func (s *shrinker) isOver() bool { return s.tries >= mostTries }
 
-// try keeps the example if the same oracle finds something in it: a finding of
-// another oracle may be another bug.
+// try plays a smaller example and keeps it if it has a finding of the same
+// oracle. A finding of another oracle may be another bug.
 func (s *shrinker) try(x *explorer, p plan.Plan) bool {
-	if s.over() {
+	if s.isOver() {
 		return false
 	}
 	s.tries++
@@ -78,7 +80,8 @@ func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 	return true
 }
 
-// same oracles: a smaller case has no goal, and the state tells instead.
+// same reports whether two findings are of the same oracle. A smaller case has
+// no Goal, so State counts as the same as Goal.
 func same(a, b string) bool {
 	return a == b || a == report.State && b == report.Goal
 }
@@ -86,7 +89,7 @@ func same(a, b string) bool {
 // fewer leaves out deviations, until each that is left is needed for the failure.
 func (s *shrinker) fewer() {
 	for i := 0; i < len(s.best.p) && len(s.best.p) > 1; {
-		if without := slices.Delete(slices.Clone(s.best.p), i, i+1); s.try(s.best.x, without) {
+		if shorter := slices.Delete(slices.Clone(s.best.p), i, i+1); s.try(s.best.x, shorter) {
 			i = 0
 			continue
 		}
@@ -94,7 +97,8 @@ func (s *shrinker) fewer() {
 	}
 }
 
-// The faults from the weakest to the strongest.
+// These list the faults of calls and deliveries, from the weakest to the
+// strongest.
 var (
 	callStrength = []apisim.Fault{
 		apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Expired, apisim.LostReply, apisim.Late,
@@ -103,8 +107,9 @@ var (
 	deliveryStrength = []apisim.Fault{apisim.Duplicated, plan.Hold, apisim.Dropped, apisim.Expired}
 )
 
-// weaker replaces each fault by the weakest one that still fails: a conflict is
-// easier to understand than a crash. No server answers a read with one.
+// weaker replaces each fault by the weakest fault that still fails, because a
+// conflict is easier to understand than a crash. It does not try conflicts for
+// reads, because no server answers a read with a conflict.
 func (s *shrinker) weaker() {
 	for i, d := range s.best.p {
 		order := map[byte][]apisim.Fault{plan.AtCall: callStrength, plan.AtDelivery: deliveryStrength}[d.At]
@@ -124,53 +129,53 @@ func (s *shrinker) weaker() {
 	}
 }
 
-// less leaves out steps, objects and replicas, and looks for the same
-// deviations in the rest: first all steps, or the later half of them, then one
-// by one.
+// less leaves out steps, objects and replicas as long as the smaller case still
+// fails. It first tries to leave out all steps, or the later half of them, and
+// then leaves out parts one by one.
 func (s *shrinker) less() {
 	steps := upTo(len(s.best.x.whole.Workload))
 	for i := range steps {
 		steps[i]--
 	}
-	if len(steps) > 1 && !s.without(plan.Cut{Steps: steps}) {
-		s.without(plan.Cut{Steps: steps[len(steps)/2:]})
+	if len(steps) > 1 && !s.tryWithout(plan.Cut{Steps: steps}) {
+		s.tryWithout(plan.Cut{Steps: steps[len(steps)/2:]})
 	}
-	for again := true; again && !s.over(); {
-		again = false
+	for shrunk := true; shrunk && !s.isOver(); {
+		shrunk = false
 		for _, c := range nextCuts(s.best.x.less, s.best.x.whole) {
-			if again = s.without(c); again {
+			if shrunk = s.tryWithout(c); shrunk {
 				break
 			}
 		}
 	}
 }
 
-// without tries the case without c: first the same plan, then the same kinds of
-// deviations at other places.
-func (s *shrinker) without(c plan.Cut) bool {
-	x := s.best.x.with(c)
+// tryWithout tries the case without the parts of c. It first tries the same
+// plan, and then the same kinds of deviations at other places.
+func (s *shrinker) tryWithout(c plan.Cut) bool {
+	x := s.best.x.cut(c)
 	if len(s.best.p) == 0 {
 		return s.try(x, nil)
 	}
 	s.tries += references
-	if s.over() || x.refer() != nil {
+	if s.isOver() || x.refer() != nil {
 		return false
 	}
 	return slices.ContainsFunc(x.alike(s.best.p), func(p plan.Plan) bool { return s.try(x, p) })
 }
 
-// with is an explorer of a smaller case.
-func (x *explorer) with(c plan.Cut) *explorer {
-	less := x.of(applyCut(c, x.whole))
+// cut returns an explorer for the case without the parts of c.
+func (x *explorer) cut(c plan.Cut) *explorer {
+	less := x.forCase(applyCut(c, x.whole))
 	less.less = c
 	return less
 }
 
-// alike are plans of the same kinds of deviations, at other places: with less
-// in the world, calls and events have other numbers.
+// alike returns plans with the same kinds of deviations at other places,
+// because calls and events have different numbers in a smaller case.
 func (x *explorer) alike(p plan.Plan) []plan.Plan {
 	singles := x.planner().singles()
-	all := []plan.Plan{p}
+	plans := []plan.Plan{p}
 	for i, d := range p {
 		var next []plan.Plan
 		for _, single := range singles {
@@ -181,22 +186,23 @@ func (x *explorer) alike(p plan.Plan) []plan.Plan {
 			other[i] = single[0]
 			next = append(next, other)
 		}
-		all = append(all, next...)
+		plans = append(plans, next...)
 	}
-	return all
+	return plans
 }
 
-// omitted names the parts that a cut leaves out of a case; "" if there are none.
-func omitted(c plan.Cut, of *Case) string {
+// omitted names the parts that a cut leaves out of a case. It returns "" if the
+// cut leaves out no part.
+func omitted(c plan.Cut, whole *Case) string {
 	var parts []string
 	for _, i := range c.Objects {
-		if i < len(of.Objects) {
-			parts = append(parts, backend.Title(of.Objects[i]))
+		if i < len(whole.Objects) {
+			parts = append(parts, backend.Title(whole.Objects[i]))
 		}
 	}
 	for _, i := range c.Steps {
-		if i < len(of.Workload) {
-			parts = append(parts, strconv.Quote(of.Workload[i].Name))
+		if i < len(whole.Workload) {
+			parts = append(parts, strconv.Quote(whole.Workload[i].Name))
 		}
 	}
 	if c.Single {
@@ -205,24 +211,24 @@ func omitted(c plan.Cut, of *Case) string {
 	return strings.Join(parts, ", ")
 }
 
-// applyCut returns the case without the omitted parts, and then also without
-// its goal, which is about the whole workload.
-func applyCut(c plan.Cut, of *Case) *Case {
+// applyCut returns the case without the omitted parts. If parts are omitted, it
+// also omits Goal, which is about the whole workload.
+func applyCut(c plan.Cut, whole *Case) *Case {
 	if c.None() {
-		return of
+		return whole
 	}
-	less := *of
-	less.Objects, less.Workload, less.Goal = without(of.Objects, c.Objects), without(of.Workload, c.Steps), nil
+	less := *whole
+	less.Objects, less.Workload, less.Goal = remove(whole.Objects, c.Objects), remove(whole.Workload, c.Steps), nil
 	if c.Single {
 		less.Replicas = 1
 	}
 	return &less
 }
 
-// without returns the elements whose index is not among indices.
-func without[T any](all []T, indices []int) []T {
+// remove returns the elements whose index is not among indices.
+func remove[T any](list []T, indices []int) []T {
 	var left []T
-	for i, v := range all {
+	for i, v := range list {
 		if !slices.Contains(indices, i) {
 			left = append(left, v)
 		}
@@ -230,28 +236,29 @@ func without[T any](all []T, indices []int) []T {
 	return left
 }
 
-// nextCuts leave out one thing more than c: the last steps first, then the last
-// objects, then all replicas but one.
-func nextCuts(c plan.Cut, of *Case) []plan.Cut {
-	var all []plan.Cut
-	for i := range slices.Backward(of.Workload) {
+// nextCuts returns cuts that leave out one more part than c. The first of them
+// leave out a step, beginning with the last, then an object, and then all
+// replicas but one.
+func nextCuts(c plan.Cut, whole *Case) []plan.Cut {
+	var cuts []plan.Cut
+	for i := range slices.Backward(whole.Workload) {
 		if !slices.Contains(c.Steps, i) {
 			more := c
 			more.Steps = append(slices.Clone(c.Steps), i)
-			all = append(all, more)
+			cuts = append(cuts, more)
 		}
 	}
-	for i := range slices.Backward(of.Objects) {
+	for i := range slices.Backward(whole.Objects) {
 		if !slices.Contains(c.Objects, i) {
 			more := c
 			more.Objects = append(slices.Clone(c.Objects), i)
-			all = append(all, more)
+			cuts = append(cuts, more)
 		}
 	}
-	if of.Replicas > 1 && !c.Single {
+	if whole.Replicas > 1 && !c.Single {
 		more := c
 		more.Single = true
-		all = append(all, more)
+		cuts = append(cuts, more)
 	}
-	return all
+	return cuts
 }

@@ -12,25 +12,28 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Step is one act of another client, such as a user. It goes to the server at
-// once and gets no fault. [Create], [Patch] and [Delete] make the usual ones;
-// your own Step may do several writes, or change state outside the cluster.
+// Step is one act of another client, such as a user. Its requests are served at
+// once and without faults. [Create], [Patch] and [Delete] return the usual
+// steps. A Step of your own may do several writes, or change state outside the
+// cluster.
 type Step struct {
 	// Name describes the step in traces. Required.
 	Name string
-	// Do acts. An error in the run without faults fails the test. With faults,
-	// Do is then called once more when the program is at rest. Required.
+	// Do does the step. If Do returns an error in a run without faults, the
+	// test fails. If it returns an error in a run with faults, it is called
+	// once more when the program is at rest. Required.
 	Do func(ctx context.Context, w *World) error
 
-	single bool             // one write: a failed step has done nothing
+	single bool             // whether the step is one write, so that a failed step has had no effect
 	gone   func(error) bool // reports whether an error means that the step is not needed
 }
 
-// Create returns a step that creates an object, including its status, and first
-// its namespace if necessary. The object is copied when the step is done.
+// Create returns a step that creates an object, including its status. If the
+// namespace of the object does not exist, the step creates the namespace first.
+// The object is copied when the step is done, and not by Create.
 //
-// Errors of its Do: the object exists already; the server serves no resource of
-// its kind, or refuses it.
+// Step.Do returns an error if the object already exists, if the server serves
+// no resource of its kind, or if the server refuses the object.
 func Create(obj runtime.Object) Step {
 	return Step{Name: "create " + backend.Title(obj), single: true, Do: func(_ context.Context, w *World) error {
 		return w.server.Load(obj)
@@ -45,8 +48,8 @@ func Create(obj runtime.Object) Step {
 //
 // The key of an object without a namespace is its name.
 //
-// Errors of its Do: the object does not exist; the server does not serve the
-// resource, or refuses the patch.
+// Step.Do returns an error if the object does not exist, if the server does not
+// serve the resource, or if the server refuses the patch.
 func Patch(resource, key, json string) Step {
 	resource, subresource, status := strings.Cut(resource, "/")
 	verb, subresources := "patch ", []string(nil)
@@ -64,11 +67,12 @@ func Patch(resource, key, json string) Step {
 	}}
 }
 
-// Delete returns a step that deletes an object, which its finalizers may delay;
-// its dependents are deleted in the background. The key is that of [Patch].
+// Delete returns a step that deletes an object. Finalizers of the object may
+// delay its deletion, and its dependents are deleted in the background. The key
+// has the form described for [Patch].
 //
-// Errors of its Do: the object does not exist; the server does not serve the
-// resource.
+// Step.Do returns an error if the object does not exist, or if the server does
+// not serve the resource.
 func Delete(resource, key string) Step {
 	do := func(ctx context.Context, w *World) error {
 		client, name, err := backend.Client(w.server, resource, key)

@@ -11,40 +11,42 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// assess judges a run, except for known findings: they neither hide others, nor
-// count.
+// assess judges a run. It withdraws known findings, so that they neither fail
+// the run nor hide other findings.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
 	before := x.report.KnownFindings
+	out.explainMisled(p)
+	out.explainList(p)
 	if x.withdrawKnown(p, out) && !out.whole {
-		return // there is no more of it
+		return // the finding has ended the run early, so there is no state to compare
 	}
 	x.judge(p, out)
+	out.explainMisled(p)
+	out.explainList(p)
 	if x.withdrawKnown(p, out) {
-		x.report.KnownFindings = before + 1 // one run, whatever is known of it
+		x.report.KnownFindings = before + 1 // the run counts once, even if it has several known findings
 	}
 }
 
-// judge runs the oracles that compare a run with the reference: state first,
-// which explains why a restart wrote again, then amplify, and counts if only
-// the program's view was delayed or a read failed. The others ran during the
-// run.
+// judge runs the oracles that compare a run with the run without faults. The
+// others have run during the run. State is first, because it explains why a
+// restart has written again. Then come amplify and vain, and counts if the plan
+// only delayed the program's view or made a read fail.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
-	if _, lasts := p.Lasting(); lasts && out.finding == nil && !out.void {
-		x.checkOthers(out)
-		return
-	} else if lasts {
+	if _, lasts := p.Lasting(); lasts {
+		x.checkOthers(p, out)
 		return
 	}
 	if out.void || p.Changes() || out.finding != nil && (out.finding.Oracle != report.Tail || !out.whole) {
 		return
 	}
-	at, differs := state.Compare(out.states, x.reference.states, x.masked)
+	i, differs := state.Compare(out.states, x.reference.states, x.masked)
 	if differs != nil && x.widen() {
-		at, differs = state.Compare(out.states, x.reference.states, x.masked)
+		i, differs = state.Compare(out.states, x.reference.states, x.masked)
 	}
 	if differs != nil {
 		out.finding = &report.Finding{
-			Oracle: report.State, Reason: out.why(p, x.usual, differs.Seen), UpTo: out.restedAt[at], Text: differs.Text,
+			Oracle: report.State, Reason: out.why(p, x.usual, differs.Seen), UpTo: out.restedAt[i], Text: differs.Text,
 		}
 		return
 	}
@@ -56,45 +58,56 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 			"it makes %d writes, and without faults %d", out.writes, x.reference.writes)}
 		return
 	}
-	if !onlySight(p, out) {
+	if x.insists(out); out.finding != nil || !onlySight(p, out) {
 		return
 	}
-	for _, what := range slices.Sorted(maps.Keys(out.counts)) {
-		if n, want := out.counts[what], x.reference.counts[what]; n > want && !x.reference.passing(what) {
+	for _, name := range slices.Sorted(maps.Keys(out.counts)) {
+		if n, want := out.counts[name], x.reference.counts[name]; n > want && !x.reference.passing(name) {
 			why, disturbed := sight(p)
 			out.finding = &report.Finding{
 				Oracle: report.Counts, Reason: why,
-				Text: fmt.Sprintf("%s: %d, and without the %s %d", what, n, disturbed, want),
+				Text: fmt.Sprintf("%s: %d, and without the %s %d", name, n, disturbed, want),
 			}
 			return
 		}
 	}
 }
 
-// passing reports whether a count is about deletions of temporary objects, such
-// as locks, which the program creates and deletes before it rests: it may do so
-// once for each attempt. Objects that another client has written to meanwhile
-// do not count: their work would be done twice.
-func (o *outcome) passing(count string) bool {
-	what, of := strings.CutPrefix(count, deletes)
-	return of && o.counts[atOnce+what] > 0 && !o.kept[what]
+// insists records a finding for a write that the server still refuses at the
+// end, but does not refuse without faults.
+func (x *explorer) insists(out *outcome) {
+	usual := func(f *report.Finding) bool {
+		return slices.ContainsFunc(x.endures, func(r *refusal) bool { return strings.Contains(f.Text, r.write) })
+	}
+	if refusals := slices.DeleteFunc(out.refusals("long after the fault"), usual); len(refusals) > 0 {
+		out.finding = refusals[0]
+	}
 }
 
-// A run with faults may have amplified times the writes of the run without, and
-// amplifiedBy more.
+// passing reports whether a count is about deletions of temporary objects, such
+// as locks. The program creates and deletes them before it rests, and may do so
+// once for each attempt. An object that another client has written to is not
+// temporary, because creating it again would repeat work.
+func (o *outcome) passing(count string) bool {
+	name, ok := strings.CutPrefix(count, deletes)
+	return ok && o.counts[atOnce+name] > 0 && !o.kept[name]
+}
+
+// amplified and amplifiedBy limit the writes of a run with faults. It may make
+// five times as many writes as the run without faults, plus 30.
 const amplified, amplifiedBy = 5, 30
 
-// slow reports whether the plan delays something. Then two sides may undo each
-// other's work for that long.
+// slow reports whether the plan delays an action. During the delay, two writers
+// may undo each other's work again and again.
 func slow(p plan.Plan) bool {
 	return slices.ContainsFunc(p, func(d plan.Deviation) bool {
 		return (d.At == plan.AtDelivery || d.At == plan.AtCall) && d.Fault == plan.Hold ||
-			d.At == plan.Restarted || d.At == plan.Shuffled || d.At == plan.Lagging
+			d.At == plan.Restarted || d.At == plan.Shuffled || d.At == plan.Lagging || d.At == plan.Outage
 	})
 }
 
-// onlySight reports whether the plan only delays the program's view, or lets a
-// read fail.
+// onlySight reports whether the plan only delays the program's view of the
+// server, or makes a read fail.
 func onlySight(p plan.Plan, out *outcome) bool {
 	for _, d := range p {
 		if d.At != plan.AtDelivery && (d.At != plan.AtCall || d.Fault != plan.Hold && !out.reads(d.Index)) {
@@ -104,7 +117,8 @@ func onlySight(p plan.Plan, out *outcome) bool {
 	return true
 }
 
-// sight describes such a plan, and what it shows.
+// sight returns the reason and a description for a plan for which onlySight is
+// true.
 func sight(p plan.Plan) (why report.Reason, words string) {
 	if slices.ContainsFunc(p, func(d plan.Deviation) bool { return d.At == plan.AtCall && d.Fault != plan.Hold }) {
 		return report.FailedRead, "error"
@@ -112,9 +126,9 @@ func sight(p plan.Plan) (why report.Reason, words string) {
 	return report.StaleCache, "delay"
 }
 
-// withdrawKnown withdraws a known finding, and reports whether it has. A
-// finding that cut the run without faults short is kept: the other runs are
-// compared with that run.
+// withdrawKnown withdraws a known finding, and reports whether it has. It keeps
+// a finding that has ended the run without faults early, because all other runs
+// are compared with that run.
 func (x *explorer) withdrawKnown(p plan.Plan, out *outcome) bool {
 	if out.finding == nil || len(p) == 0 && !out.whole {
 		return false
@@ -133,7 +147,7 @@ func (x *explorer) withdrawKnown(p plan.Plan, out *outcome) bool {
 	return known
 }
 
-// words describes a plan, as a prefix of the finding.
+// words returns a description of a plan, as a prefix of the finding's text.
 func words(p plan.Plan) string {
 	if len(p) == 0 {
 		return "without any fault: "
@@ -141,7 +155,8 @@ func words(p plan.Plan) string {
 	return p.Words() + ": "
 }
 
-// mask adds the differences of another run without faults from the first one.
+// mask adds to masked the differences between the first run without faults and
+// a later run without faults.
 func (x *explorer) mask(other *outcome) {
 	for i := range min(len(x.reference.states), len(other.states)) {
 		if i == len(x.masked) {
@@ -151,11 +166,13 @@ func (x *explorer) mask(other *outcome) {
 	}
 }
 
-// luck is how many more runs without faults look for chance differences.
+// luck is the number of additional runs without faults in which widen looks for
+// differences by chance.
 const luck = 10
 
-// widen looks for further chance differences before the program is blamed. It
-// returns false if it has done so already, or if nothing depends on chance.
+// widen looks for further differences by chance before the program is blamed
+// for a difference. It returns false if it has already done so, or if the
+// program does not decide by chance.
 func (x *explorer) widen() bool {
 	if x.report.Chance == "" || x.widened {
 		return false

@@ -262,54 +262,60 @@ func TestWhatWasMissed(t *testing.T) {
 		c.Workload = []reconciletest.Step{twice()}
 		return c
 	}
+	twins := map[string]*reconciletest.Case{
+		"it adds its label": ofChildren(marking(modest)), "it sets its fields": ofWebs(&webs{}),
+		"it does not write": reads(false), "it does not wait": pairs(false), "it looks again": ofChildren(events(true)),
+		"it writes all of its status": ofWidgets(widget("")),
+	}
+	o := &reconciletest.Options{Budget: breeding.Budget, Seeds: 1, KnownFindings: []string{"the program writes nothing"}}
+	for name, twin := range twins { // once, although several mistakes may have the same twin
+		t.Run("not if "+name, func(t *testing.T) {
+			gomega.NewWithT(t).Expect(reconciletest.Search(t, twin, o).Failure).To(gomega.BeEmpty())
+		})
+	}
 	const wipes = "it removes another client's additions to secrets d/a-child: "
 	for _, b := range []struct {
 		name, oracle, want string
-		bug, twin          *reconciletest.Case
+		bug                *reconciletest.Case
 	}{
 		{
 			"foreign labels are wiped", "lost", wipes + "a label",
 			ofChildren(marking(func(m *metav1.ObjectMeta) { m.Labels = map[string]string{"of": "parent"} })),
-			ofChildren(marking(modest)),
 		},
 		{
 			"foreign annotations are wiped", "lost", wipes + "an annotation",
 			ofChildren(marking(func(m *metav1.ObjectMeta) { m.Annotations = map[string]string{"of": "parent"} })),
-			ofChildren(marking(modest)),
 		},
 		{
 			"foreign finalizers are wiped", "lost", wipes + "a finalizer",
-			ofChildren(marking(func(m *metav1.ObjectMeta) { m.Finalizers = nil })), ofChildren(marking(modest)),
+			ofChildren(marking(func(m *metav1.ObjectMeta) { m.Finalizers = nil })),
 		},
 		{
 			"a foreign field of the spec is wiped", "lost", "additions to services d/a: spec.sessionAffinity",
-			ofWebs(&webs{affinity: "ClientIP"}), ofWebs(&webs{}),
+			ofWebs(&webs{affinity: "ClientIP"}),
 		},
 		{
-			"a deadlock at a stop without writes", "stop", "wanted_test.go:", reads(true), reads(false),
+			"a deadlock at a stop without writes", "stop", "wanted_test.go:", reads(true),
 		},
 		{
-			"a deadlock at a stop before an event", "stop", "wanted_test.go:", pairs(true), pairs(false),
+			"a deadlock at a stop before an event", "stop", "wanted_test.go:", pairs(true),
 		},
 		{
-			"drift while the watch ends", "state", "- secrets d/child = there", ofChildren(events(false)), ofChildren(events(true)),
+			"drift while the watch ends", "state", "- secrets d/child = there", ofChildren(events(false)),
 		},
 		{
 			"a status of an old generation", "status", "status.observedGeneration is 1", ofWidgets(widget("status")),
-			ofWidgets(widget("")),
 		},
 		{
 			"ready, of an old generation", "status", "its condition Ready is of generation 1, and the generation is 2",
-			ofWidgets(widget("Ready")), ofWidgets(widget("")),
+			ofWidgets(widget("Ready")),
 		},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			o := &reconciletest.Options{Budget: breeding.Budget, Seeds: 1, KnownFindings: []string{"the program writes nothing"}}
 			r := reconciletest.Search(t, b.bug, o)
 			g.Expect(r.Failure).To(gomega.ContainSubstring(b.want))
 			g.Expect(r.Oracle).To(gomega.Equal(b.oracle))
-			g.Expect(reconciletest.Search(t, b.twin, o).Failure).To(gomega.BeEmpty())
 		})
 	}
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 )
 
-// Answer returns a step from which on the server answers calls of the program
-// with a code and a body, and does not execute them. With the code 0 it answers
-// itself again. For example, a quota that is used up, and then raised:
+// Answer returns a step after which the server answers calls of the program
+// with a code and a body, and does not execute them. After a step with the code
+// 0, the server executes the calls again. This example is a quota that is
+// exhausted and then raised:
 //
 //	Workload: []reconciletest.Step{
 //		reconciletest.Answer("create pods", 403, ""),
@@ -24,16 +25,18 @@ import (
 //		reconciletest.Answer("create pods", 0, ""),
 //	},
 //
-// when names the verb as RBAC does, or several with commas, or * for every
-// verb, then the resource, and then, if it is about one object, the object's
-// key: "get,list secrets", "* pods/status", "delete jobs.batch d/nightly". The
-// newest step that matches a call counts.
+// when selects the calls. It consists of the verb as in RBAC, the resource, and
+// optionally the key of one object. There may be several verbs, separated by commas, and
+// "*" stands for every verb. Examples are "get,list secrets", "* pods/status" and
+// "delete jobs.batch d/nightly". If several steps match a call, the newest step
+// counts.
 //
-// An empty body stands for the Status that a server sends with that code.
-// Another body is sent as it is: as JSON if it begins with a brace, otherwise
-// as plain text, as a proxy answers.
+// An empty body stands for the Status that a server sends with the code. Any
+// other body is sent unchanged: as JSON if it begins with a brace, and
+// otherwise as plain text, like the answer of a proxy.
 //
-// Errors of its Do: when is not of that form; the server is a real one.
+// Step.Do returns an error if when is malformed, if the code is neither 0 nor
+// from 100 to 599, or if the server is not simulated.
 func Answer(when string, code int, body string) Step {
 	name := fmt.Sprintf("answer %d to %s", code, when)
 	if code == 0 {
@@ -46,7 +49,7 @@ func Answer(when string, code int, body string) Step {
 		words := strings.Fields(when)
 		if len(words) < 2 || len(words) > 3 || code != 0 && (code < 100 || code > 599) {
 			return fmt.Errorf("answering calls of the program: %q, %d: "+
-				"want a verb, a resource, perhaps a key, and a code of HTTP", when, code)
+				"want a verb, a resource, an optional key, and an HTTP status code", when, code)
 		}
 		a := wrongAnswer{verbs: strings.Split(words[0], ","), code: code, body: body}
 		a.resource, a.subresource, _ = strings.Cut(words[1], "/")
@@ -56,7 +59,7 @@ func Answer(when string, code int, body string) Step {
 	}}
 }
 
-// wrongAnswer is what a step of Answer says.
+// wrongAnswer is the answer that a step of [Answer] has set.
 type wrongAnswer struct {
 	verbs                      []string
 	resource, subresource, key string
@@ -64,22 +67,23 @@ type wrongAnswer struct {
 	body                       string
 }
 
-// to reports whether it is the answer to a call.
-func (a *wrongAnswer) to(c apisim.Call) bool {
+// matches reports whether the answer applies to a call.
+func (a *wrongAnswer) matches(c apisim.Call) bool {
 	resource := c.Resource.GroupResource()
 	return (slices.Contains(a.verbs, c.Verb) || slices.Contains(a.verbs, "*")) &&
 		(a.resource == resource.String() || a.resource == resource.Resource) && a.subresource == c.Subresource &&
 		(a.key == "" || a.key == strings.TrimPrefix(c.Namespace+"/"+c.Name, "/"))
 }
 
-// answered returns the reply to a call that a step of Answer asks for, or nil.
+// answered returns the reply that a step of [Answer] has set for a call, or
+// nil.
 func (w *World) answered(c apisim.Call) *apisim.Reply {
 	if !ofProgram(c.Client) {
 		return nil
 	}
 	for _, a := range slices.Backward(w.answers) {
 		switch {
-		case !a.to(c):
+		case !a.matches(c):
 			continue
 		case a.code == 0:
 			return nil
@@ -92,7 +96,7 @@ func (w *World) answered(c apisim.Call) *apisim.Reply {
 	return nil
 }
 
-// reasonOf returns the reason that a server gives with a code.
+// reasonOf returns the reason of the Status that a server sends with a code.
 func reasonOf(code int) metav1.StatusReason {
 	reasons := map[int]metav1.StatusReason{
 		http.StatusBadRequest: metav1.StatusReasonBadRequest, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,

@@ -51,14 +51,14 @@ func TestACaseSaysWhatTheServerAnswers(t *testing.T) {
 	for name, row := range map[string]struct {
 		breed    breeding.Breed
 		workload []reconciletest.Step
-		want     string // in the failure; empty: there is none
+		want     string // in the failure; empty if the case must not fail
 	}{
 		"a quota":                {discouraged(apierrors.IsForbidden), quota(403, ""), `1 children: want two`},
 		"a proxy":                {discouraged(apierrors.IsNotFound), quota(404, "no such page"), `1 children: want two`},
 		"a quota, and it waits":  {breeding.Right, quota(403, ""), ""},
 		"a proxy, and it waits":  {careful, quota(404, "no such page"), ""},
 		"a word is missing":      {breeding.Right, []reconciletest.Step{reconciletest.Answer("secrets", 403, "")}, `want a verb, a resource`},
-		"a code that HTTP lacks": {breeding.Right, []reconciletest.Step{reconciletest.Answer("get secrets", 7, "")}, `and a code of HTTP`},
+		"a code that HTTP lacks": {breeding.Right, []reconciletest.Step{reconciletest.Answer("get secrets", 7, "")}, `and an HTTP status code`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gomega.NewWithT(t)

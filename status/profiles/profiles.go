@@ -28,8 +28,8 @@ const maxSeconds = 25
 // most 25. With ?debug=1 or ?debug=2, a profile by name is text. Traces of the
 // scheduler are not served. The handler is safe for concurrent use.
 //
-// Errors: 404 for an unknown profile; 409 while another client takes a CPU
-// profile. A CPU profile ends when its client disconnects.
+// The handler answers 404 for an unknown profile, and 409 while another client
+// takes a CPU profile. A CPU profile ends when its client disconnects.
 func Handler() http.Handler { return &handler{} }
 
 type handler struct{ busy atomic.Bool }
@@ -58,7 +58,7 @@ func (h *handler) list(w http.ResponseWriter) {
 func (h *handler) snapshot(w http.ResponseWriter, r *http.Request, name string) {
 	profile := pprof.Lookup(name)
 	if profile == nil {
-		http.Error(w, "there is no such profile", http.StatusNotFound)
+		http.Error(w, "the profile in the path does not exist", http.StatusNotFound)
 		return
 	}
 	debug := number(r, "debug", 0, 2)
@@ -91,8 +91,8 @@ func (h *handler) during(w http.ResponseWriter, r *http.Request, start func() er
 	}
 }
 
-// number returns a query parameter from 0 to most, or fallback if it is not a
-// non-negative number.
+// number returns the number in a query parameter if it is between 0 and the
+// value of most. Otherwise it returns fallback.
 func number(r *http.Request, name string, fallback, most int) int {
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil || n < 0 {

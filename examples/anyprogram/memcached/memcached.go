@@ -1,5 +1,6 @@
-// Package memcached is an operator after the tutorial of operator-sdk. It has
-// the tutorial's api and internal/controller, and the code of its cmd/main.go.
+// Package memcached is an operator that follows the tutorial of operator-sdk.
+// It consists of the tutorial's api and internal/controller, and of the code of
+// its cmd/main.go.
 package memcached
 
 import (
@@ -15,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/examples/anyprogram/memcached/internal/controller"
 )
 
-// Start runs the operator until ctx ends. It is the part of the operator's main
-// after reading the flags into o.
+// Start runs the operator until ctx ends. The operator's main calls it after it
+// has read the flags into o.
 func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	o.Scheme = runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, cachev1alpha1.AddToScheme} {

@@ -18,8 +18,8 @@ import (
 // Label marks the ConfigMaps to copy.
 const Label = "copy"
 
-// Start runs the operator until ctx ends. It is the part of the operator's main
-// after reading the flags into o.
+// Start runs the operator until ctx ends. The operator's main calls it after it
+// has read the flags into o.
 func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {
@@ -31,7 +31,7 @@ func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	return mgr.Start(ctx)
 }
 
-// Reconciler reconciles the copies.
+// Reconciler keeps the copies as their sources are.
 type Reconciler struct{ client.Client }
 
 // SetupWithManager registers the reconciler.

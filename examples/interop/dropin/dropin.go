@@ -1,5 +1,5 @@
-// Package dropin puts the cache of Homeostat behind a manager of
-// controller-runtime. The rest of the operator does not change.
+// Package dropin makes a manager of controller-runtime whose cache uses the
+// informers of Homeostat. The rest of the operator does not change.
 package dropin
 
 import (
@@ -20,8 +20,8 @@ func NewManager(config *rest.Config, options manager.Options) (manager.Manager, 
 	return ctrl.NewManager(config, options)
 }
 
-// NewObservedManager is NewManager, and shows the informers in the manager's
-// metrics.
+// NewObservedManager returns a manager like [NewManager]. In addition, the
+// manager's metrics show the state of its informers.
 func NewObservedManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
 	// region observed
 	var informers clientgo.Informers

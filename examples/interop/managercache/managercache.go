@@ -40,8 +40,9 @@ func Add(ctx context.Context, mgr manager.Manager) error {
 	return mgr.Add(manager.RunnableFunc(controller.Run)) // while the manager leads
 }
 
-// informerOf returns an informer of the objects in the manager's cache. A cache
-// with several namespaces has an informer for each, and no one that could be
+// informerOf returns an informer of the objects in the manager's cache. It
+// returns an error if the cache is limited to several namespaces. Such a cache
+// has one informer for each namespace, and no single informer that could be
 // wrapped.
 func informerOf[T informer.Object](
 	ctx context.Context, mgr manager.Manager, example client.Object,
@@ -52,7 +53,8 @@ func informerOf[T informer.Object](
 	}
 	shared, ok := cached.(toolscache.SharedIndexInformer)
 	if !ok {
-		return nil, fmt.Errorf("sharing the manager's cache of %T: it has a %T", example, cached)
+		return nil, fmt.Errorf("sharing the manager's cache of %T: its informer is a %T, not a SharedIndexInformer",
+			example, cached)
 	}
 	return clientgo.Wrap[T](shared, nil), nil
 }

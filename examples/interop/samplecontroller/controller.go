@@ -1,6 +1,6 @@
-// Package samplecontroller is a controller in the shape of
-// k8s.io/sample-controller, with client-go's informers, and two things of
-// Homeostat: its queue in place of client-go's, and its leader election.
+// Package samplecontroller is a controller in the style of
+// k8s.io/sample-controller. It uses the informers of client-go, but the queue
+// and the leader election of Homeostat.
 package samplecontroller
 
 import (
@@ -26,8 +26,9 @@ import (
 // shouted is the annotation with the text of a ConfigMap in capital letters.
 const shouted = "example.com/shouted"
 
-// Controller shouts the text of ConfigMaps. It can run only once, because its
-// queue ends with Run.
+// Controller shouts the text of ConfigMaps: it writes the text in capital
+// letters to an annotation. It can run only once, because Run shuts down its
+// queue.
 type Controller struct {
 	client    kubernetes.Interface
 	lister    corelisters.ConfigMapLister
@@ -36,8 +37,9 @@ type Controller struct {
 	workqueue clientgo.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// NewController adds a handler to the informer, which Run removes at its end.
-// keys is the queue: its Stats and Entries describe the controller's work.
+// NewController returns a controller. It adds a handler to the informer, and
+// Run removes the handler when it returns. keys is the controller's queue,
+// whose Stats and Entries describe the work that waits.
 func NewController(
 	client kubernetes.Interface, maps coreinformers.ConfigMapInformer, keys *queue.Queue[cache.ObjectName],
 ) (*Controller, error) {
@@ -61,17 +63,18 @@ func (c *Controller) enqueue(obj any) {
 	}
 }
 
-// Run works until ctx ends, and returns when all workers have.
+// Run reconciles ConfigMaps until ctx ends. It returns after all workers have
+// returned.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	if c.workqueue.ShuttingDown() {
 		return errors.New("running the controller: it has run already and its queue is shut down: make a new one")
 	}
-	defer func() { _ = c.shared.RemoveEventHandler(c.handler) }() // or each term would leave one behind
+	defer func() { _ = c.shared.RemoveEventHandler(c.handler) }() // otherwise each term would leave a handler behind
 	defer c.workqueue.ShutDown()
 	if !cache.WaitForCacheSync(ctx.Done(), c.handler.HasSynced) {
 		return nil
 	}
-	var wg sync.WaitGroup // the Lease is released when Run has returned: no worker may write then
+	var wg sync.WaitGroup // Run returns after the last write: then the Lease is released
 	defer wg.Wait()
 	defer c.workqueue.ShutDown()
 	for range workers {

@@ -11,30 +11,34 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Program is made by main.
+// Program is a sample-controller with leader election. main sets all fields.
 type Program struct {
-	// Client writes. Made from elector.Fence(config), it does so only while this
-	// replica leads.
+	// Client is the client for writes. main makes it from
+	// elector.Fence(config), so that it can write only while this replica
+	// leads.
 	Client  kubernetes.Interface
 	Factory informers.SharedInformerFactory
 	Elector *leader.Elector
 }
 
-// Run leads once: its error should end the process, which the kubelet starts
-// again, as in programs with client-go's leaderelection.
+// Run waits for the leadership, and runs the controller until the leadership
+// ends. Then the process should exit, so that the kubelet restarts it. Programs
+// with client-go's leaderelection work in the same way.
 func (p *Program) Run(ctx context.Context) error {
 	p.start(ctx)
 	return p.Elector.RunOnce(ctx, p.term)
 }
 
-// Campaign leads again after a loss, without a restart and with warm caches.
+// Campaign runs the controller whenever this replica leads. When it has lost
+// the leadership, it waits until it leads again, so the process need not restart
+// and its caches stay filled.
 func (p *Program) Campaign(ctx context.Context) error {
 	p.start(ctx)
 	return p.Elector.Run(ctx, p.term)
 }
 
-// start starts the informers, even in a standby. ctx must not end with a
-// leadership, because a stopped informer cannot start again.
+// start starts the informers, also in a standby replica. ctx must outlive the
+// leadership, because a stopped informer cannot be started again.
 func (p *Program) start(ctx context.Context) {
 	p.Factory.Core().V1().ConfigMaps().Informer()
 	p.Factory.StartWithContext(ctx)

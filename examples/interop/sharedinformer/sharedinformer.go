@@ -1,5 +1,6 @@
-// Package sharedinformer adds a controller of Homeostat to a program that has
-// client-go's shared informers already: all read one cache, filled by one watch.
+// Package sharedinformer adds a controller of Homeostat to a program that
+// already uses client-go's shared informers. The controller reads the cache of
+// the program's informer, so there is only one watch.
 package sharedinformer
 
 import (
@@ -19,8 +20,8 @@ import (
 // exposed is the annotation on Services that can be reached from outside.
 const exposed = "example.com/exposed"
 
-// Run runs an existing program, whose handler counts Services, and the new
-// controller in it.
+// Run runs an existing program whose handler counts Services, together with the
+// new controller. Both use the same shared informer.
 func Run(ctx context.Context, client kubernetes.Interface, count func()) error {
 	factory := informers.NewSharedInformerFactory(client, 0)
 	services := factory.Core().V1().Services().Informer()
@@ -36,8 +37,8 @@ func Run(ctx context.Context, client kubernetes.Interface, count func()) error {
 	return controller.Run(ctx)
 }
 
-// newController makes a controller of a shared informer, which others use, too, and
-// which its factory starts.
+// newController returns a controller whose cache is the existing informer
+// services. Other code may use the same informer, and its factory starts it.
 func newController(client kubernetes.Interface, services cache.SharedIndexInformer) (*reconcile.Controller, error) {
 	reconciler := reconcile.Func[*corev1.Service](
 		func(ctx context.Context, r reconcile.Request[*corev1.Service]) (reconcile.Result, error) {

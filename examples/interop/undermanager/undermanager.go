@@ -1,6 +1,6 @@
-// Package undermanager runs a controller of Homeostat under a manager of
-// controller-runtime, beside the reconcilers that are there, with the manager's
-// probes and metrics.
+// Package undermanager runs a controller of Homeostat in a manager of
+// controller-runtime, next to the manager's existing reconcilers. The manager's
+// probes and metrics include the controller.
 package undermanager
 
 import (
@@ -26,7 +26,7 @@ import (
 
 // Add adds the controller to a manager. Call it before mgr.Start.
 func Add(ctx context.Context, mgr manager.Manager, namespace, identity string) error {
-	// All that the SDK needs of a manager is its config.
+	// The SDK needs only the config of the manager.
 	unfenced, err := cluster.New(mgr.GetConfig(), nil)
 	if err != nil {
 		return err
@@ -56,22 +56,26 @@ func Add(ctx context.Context, mgr manager.Manager, namespace, identity string) e
 	}
 	return errors.Join(
 		mgr.Add(runnable{controller}),
-		// /homeostat/metrics, a scrape of its own, and /homeostat/debug/homeostat.
+		// These are /homeostat/metrics, which needs its own scrape config, and
+		// /homeostat/debug/homeostat.
 		mgr.AddMetricsServerExtraHandler("/homeostat/", http.StripPrefix("/homeostat", page)),
 		mgr.AddHealthzCheck("labels", func(*http.Request) error { return controller.Healthy() }),
 		mgr.AddReadyzCheck("labels", func(*http.Request) error { return ready(controller) }))
 }
 
-// runnable is run by the manager in every replica: the controller elects by itself.
+// runnable lets the manager run the controller in every replica. The controller
+// has its own leader election.
 type runnable struct{ controller *reconcile.Controller }
 
 func (r runnable) Start(ctx context.Context) error { return r.controller.Run(ctx) }
 
-// NeedLeaderElection is asked by the manager. A controller without Options.Leader
-// leaves it out: it then runs while the manager leads.
+// NeedLeaderElection returns false, so that the manager starts the controller
+// in every replica. Without this method, the manager would run it only in the
+// replica that the manager itself has elected as the leader.
 func (runnable) NeedLeaderElection() bool { return false }
 
-// ready is checked by the status package's /readyz.
+// ready returns an error unless the controller is ready. It decides as /readyz
+// of package status does.
 func ready(c *reconcile.Controller) error {
 	if phase := c.Phase(); phase != inspect.Working && phase != inspect.Standby {
 		return fmt.Errorf("the controller is %s", phase)

@@ -19,10 +19,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// maxText is how long the text of a ConfigMap may be.
+// maxText is the longest text of a ConfigMap that is allowed, in bytes.
 const maxText = 80
 
-// Program is the operator; its main is
+// Program returns the operator. Its main function calls
 // os.Exit(webhooks.Program().Main(os.Args[1:], os.Stderr)).
 func Program() operator.Program {
 	var options webhook.Options
@@ -38,12 +38,13 @@ func Program() operator.Program {
 		// their last writes pass the webhook, too.
 		Beside: func(ctx context.Context, _ operator.Env) error { return serve(ctx, options) },
 		// The Service of the webhook sends requests to Pods that are ready. If
-		// the webhook converts objects, no cache can be filled before one is.
+		// the webhook converts objects, no cache can be filled before a Pod is
+		// ready.
 		ReadyWithoutCaches: true,
 	}
 }
 
-// serve answers the API server until ctx ends.
+// serve runs the webhook server, which answers the API server, until ctx ends.
 func serve(ctx context.Context, options webhook.Options) error {
 	server := webhook.NewServer(options)
 	server.Register("/validate-configmap", admission.WithValidator(scheme.Scheme, validator{}))
@@ -67,7 +68,7 @@ func (validator) ValidateDelete(context.Context, *corev1.ConfigMap) (admission.W
 	return nil, nil
 }
 
-// setup makes the controller, which labels ConfigMaps that have a text.
+// setup returns the controller, which labels ConfigMaps that have a text.
 func setup(env operator.Env) ([]*reconcile.Controller, error) {
 	maps := env.Cluster.Client().CoreV1().ConfigMaps
 	c, err := reconcile.New("texts", informer.For(maps(""), nil), reconcile.Func[*corev1.ConfigMap](

@@ -1,4 +1,5 @@
-// Command agent reboots the node that it runs on, when the controller grants it.
+// Command agent reboots the node on which it runs when the controller grants
+// the reboot.
 package main
 
 import (

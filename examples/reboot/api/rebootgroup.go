@@ -38,8 +38,8 @@ type RebootGroupSpec struct {
 	// MinReadySeconds is how long a node must be Ready after its reboot before
 	// the next node may reboot.
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// Windows are the times at which a reboot may begin. It may begin in each
-	// of them. Defaults to always.
+	// Windows are the times at which a reboot may begin. It may begin if any of
+	// them is open. Without windows it may always begin.
 	Windows []Window `json:"windows,omitempty"`
 	// Drain specifies how Pods are evicted before a reboot.
 	Drain Drain `json:"drain,omitzero"`
@@ -58,14 +58,14 @@ type MaxReboots struct {
 }
 
 // Bounds returns the number of reboots and the period, with the defaults.
-func (m MaxReboots) Bounds() (count int, in time.Duration) {
+func (m MaxReboots) Bounds() (count int, period time.Duration) {
 	const defaultCount, defaultHours = 3, 24
 	return cmp.Or(int(m.Count), defaultCount), time.Duration(cmp.Or(m.Hours, defaultHours)) * time.Hour
 }
 
-// Window is a maintenance window in the local time of a time zone. An hour that
-// is skipped in spring has no window, and an hour that is repeated in autumn
-// has the window twice.
+// Window is a maintenance window in the local time of a time zone. A window in
+// the hour that is skipped in spring does not open on that day. A window in the
+// hour that is repeated in autumn opens twice.
 type Window struct {
 	// Days are the weekdays on which the window begins, Mon to Sun. Defaults to
 	// all.
@@ -81,9 +81,9 @@ type Window struct {
 
 // Drain specifies how Pods are evicted before a reboot.
 type Drain struct {
-	// Policy is what happens if a drain takes too long. "abort" releases the
-	// slot and tries again later, "wait" continues to drain, and "force"
-	// reboots while Pods are left. Defaults to abort.
+	// Policy is the reaction to a drain that takes too long. "abort" releases
+	// the slot and tries again later, "wait" continues to drain, and "force"
+	// reboots although Pods are left. Defaults to abort.
 	Policy string `json:"policy,omitempty"`
 	// TimeoutSeconds is how long a drain may take. Defaults to 600.
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
@@ -100,7 +100,8 @@ func (d Drain) Retry() time.Duration {
 	return cmp.Or(time.Duration(d.RetrySeconds)*time.Second, DefaultRetry)
 }
 
-// RebootGroupStatus contains the ledger and the reports of the controller.
+// RebootGroupStatus contains the ledger, and the reports that the controller
+// writes for people.
 type RebootGroupStatus struct {
 	// ObservedGeneration is the generation of the spec that the conditions
 	// describe.
@@ -127,20 +128,21 @@ type Slot struct {
 	// Epoch is the number of the reboot. Each reboot of a node has its own
 	// epoch.
 	Epoch int64 `json:"epoch"`
-	// Since is when the slot was reserved, or rewritten for a different
-	// request.
+	// Since is when the slot was reserved, or when it was last changed to a
+	// different request.
 	Since metav1.Time `json:"since,omitzero"`
 	// Stage is the last stage of the reboot that the controller has seen.
 	// StageSince is when it first saw the stage, by its own clock. Deadlines
 	// count from that time.
 	Stage      string      `json:"stage,omitempty"`
 	StageSince metav1.Time `json:"stageSince,omitzero"`
-	// Beat is the last beat of the agent that the controller has recorded, and
-	// HeardAt is when it did.
+	// Beat is the number of the last sign of life of the agent that the
+	// controller has recorded. HeardAt is when the controller recorded it.
 	Beat    int64       `json:"beat,omitempty"`
 	HeardAt metav1.Time `json:"heardAt,omitzero"`
-	// Verify is true if the slot was rewritten before the node was back from
-	// its last reboot. The node must be back before the slot is released.
+	// Verify is true if the slot was changed to another request before the node
+	// was back from its last reboot. The slot is not released before the node
+	// is back.
 	Verify bool `json:"verify,omitempty"`
 }
 

@@ -1,10 +1,10 @@
-// Command controller lets the nodes of a cluster reboot, and never more of them
-// at once than their RebootGroup allows.
+// Command controller lets the nodes of a cluster reboot. It never lets more
+// nodes of a RebootGroup reboot at once than the group allows.
 package main
 
 import (
 	"os"
-	_ "time/tzdata" // the time zones of maintenance windows, in an image that has none
+	_ "time/tzdata" // the time zones of maintenance windows, in an image without them
 
 	"github.com/homeostat/homeostat/examples/reboot/internal/program"
 )

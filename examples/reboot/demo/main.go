@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 		return false, err
 	}
 	if flags.NArg() > 0 {
-		return false, fmt.Errorf("unknown argument %q: there are only flags", flags.Arg(0))
+		return false, fmt.Errorf("unexpected argument %q: the program accepts only flags", flags.Arg(0))
 	}
 	if onReal && options.Kubeconfig != "" {
 		return false, errors.New("--real and --kubeconfig are both set: choose one")

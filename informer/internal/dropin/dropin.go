@@ -16,8 +16,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// errNoRequests is the error of Get.
-var errNoRequests = errors.New("a shared informer sends only lists and watches of its ListerWatcher")
+// errNoRequests is returned by Get, because a ListerWatcher has no method that
+// reads a single object.
+var errNoRequests = errors.New("a shared informer cannot read a single object: a ListerWatcher only lists and watches")
 
 // Client passes a ListerWatcher to informer.For, which expects a client.
 type Client[T any] struct {
@@ -25,10 +26,11 @@ type Client[T any] struct {
 	// Example shows the type of the objects. If it is nil, objects of all types
 	// are stored.
 	Example runtime.Object
-	// Settings is called when the informer begins to run.
+	// Settings returns the settings that apply to one run of the informer,
+	// which calls it when the run begins.
 	Settings func() Settings
 	Observer Observer[T]
-	// Store is set by informer.For.
+	// Store is the cache of the informer. informer.For sets it.
 	Store Store[T]
 }
 
@@ -39,16 +41,18 @@ type Settings struct {
 	Description string
 	// Transform is called for each object before it is stored. It may be nil.
 	Transform cache.TransformFunc
-	// ShouldResync is called every ResyncPeriod, unless that is 0, and reports
-	// whether to call Observer.Resync.
+	// ResyncPeriod is the time between two calls of ShouldResync, which reports
+	// whether to call Observer.Resync. If ResyncPeriod is 0, ShouldResync is
+	// never called.
 	ResyncPeriod time.Duration
 	ShouldResync func() bool
 	// Failed is called with each error that ends a watch. It may be nil.
 	Failed cache.WatchErrorHandlerWithContext
 }
 
-// Observer is informed of changes of the store. It is locked while a change is
-// stored and reported, so the calls below do not overlap. They must not block.
+// Observer is informed of changes of the store. The informer locks it while a
+// change is stored and reported, so that calls of its other methods do not
+// overlap. Its methods must not block.
 type Observer[T any] interface { //nolint:interfacebloat // the events of client-go's handlers
 	sync.Locker
 
@@ -60,10 +64,11 @@ type Observer[T any] interface { //nolint:interfacebloat // the events of client
 	Deleted(last T)
 	// Lost reports the removal of an object whose last state is not known.
 	Lost(cached T)
-	// Replaced reports that a list was stored. lost are the removed objects.
-	// now yields each stored object after its old state. The old state is the
-	// zero T if the object is new, and the object itself if it has not changed.
-	Replaced(lost []T, now iter.Seq2[T, T], resourceVersion string)
+	// Replaced reports that a list was stored. lost contains the objects that
+	// the list has removed. current yields each stored object after its old
+	// state. The old state is the zero T if the object is new, and the object
+	// itself if it has not changed.
+	Replaced(lost []T, current iter.Seq2[T, T], resourceVersion string)
 	// CaughtUp reports that all changes up to a resourceVersion have been
 	// stored.
 	CaughtUp(resourceVersion string)
@@ -78,7 +83,7 @@ type Store[T any] interface {
 	Replace(objects []T)
 }
 
-// Get returns an error.
+// Get returns an error, because a ListerWatcher cannot read a single object.
 func (*Client[T]) Get(context.Context, string, metav1.GetOptions) (object T, err error) {
 	return object, errNoRequests
 }

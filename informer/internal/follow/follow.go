@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// errNoRequests is the error of all requests.
+// errNoRequests is returned by the methods of Client that would send a request.
 var errNoRequests = errors.New("a wrapped informer sends no requests")
 
 // Store receives the objects of a followed cache. Calls must not overlap.
 type Store[T any] interface {
-	// Replace makes objects the whole content of the store, as of a
-	// resourceVersion.
+	// Replace replaces the whole content of the store by objects, which are the
+	// state at resourceVersion.
 	Replace(objects []T, resourceVersion string)
 	// Put stores the new state of an object.
 	Put(object T)
-	// Delete removes an object. resourceVersion belongs to the deletion, and is
+	// Delete removes an object. resourceVersion is the one of the deletion, or
 	// empty if it is not known.
 	Delete(object T, resourceVersion string)
 }
@@ -32,20 +32,20 @@ type Client[T any] struct {
 	Err error
 	// Follow copies the cache to the store and keeps it up to date until ctx
 	// ends.
-	Follow func(ctx context.Context, to Store[T]) error
+	Follow func(ctx context.Context, store Store[T]) error
 }
 
-// Get returns an error.
+// Get returns an error, because a followed cache sends no requests.
 func (*Client[T]) Get(context.Context, string, metav1.GetOptions) (object T, err error) {
 	return object, errNoRequests
 }
 
-// List returns an error.
+// List returns an error, because a followed cache sends no requests.
 func (*Client[T]) List(context.Context, metav1.ListOptions) (*metav1.List, error) {
 	return nil, errNoRequests
 }
 
-// Watch returns an error.
+// Watch returns an error, because a followed cache sends no requests.
 func (*Client[T]) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
 	return nil, errNoRequests
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,48 +17,69 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
 // objectDecoder is the decoder of a REST client that decodes the objects of
 // lists and events one by one. An object that Go cannot decode becomes a stub.
-// For example, of a list of three Pods, one of which has a text where a number
-// belongs, it makes two Pods and a stub.
+// For example, if one of three Pods in a list has a text where a number
+// belongs, the decoded list has two Pods and a stub.
 type objectDecoder struct {
 	runtime.ClientNegotiator
 
-	decode func(raw []byte, of metav1.TypeMeta) (runtime.Object, error)
+	decode func(raw []byte, kind metav1.TypeMeta) (runtime.Object, error)
+	kind   string // of the objects, or empty if it is not known
 }
 
-func newObjectDecoder[T Object](version schema.GroupVersion) objectDecoder {
+func newObjectDecoder[T Object](version schema.GroupVersion, kind string) objectDecoder {
+	return objectDecoder{negotiatorOf(version), decodeObject[T], kind}
+}
+
+// negotiators has the negotiator of each version that an informer reads. Making
+// one takes longer than the rest of an informer, and it does not change.
+var negotiators sync.Map //nolint:gochecknoglobals // shared by all informers of a version
+
+// negotiatorOf returns a negotiator for the types of metav1 in a version.
+func negotiatorOf(version schema.GroupVersion) runtime.ClientNegotiator {
+	if made, ok := negotiators.Load(version); ok {
+		return made.(runtime.ClientNegotiator)
+	}
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, version)
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
-	return objectDecoder{runtime.NewClientNegotiator(codecs, version), decodeObject[T]}
+	made, _ := negotiators.LoadOrStore(version, runtime.NewClientNegotiator(codecs, version))
+	return made.(runtime.ClientNegotiator)
 }
 
-// decodeObject returns an object, or a stub if Go cannot decode it. It fails if
-// the name cannot be decoded either, because nobody then knows which object it
-// is. of has the kind of the objects of a list, which may lack it.
-func decodeObject[T Object](raw []byte, of metav1.TypeMeta) (runtime.Object, error) {
+// decodeObject returns an object, or a stub if Go cannot decode it or if it says
+// that it is not of the given kind. It fails if the name cannot be decoded
+// either, because it is then unknown which object it is. Untyped objects without
+// a kind get the given one.
+func decodeObject[T Object](raw []byte, kind metav1.TypeMeta) (runtime.Object, error) {
 	object := clients.Example[T]().(runtime.Object)
-	into := any(object)
-	u, generic := into.(*unstructured.Unstructured)
+	dst := any(object)
+	u, generic := dst.(*unstructured.Unstructured)
 	if generic {
-		into = &u.Object
+		dst = &u.Object
 	}
-	err := unmarshal(raw, into)
+	err := unmarshal(raw, dst)
 	if err == nil {
 		if generic && u.GetKind() == "" {
-			u.SetAPIVersion(of.APIVersion)
-			u.SetKind(of.Kind)
+			u.SetAPIVersion(kind.APIVersion)
+			u.SetKind(kind.Kind)
+		}
+		if typed, ok := object.(T); ok && !clients.IsGeneric(reflect.TypeFor[T]().Elem()) {
+			if err := otherKind(object, kind.Kind); err != nil {
+				stub, _ := Stub[T](Identity(typed), &Refusal{CauseKind, err})
+				return stub, nil
+			}
 		}
 		return object, nil
 	}
 	metadata, ok := metadataIn(raw)
 	if !ok {
-		return nil, fmt.Errorf("decoding an object whose name cannot be decoded either: %w", err)
+		return nil, fmt.Errorf("decoding an object whose name cannot be read: %w", err)
 	}
 	why := errNested
 	if !isNested(err) {
@@ -105,12 +127,12 @@ type List struct {
 
 // DeepCopyObject implements [runtime.Object].
 func (l *List) DeepCopyObject() runtime.Object {
-	to := *l
-	to.Items = make([]runtime.Object, len(l.Items))
+	copied := *l
+	copied.Items = make([]runtime.Object, len(l.Items))
 	for n, item := range l.Items {
-		to.Items[n] = item.DeepCopyObject()
+		copied.Items[n] = item.DeepCopyObject()
 	}
-	return &to
+	return &copied
 }
 
 // kindStatus is the kind of the server's errors.
@@ -119,18 +141,19 @@ const kindStatus = "Status"
 // isStatus reports whether an answer is one of the server's errors. A kind of
 // another group may have the same name. For example, the kind Status of group
 // example.com is an object like any other.
-func isStatus(of metav1.TypeMeta) bool {
-	return of.Kind == kindStatus && (of.APIVersion == "v1" || of.APIVersion == "")
+func isStatus(kind metav1.TypeMeta) bool {
+	return kind.Kind == kindStatus && (kind.APIVersion == "v1" || kind.APIVersion == "")
 }
 
 // decodeEvent decodes the object of an event. The object of an error event is a
 // Status.
 func (d objectDecoder) decodeEvent(data []byte) (runtime.Object, error) {
-	var of metav1.TypeMeta
-	if bytes.Contains(data, []byte(kindStatus)) && unmarshal(data, &of) == nil && isStatus(of) {
+	var kind metav1.TypeMeta
+	if bytes.Contains(data, []byte(kindStatus)) && unmarshal(data, &kind) == nil && isStatus(kind) {
 		return decodeStatus(data)
 	}
-	return d.decode(data, of)
+	kind.Kind = d.kind
+	return d.decode(data, kind)
 }
 
 func decodeStatus(data []byte) (runtime.Object, error) {
@@ -172,9 +195,9 @@ func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
 		return nil, fmt.Errorf("the server sent a %q, not a list", raw.Kind)
 	}
 	list := &List{TypeMeta: raw.TypeMeta, ListMeta: raw.Metadata, Items: make([]runtime.Object, len(raw.Items))}
-	of := metav1.TypeMeta{Kind: strings.TrimSuffix(raw.Kind, "List"), APIVersion: raw.APIVersion}
+	kind := metav1.TypeMeta{Kind: strings.TrimSuffix(raw.Kind, "List"), APIVersion: raw.APIVersion}
 	for n, item := range raw.Items {
-		object, err := d.decode(item, of)
+		object, err := d.decode(item, kind)
 		if err != nil {
 			return nil, fmt.Errorf("decoding a list: %w", err)
 		}
@@ -183,15 +206,15 @@ func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
 	return list, nil
 }
 
-// unmarshal decodes JSON as client-go does. If a type's own method panics, that
-// is an error, too.
-func unmarshal(raw []byte, into any) (err error) {
+// unmarshal decodes JSON as client-go does. It also returns an error if a
+// method of the type panics.
+func unmarshal(raw []byte, dst any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return utiljson.Unmarshal(raw, into)
+	return utiljson.Unmarshal(raw, dst)
 }
 
 // metadataIn returns the metadata of an object as far as they can be decoded. It
@@ -202,12 +225,21 @@ func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 	if unmarshalMember(object, "metadata", &metadata) == nil {
 		return metadata, metadata.Name != ""
 	}
-	each, _ := rawMembers(object["metadata"])
+	members, _ := rawMembers(object["metadata"])
 	metadata = metav1.ObjectMeta{}
 	err := errors.Join(
-		unmarshalMember(each, "name", &metadata.Name),
-		unmarshalMember(each, "namespace", &metadata.Namespace),
-		unmarshalMember(each, "uid", &metadata.UID),
-		unmarshalMember(each, "resourceVersion", &metadata.ResourceVersion))
+		unmarshalMember(members, "name", &metadata.Name),
+		unmarshalMember(members, "namespace", &metadata.Namespace),
+		unmarshalMember(members, "uid", &metadata.UID),
+		unmarshalMember(members, "resourceVersion", &metadata.ResourceVersion))
 	return metadata, err == nil && metadata.Name != ""
+}
+
+// otherKind returns an error if an object says that it is of another kind. Most
+// objects of built-in kinds do not say it.
+func otherKind(object runtime.Object, kind string) error {
+	if got := object.GetObjectKind().GroupVersionKind().Kind; kind != "" && got != "" && got != kind {
+		return fmt.Errorf("the object says that it is of kind %q, not %q: a proxy or gateway has sent it", got, kind)
+	}
+	return nil
 }

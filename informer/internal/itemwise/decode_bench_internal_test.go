@@ -34,7 +34,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 	raw, err := json.Marshal(list)
 	g.Expect(err).NotTo(HaveOccurred())
-	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion)
+	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion, "")
 	b.Run("list", func(b *testing.B) {
 		b.SetBytes(int64(len(raw)))
 		b.ReportAllocs()

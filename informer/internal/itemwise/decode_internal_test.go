@@ -18,7 +18,7 @@ import (
 func TestADecoderKnowsWhatIsNoObject(t *testing.T) {
 	g := NewWithT(t)
 	const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}`
-	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion)
+	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion, "")
 	for _, decode := range []decoderFunc{d.decodeEvent, d.decodeList} {
 		got, err := decode([]byte(expired))
 		g.Expect(err).NotTo(HaveOccurred())
@@ -34,7 +34,7 @@ func TestADecoderKnowsWhatIsNoObject(t *testing.T) {
 // A kind of another group may be called like the kind of the server's errors.
 func TestAStatusOfAnotherGroupIsAnObject(t *testing.T) {
 	g := NewWithT(t)
-	d := newObjectDecoder[*unstructured.Unstructured](schema.GroupVersion{Group: "example.com", Version: "v1"})
+	d := newObjectDecoder[*unstructured.Unstructured](schema.GroupVersion{Group: "example.com", Version: "v1"}, "")
 	const own = `{"kind":"Status","apiVersion":"example.com/v1","metadata":{"name":"a"}}`
 	got, err := d.decodeEvent([]byte(own))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -46,10 +46,10 @@ func TestAStatusOfAnotherGroupIsAnObject(t *testing.T) {
 // lists returns lists in lists.
 func lists(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// Without its name, nobody knows whose last state is to be kept.
+// Without the object's name, it is not known whose last state is to be kept.
 func TestAListWithAnUndecodableObjectWithoutANameIsNotDecoded(t *testing.T) {
 	g := NewWithT(t)
-	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion)
+	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion, "")
 	for _, item := range []string{
 		`null`, `5`, `{}`, `{"metadata":{"name":5}}`, `{"metadata":{"name":"a","namespace":[]}}`,
 		`{"metadata":{"name":"a","resourceVersion":7}}`, `{"metadata":{"name":"a","uid":{}}}`,
@@ -60,7 +60,7 @@ func TestAListWithAnUndecodableObjectWithoutANameIsNotDecoded(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			continue
 		}
-		g.Expect(err).To(MatchError(ContainSubstring("decoding an object whose name cannot be decoded either")), "%.100s", item)
+		g.Expect(err).To(MatchError(ContainSubstring("decoding an object whose name cannot be read")), "%.100s", item)
 		_, err = d.decodeEvent([]byte(item))
 		g.Expect(err).To(HaveOccurred(), "%.100s", item)
 	}
@@ -68,7 +68,7 @@ func TestAListWithAnUndecodableObjectWithoutANameIsNotDecoded(t *testing.T) {
 
 func TestNestedMetadataIsDecodedAsFarAsItGoes(t *testing.T) {
 	g := NewWithT(t)
-	d := newObjectDecoder[*metav1.PartialObjectMetadata](corev1.SchemeGroupVersion)
+	d := newObjectDecoder[*metav1.PartialObjectMetadata](corev1.SchemeGroupVersion, "")
 	item := func(levels int) string {
 		return `{"metadata":{"name":"a","namespace":"d","uid":"u","resourceVersion":"7","managedFields":[{"fieldsV1":` +
 			lists(levels) + `}]},"kind":"PartialObjectMetadata"}`
@@ -95,7 +95,7 @@ func TestNestedMetadataIsDecodedAsFarAsItGoes(t *testing.T) {
 // A list of a built-in kind has the kind, and its objects do not.
 func TestUntypedObjectsOfAListHaveTheirKind(t *testing.T) {
 	g := NewWithT(t)
-	d := newObjectDecoder[*unstructured.Unstructured](corev1.SchemeGroupVersion)
+	d := newObjectDecoder[*unstructured.Unstructured](corev1.SchemeGroupVersion, "")
 	list, err := d.decodeList([]byte(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` +
 		`{"metadata":{"name":"a"}},{"kind":"Own","apiVersion":"v2","metadata":{"name":"b"}}]}`))
 	g.Expect(err).NotTo(HaveOccurred())

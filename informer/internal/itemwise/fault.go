@@ -10,7 +10,9 @@ import (
 	"strings"
 )
 
-// deepestFault is how deep faultIn looks.
+// deepestFault is the number of levels that faultIn descends. If the wrong
+// value is nested more deeply, faultIn returns the value at the deepest of
+// these levels that contains it.
 const deepestFault = 24
 
 // fault is a JSON value that does not fit its Go type.
@@ -21,23 +23,25 @@ type fault struct {
 }
 
 // Error names the field, but not its value, because that may be a secret. For
-// example: spec.every: this string cannot be decoded as v1.Duration.
+// example, it returns "spec.every: this string cannot be decoded as
+// v1.Duration".
 func (f *fault) Error() string {
 	shape := map[byte]string{'{': "object", '[': "list", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}
-	is := "number"
+	found := "number"
 	if len(f.raw) > 0 && shape[f.raw[0]] != "" {
-		is = shape[f.raw[0]]
+		found = shape[f.raw[0]]
 	}
-	text := fmt.Sprintf("this %s cannot be decoded as %s", is, f.typ)
+	text := fmt.Sprintf("this %s cannot be decoded as %s", found, f.typ)
 	if f.path == "" {
 		return text
 	}
 	return f.path + ": " + text
 }
 
-// faultIn returns the first value in raw that does not fit its type in t, and nil
-// if all values fit. It looks as deep as it can. For example, it returns the port
-// of a rule instead of the rule or the whole spec.
+// faultIn returns the first value in raw that does not fit its type in t, and
+// nil if all values fit. It returns the innermost value that does not fit. For
+// example, if the port of a rule does not fit, it returns that port and not the
+// rule or the whole spec.
 func faultIn(t reflect.Type, raw json.RawMessage, path string) *fault {
 	if unmarshal(raw, reflect.New(t).Interface()) == nil {
 		return nil

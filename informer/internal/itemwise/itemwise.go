@@ -3,15 +3,15 @@
 // others: a [Stub] stands for it.
 //
 // For example, a Pod whose spec.nodeName is a number makes client-go refuse the
-// whole list of Pods. This package returns the list with a stub for that Pod, and
-// the stub says: spec.nodeName: this number cannot be decoded as string.
+// whole list of Pods. This package returns the list with a stub for that Pod,
+// and the stub says "spec.nodeName: this number cannot be decoded as string".
 //
 //	informer ──▶ Reader ──▶ the client        until an object cannot be decoded
 //	                   └──▶ requests of its own, decoded object by object
 //
 // The informer gives a [Reader] the client, as [Requests], and takes lists and
-// watches from it. Everything else of the informer only asks [Why] an object is
-// a stub.
+// watches from it. The rest of the informer only asks [Why] an object is a
+// stub.
 package itemwise
 
 import (
@@ -28,6 +28,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,13 +36,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
 	"github.com/homeostat/homeostat/informer/internal/requests"
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
-// Requests sends the requests of an informer: a client, without the type of its
-// lists. Its methods must be methods of package informer that call the client
-// directly, because [clients.Asked] looks for them on the stack.
+// Requests sends the requests of an informer. It is a client whose methods do
+// not depend on the type of its lists. Its methods must be methods of package
+// informer that call the client directly, because [clients.Asked] looks for
+// them on the stack.
 type Requests interface {
 	List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
@@ -50,10 +52,10 @@ type Requests interface {
 // Reader lists and watches with a client. Once an object cannot be decoded, it
 // sends the requests itself, and decodes their objects one by one.
 //
-// For clients of package cluster it does so from the start. Other clients may do
-// more than send a request. For example, one may add a label selector to each
-// list. So the Reader takes over only after it has seen that a client's methods
-// send the request and do nothing else.
+// For clients of package cluster, the Reader sends all requests itself from the
+// start. Other clients may do more than send a request. For example, one may
+// add a label selector to each list. So the Reader takes over only after it has
+// seen that a client's methods send the request and do nothing else.
 type Reader struct {
 	client Requests
 	name   string // the Go type of the client, for errors
@@ -61,17 +63,17 @@ type Reader struct {
 	own    *sender // nil if it is not known how the client sends its requests
 }
 
-// New returns a Reader of the objects of a resource. client sends the requests
-// of of. The Reader never takes over for fakes, and for clients that hide how
-// they send their requests.
-func New[T Object](client any, of Requests, resource schema.GroupVersionResource) *Reader {
+// New returns a Reader of the objects of a resource. reqs sends its requests
+// with client. The Reader never takes over for fakes, or for clients that hide
+// how they send their requests.
+func New[T Object](client any, reqs Requests, resource schema.GroupVersionResource) *Reader {
 	return &Reader{
-		client: of, name: fmt.Sprintf("%T", client), fake: clients.IsFake(client), own: senderOf[T](client, resource),
+		client: reqs, name: fmt.Sprintf("%T", client), fake: clients.IsFake(client), own: senderOf[T](client, resource),
 	}
 }
 
-// IsOn reports whether the Reader sends all requests itself. A nil Reader sends
-// none.
+// IsOn reports whether the Reader sends all requests itself. It returns false
+// for a nil Reader.
 func (r *Reader) IsOn() bool { return r != nil && r.own.isOn() }
 
 // List sends a request for a list, or for a page of one.
@@ -80,23 +82,25 @@ func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 		return r.own.list(ctx, opts)
 	}
 	asked := &clients.Asked{Context: ctx}
-	all, err := r.client.List(asked, opts)
+	answer, err := r.client.List(asked, opts)
 	switch {
-	case !IsUndecodable(ctx, err):
-		return all, err
+	case !IsUndecodable(ctx, err) && (err != nil || !r.own.hasOtherKind(answer)):
+		return answer, err
 	case r.own != nil && asked.IsDirect(&r.own.lists):
 	case r.fake, r.own == nil && !SoundsUndecodable(err):
-		return all, err
+		return answer, err
+	case err == nil:
+		return nil, fmt.Errorf("the list has an object that is not of kind %q: a proxy or gateway has sent it", r.own.kind)
 	default:
-		return all, fmt.Errorf("%w (if an object cannot be decoded, it cannot be left out: %s does not show with what "+
+		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be left out: %s does not show with what "+
 			"it sends its requests, or does more than that)", err, r.name)
 	}
 	deep := isNested(err)
-	all, err = r.own.list(ctx, opts)
-	if list, ok := all.(*List); ok && (deep || slices.ContainsFunc(list.Items, isStub)) && r.own.watches.Load() {
-		r.own.on.Store(true)
+	answer, err = r.own.list(ctx, opts)
+	if list, ok := answer.(*List); ok && (deep || slices.ContainsFunc(list.Items, isStub)) && r.own.watches.Load() {
+		r.own.enabled.Store(true)
 	}
-	return all, err
+	return answer, err
 }
 
 // Watch opens a watch. The watch ends without an error when an object cannot be
@@ -120,13 +124,14 @@ func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 type sender struct {
 	client              rest.Interface
 	resource, namespace string
+	kind                string // of the objects, or empty if the client does not show it
 	metadataOnly        bool
 	protobuf            bool // the client decodes protobuf, which cannot fail for one object
 	// lists and watches are true if these methods of the client send the request
 	// and do nothing else.
 	lists, watches atomic.Bool
-	// on is true when the sender sends all requests.
-	on atomic.Bool
+	// enabled is true when the sender sends all requests.
+	enabled atomic.Bool
 }
 
 // clusterClients is the package whose clients are read object by object from
@@ -140,30 +145,31 @@ func senderOf[T Object](client any, resource schema.GroupVersionResource) *sende
 	if !ok || resource.Resource == "" || clients.IsFake(client) {
 		return nil
 	}
-	from := clients.SenderOf(client)
-	through := from.REST
+	original := clients.SenderOf(client)
+	through := original.REST
 	if through == nil || through.Client == nil {
 		return nil
 	}
 	s := &sender{
-		resource: resource.Resource, namespace: from.Namespace, metadataOnly: reflect.TypeFor[T]() == metadataType,
+		resource: resource.Resource, namespace: original.Namespace, kind: clients.KindOf[T](client),
+		metadataOnly: reflect.TypeFor[T]() == metadataType,
 	}
 	_, s.protobuf = clients.Example[T]().(interface{ Unmarshal(data []byte) error })
-	at := through.Get().URL()
-	if !from.Versioned {
-		at = through.Get().AbsPath(pathOf(resource.GroupVersion())).URL()
+	base := through.Get().URL()
+	if !original.Versioned {
+		base = through.Get().AbsPath(pathOf(resource.GroupVersion())).URL()
 	}
-	made, err := rest.NewRESTClient(at, "", rest.ClientContentConfig{
+	made, err := rest.NewRESTClient(base, "", rest.ClientContentConfig{
 		ContentType: runtime.ContentTypeJSON, GroupVersion: resource.GroupVersion(),
-		Negotiator: newObjectDecoder[T](resource.GroupVersion()),
+		Negotiator: newObjectDecoder[T](resource.GroupVersion(), s.kind),
 	}, through.GetRateLimiter(), through.Client)
 	if err != nil {
 		return nil
 	}
 	s.client = made
-	of := clients.PackageOf(clients.Unwrapped(client))
-	s.on.Store(of == clusterClients)
-	known := of == clusterClients || strings.HasPrefix(of, "k8s.io/client-go/")
+	pkg := clients.PackageOf(clients.Unwrapped(client))
+	s.enabled.Store(pkg == clusterClients)
+	known := pkg == clusterClients || strings.HasPrefix(pkg, "k8s.io/client-go/")
 	s.lists.Store(known)
 	s.watches.Store(known)
 	return s
@@ -179,8 +185,17 @@ func pathOf(v schema.GroupVersion) string {
 	return "/apis/" + v.Group + "/" + v.Version
 }
 
-// isOn reports whether s sends all requests. A nil sender sends none.
-func (s *sender) isOn() bool { return s != nil && s.on.Load() }
+// isOn reports whether s sends all requests. It returns false for a nil sender.
+func (s *sender) isOn() bool { return s != nil && s.enabled.Load() }
+
+// hasOtherKind reports whether an object of list says that it is of another kind.
+// The API server lists no such object.
+func (s *sender) hasOtherKind(list runtime.Object) bool {
+	if s == nil || s.kind == "" {
+		return false
+	}
+	return meta.EachListItem(list, func(object runtime.Object) error { return otherKind(object, s.kind) }) != nil
+}
 
 // list sends a request for a list, or for a page of one.
 func (s *sender) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
@@ -207,7 +222,7 @@ func (s *sender) request(opts *metav1.ListOptions, as string) *rest.Request {
 
 // IsUndecodable reports whether a request has failed because its answer cannot
 // be decoded, as far as the error shows. It is false if the server has not
-// answered, has answered with an error, or has broken off in its answer.
+// answered, has answered with an error, or has broken off its answer.
 func IsUndecodable(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil || utilnet.IsProbableEOF(err) || strings.Contains(err.Error(), "response body") {
 		return false
@@ -219,12 +234,12 @@ func IsUndecodable(ctx context.Context, err error) bool {
 		return false
 	}
 	return !slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded},
-		func(of error) bool { return errors.Is(err, of) })
+		func(target error) bool { return errors.Is(err, target) })
 }
 
 // SoundsUndecodable reports whether the text of an error is about decoding. The
-// error may come from any client. For example, "json: cannot unmarshal string"
-// sounds so.
+// error may be from any client. For example, it returns true for "json: cannot
+// unmarshal string".
 func SoundsUndecodable(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{
@@ -251,6 +266,6 @@ func (s *sender) endsUndecodable(event watch.Event) bool {
 	if !ok || !strings.Contains(cause.Message, undecodableObject) && !isNested(errors.New(cause.Message)) {
 		return false
 	}
-	s.on.Store(true)
+	s.enabled.Store(true)
 	return true
 }

@@ -92,7 +92,7 @@ func TestOnlyAnUndecodableObjectTurnsReadingObjectByObjectOn(t *testing.T) {
 			i.watches.Store(true)
 			i.client, err = rest.NewRESTClient(at, "", rest.ClientContentConfig{
 				ContentType: runtime.ContentTypeJSON, GroupVersion: corev1.SchemeGroupVersion,
-				Negotiator: newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion),
+				Negotiator: newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion, ""),
 			}, nil, server.Client())
 			g.Expect(err).NotTo(HaveOccurred())
 			list, err := (&Reader{client: failing{err: c.err}, own: i}).List(t.Context(), metav1.ListOptions{})

@@ -31,14 +31,15 @@ func isNested(err error) bool {
 }
 
 // divide calls f with each member of the JSON object in data, or with each
-// element of the JSON list. They may be nested as deep as they like, because
-// divide does not decode them. begin is the first delimiter of data, '{' or '['.
+// element of the JSON list. The values may be nested to any depth, because
+// divide does not decode them. begin is the first delimiter of data, '{' or
+// '['.
 func divide(data []byte, begin json.Delim, f func(name string, value json.RawMessage)) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	token, err := d.Token()
 	if err == nil && token != begin {
-		err = fmt.Errorf("%v is not %v", token, begin)
+		err = fmt.Errorf("the data begins with %v, not with %v", token, begin)
 	}
 	for err == nil && d.More() {
 		name := ""
@@ -46,12 +47,12 @@ func divide(data []byte, begin json.Delim, f func(name string, value json.RawMes
 			token, err = d.Token()
 			name, _ = token.(string)
 		}
-		from := d.InputOffset()
+		start := d.InputOffset()
 		if err == nil {
 			err = skip(d)
 		}
 		if err == nil {
-			f(name, bytes.TrimLeft(data[from:d.InputOffset()], " \t\r\n:,"))
+			f(name, bytes.TrimLeft(data[start:d.InputOffset()], " \t\r\n:,"))
 		}
 	}
 	if err == nil {
@@ -63,7 +64,7 @@ func divide(data []byte, begin json.Delim, f func(name string, value json.RawMes
 	return nil
 }
 
-// skip reads one value, with all that is inside of it.
+// skip reads one value, including all values inside it.
 func skip(d *json.Decoder) error {
 	for depth := 0; ; {
 		token, err := d.Token()
@@ -93,23 +94,23 @@ func rawMembers(raw []byte) (members map[string]json.RawMessage, err error) {
 }
 
 // unmarshalMember decodes a member of a JSON object, if the object has it.
-func unmarshalMember(object map[string]json.RawMessage, name string, into any) error {
+func unmarshalMember(object map[string]json.RawMessage, name string, dst any) error {
 	if value, ok := object[name]; ok {
-		return unmarshal(value, into)
+		return unmarshal(value, dst)
 	}
 	return nil
 }
 
-// nestedEvents is the serializer of a watch. It decodes the type of an event, but
-// not the object, so the object may be nested as deep as it likes.
+// nestedEvents is the serializer of a watch. It decodes the type of an event,
+// but not the object, so the object may be nested to any depth.
 type nestedEvents struct{ runtime.Serializer }
 
 // Decode implements [runtime.Decoder].
 func (s nestedEvents) Decode(
-	data []byte, defaults *schema.GroupVersionKind, into runtime.Object,
+	data []byte, defaults *schema.GroupVersionKind, dst runtime.Object,
 ) (runtime.Object, *schema.GroupVersionKind, error) {
-	object, kind, err := s.Serializer.Decode(data, defaults, into)
-	event, ok := into.(*metav1.WatchEvent)
+	object, kind, err := s.Serializer.Decode(data, defaults, dst)
+	event, ok := dst.(*metav1.WatchEvent)
 	if !ok || !isNested(err) {
 		return object, kind, err
 	}
@@ -121,13 +122,13 @@ func (s nestedEvents) Decode(
 	return event, &schema.GroupVersionKind{}, nil
 }
 
-// nestedFramer divides a stream into its JSON objects, one of which is a frame.
-// An object may be nested as deep as it likes.
+// nestedFramer divides a stream into frames, each of which is a JSON object. An
+// object may be nested to any depth.
 type nestedFramer struct{ runtime.Framer }
 
 // NewFrameReader implements [runtime.Framer].
 func (nestedFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
-	return &frameReader{Closer: r, from: bufio.NewReader(r)}
+	return &frameReader{Closer: r, reader: bufio.NewReader(r)}
 }
 
 // frameReader reads one JSON object at a time. It finds the end of an object by
@@ -135,7 +136,7 @@ func (nestedFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
 type frameReader struct {
 	io.Closer
 
-	from            *bufio.Reader
+	reader          *bufio.Reader
 	depth           int
 	quoted, escaped bool
 }
@@ -146,7 +147,7 @@ var errNoFrame = errors.New("the watch stream is not a sequence of JSON objects"
 // [io.ErrShortBuffer].
 func (r *frameReader) Read(p []byte) (n int, err error) {
 	for n < len(p) {
-		c, err := r.from.ReadByte()
+		c, err := r.reader.ReadByte()
 		switch {
 		case errors.Is(err, io.EOF) && r.depth > 0:
 			return n, io.ErrUnexpectedEOF

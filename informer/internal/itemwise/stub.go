@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/homeostat/homeostat/informer/internal/clients"
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
 // Object is any API object, as informer.Object is.
@@ -21,8 +21,8 @@ type Object interface {
 	runtime.Object
 }
 
-// Refusal is why an object cannot be cached: a cause as in informer.Problem,
-// and the details.
+// Refusal explains why an object cannot be cached. It has a cause, as in
+// informer.Problem, and the details.
 type Refusal struct {
 	Cause string
 	Err   error
@@ -31,11 +31,13 @@ type Refusal struct {
 // Causes of refusals.
 const (
 	CauseDecode    = "not decodable"
+	CauseKind      = "another kind"
 	CauseTransform = "Transform panics"
 	CauseIndex     = "index panics"
 )
 
-// Panicked returns the refusal of a function that has panicked with value.
+// Panicked returns the refusal of an object for which function has panicked
+// with value.
 func Panicked(cause, function string, value any) *Refusal {
 	return &Refusal{cause, fmt.Errorf("%s: panic: %v\n%s", function, value, debug.Stack())}
 }
@@ -50,8 +52,8 @@ var stubMark = "unreadable:" + rand.Text() + ":"
 const stubEnd = ": "
 
 // Stub returns an object that stands for one that cannot be cached, on its way
-// through client-go's reflector. The stub has the metadata like, and the reason
-// in its mark. Stub returns false for a T that has no ObjectMeta.
+// through client-go's reflector. The stub has the metadata in like, and carries
+// the reason in its mark. Stub returns false for a T that has no ObjectMeta.
 func Stub[T Object](like metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
 	like.SelfLink = stubMark + why.Cause + stubEnd + why.Err.Error() //nolint:staticcheck // servers no longer use it
 	object := clients.Example[T]()
@@ -59,10 +61,13 @@ func Stub[T Object](like metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
 		object = &metav1.PartialObjectMetadata{}
 	}
 	if u, generic := object.(*unstructured.Unstructured); generic {
-		u.Object = map[string]any{"metadata": map[string]any{
-			"name": like.Name, "namespace": like.Namespace, "uid": string(like.UID),
-			"resourceVersion": like.ResourceVersion, "selfLink": like.SelfLink, //nolint:staticcheck // as above
-		}}
+		u.SetName(like.Name)
+		u.SetNamespace(like.Namespace)
+		u.SetUID(like.UID)
+		u.SetResourceVersion(like.ResourceVersion)
+		u.SetSelfLink(like.SelfLink) //nolint:staticcheck // as above
+		u.SetLabels(like.Labels)
+		u.SetOwnerReferences(like.OwnerReferences)
 	} else if metadata := metadataOf(object); metadata != nil {
 		*metadata = like
 	} else {
@@ -72,7 +77,8 @@ func Stub[T Object](like metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
 	return stub, ok
 }
 
-// metadataOf returns the ObjectMeta that object embeds, nil if it embeds none.
+// metadataOf returns the ObjectMeta that object embeds, or nil if it does not
+// embed one.
 func metadataOf(object any) *metav1.ObjectMeta {
 	v := reflect.ValueOf(object)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
@@ -86,7 +92,8 @@ func metadataOf(object any) *metav1.ObjectMeta {
 	return metadata
 }
 
-// Why returns why an object cannot be cached if it is a stub, and nil otherwise.
+// Why returns the reason for which an object cannot be cached if object is the
+// stub of it. Otherwise it returns nil.
 func Why(object Object) *Refusal {
 	mark, isStub := strings.CutPrefix(object.GetSelfLink(), stubMark)
 	if !isStub {
@@ -102,7 +109,8 @@ func isStub(object runtime.Object) bool {
 	return ok && Why(o) != nil
 }
 
-// Identity returns the metadata that a stub of an object needs.
+// Identity returns only those members of an object's metadata that a stub of
+// the object needs, such as its name and UID.
 func Identity(object Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: object.GetName(), Namespace: object.GetNamespace(), UID: object.GetUID(),

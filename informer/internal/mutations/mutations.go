@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	mostMutations = 100 // in one answer of Found
-	mostFields    = 10  // of one Mutation
+	mostMutations = 100 // the maximum in one result of Found
+	mostFields    = 10  // the maximum in one Mutation
 )
 
 // Object is any API object, as informer.Object is.
@@ -50,8 +50,8 @@ type Detector[T Object] struct {
 func New[T Object]() *Detector[T] { return &Detector[T]{copies: map[*tree.Item[T]]T{}} }
 
 // Update checks the objects that changes remove from the store, for the last
-// time, and copies the objects that they add. Call it before others have the new
-// objects.
+// time, and copies the objects that they add. Call it before other code can
+// read the new objects.
 func (d *Detector[T]) Update(changes ...tree.Change[T]) {
 	if d == nil {
 		return
@@ -69,7 +69,8 @@ func (d *Detector[T]) Update(changes ...tree.Change[T]) {
 	}
 }
 
-// Check returns the items that were modified in place since the last check.
+// Check returns a Mutation for each of items whose object was modified in place
+// since the last check.
 func (d *Detector[T]) Check(items ...*tree.Item[T]) (modified []Mutation) {
 	if d == nil {
 		return nil
@@ -99,7 +100,7 @@ func (d *Detector[T]) checkLocked(it *tree.Item[T]) (m Mutation, modified bool) 
 	return m, true
 }
 
-// Found returns all mutations that were found since it was last called.
+// Found returns all mutations that were found since Found was last called.
 func (d *Detector[T]) Found() []Mutation {
 	if d == nil {
 		return nil
@@ -112,7 +113,7 @@ func (d *Detector[T]) Found() []Mutation {
 }
 
 // differences returns the paths of the fields in which two objects of one type
-// differ. For example, "spec.containers[0].image".
+// differ, such as "spec.containers[0].image".
 func differences(a, b Object) []string {
 	before, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a)
 	after, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
@@ -144,13 +145,13 @@ func compare(paths []string, path string, a, b any) []string {
 // suffix, such as ".spec" and "[0]". It returns nil for other values.
 func membersOf(value any) map[string]any {
 	members := map[string]any{}
-	switch of := value.(type) {
+	switch v := value.(type) {
 	case map[string]any:
-		for name, member := range of {
+		for name, member := range v {
 			members["."+name] = member
 		}
 	case []any:
-		for n, member := range of {
+		for n, member := range v {
 			members[fmt.Sprintf("[%d]", n)] = member
 		}
 	default:

@@ -13,11 +13,11 @@ import (
 
 // ErrGivenUp is the error of an additional list whose shards were removed in
 // the meantime.
-var ErrGivenUp = errors.New("the shards were removed meanwhile")
+var ErrGivenUp = errors.New("the shards were removed in the meantime")
 
 // ErrOtherHistory is the error of an additional list if the server was restored
 // after the list began.
-var ErrOtherHistory = errors.New("the list is of a state that the server has lost")
+var ErrOtherHistory = errors.New("the list shows a state that the server has lost")
 
 // Cover is the set of shards whose objects a cache keeps, and records which of
 // them are complete. The zero value keeps no shards. A list of shards that were
@@ -27,13 +27,14 @@ var ErrOtherHistory = errors.New("the list is of a state that the server has los
 // the cache changes guards all other calls.
 type Cover struct {
 	wanted, complete atomic.Pointer[keyspace.Set]
-	late             atomic.Bool
+	isLate           atomic.Bool
 
 	// filling contains the shards that are being listed beside the watch, or is
 	// nil.
 	filling *Filling
-	// beside are the additional lists that the watch has not caught up with.
-	beside []listing
+	// additional contains the additional lists that the watch has not caught up
+	// with.
+	additional []listing
 	// asked contains the shards that the list of the watch brings. It does not
 	// contain shards that were removed after the list began, even if they were
 	// added again.
@@ -52,12 +53,13 @@ type Filling struct {
 	// deleted contains the resourceVersions of deletions that the watch has
 	// brought in the meantime. The list may be older.
 	deleted map[types.NamespacedName]string
-	// lists are the watch's own lists in the meantime.
+	// lists contains the lists that the watch itself has brought in the
+	// meantime.
 	lists []listing
 }
 
-func load(from *atomic.Pointer[keyspace.Set]) keyspace.Set {
-	if set := from.Load(); set != nil {
+func load(shards *atomic.Pointer[keyspace.Set]) keyspace.Set {
+	if set := shards.Load(); set != nil {
 		return *set
 	}
 	return nil
@@ -72,35 +74,38 @@ func (c *Cover) Complete() keyspace.Set { return load(&c.complete) }
 
 // IsLate reports whether the watch may still bring states that are older than
 // an additional list.
-func (c *Cover) IsLate() bool { return c.late.Load() }
+func (c *Cover) IsLate() bool { return c.isLate.Load() }
 
 // common returns the intersection of two sets.
 func common(a, b keyspace.Set) keyspace.Set { return a.Minus(a.Minus(b)) }
 
-// Change makes set the shards to keep.
+// Change replaces the set of shards that the cache keeps.
 func (c *Cover) Change(set keyspace.Set) {
 	complete := common(c.Complete(), set)
 	c.wanted.Store(&set)
 	c.complete.Store(&complete)
 	c.asked = common(c.asked, set)
-	for n := range c.beside {
-		c.beside[n].set = common(c.beside[n].set, set)
+	for n := range c.additional {
+		c.additional[n].set = common(c.additional[n].set, set)
 	}
 	if c.filling != nil && !set.Includes(c.filling.set) {
 		c.filling = nil
 	}
 }
 
-// Ask begins a list of the watch, and returns its shards.
+// Ask records that the watch is requesting a list, and returns the shards that
+// the list must bring.
 func (c *Cover) Ask() keyspace.Set {
 	c.asked = c.Wanted()
 	return c.asked
 }
 
-// Asked returns the shards of the last Ask that were kept since then.
+// Asked returns the shards of the last Ask, except for shards that were removed
+// since then.
 func (c *Cover) Asked() keyspace.Set { return c.asked }
 
-// Fill begins an additional list of set.
+// Fill records that an additional list of the shards in set has begun. It
+// replaces the list in progress, if there is one.
 func (c *Cover) Fill(set keyspace.Set) {
 	c.filling = &Filling{set: set, deleted: map[types.NamespacedName]string{}}
 }
@@ -108,12 +113,12 @@ func (c *Cover) Fill(set keyspace.Set) {
 // Filling returns the additional list in progress, or nil.
 func (c *Cover) Filling() *Filling { return c.filling }
 
-// Left returns the shards that must be taken from an additional list, which is
-// at rv and was begun for f. It leaves out shards of which a list of the watch
-// has brought newer states.
+// Left returns the shards that must be taken from an additional list at rv that
+// was begun for f. It leaves out shards for which a list of the watch has
+// brought newer states.
 //
-// Errors: ErrGivenUp if set is no longer being listed, ErrOtherHistory if f is
-// not the list in progress.
+// Left returns ErrGivenUp if no list of set is in progress any more, and
+// ErrOtherHistory if f is not the list in progress.
 func (c *Cover) Left(f *Filling, set keyspace.Set, rv string) (left keyspace.Set, err error) {
 	switch {
 	case c.filling == nil || !c.filling.set.Includes(set): // it was removed, or all that was before
@@ -130,26 +135,28 @@ func (c *Cover) Left(f *Filling, set keyspace.Set, rv string) (left keyspace.Set
 	return left, nil
 }
 
-// HasDeleted reports whether the watch has brought the deletion of a state at rv.
+// HasDeleted reports whether the watch has brought a deletion of the object of
+// key that is newer than rv.
 func (f *Filling) HasDeleted(key types.NamespacedName, rv string) bool {
 	deleted, ok := f.deleted[key]
 	return ok && versions.Older(rv, deleted)
 }
 
-// Filled ends an additional list. States that the watch brings up to rv may be
-// older than the stored ones of set.
+// Filled records that the objects of set, which were listed beside the watch at
+// the resourceVersion rv, are stored. Until the watch has reached rv, its events
+// about them may be older than what is stored.
 func (c *Cover) Filled(set keyspace.Set, rv string) {
 	c.addComplete(c.filling.set)
 	c.filling = nil
-	c.beside = append(c.beside, listing{set, rv})
-	c.late.Store(true)
+	c.additional = append(c.additional, listing{set, rv})
+	c.isLate.Store(true)
 }
 
 // Restore forgets additional lists, because the server has lost the states that
 // they brought. A list in progress begins again.
 func (c *Cover) Restore() {
-	c.beside = nil
-	c.late.Store(false)
+	c.additional = nil
+	c.isLate.Store(false)
 	if c.filling != nil {
 		c.Fill(c.filling.set)
 	}
@@ -157,14 +164,14 @@ func (c *Cover) Restore() {
 
 // CaughtUp records that the watch has reached rv.
 func (c *Cover) CaughtUp(rv string) {
-	c.beside = slices.DeleteFunc(c.beside, func(list listing) bool { return !versions.Older(rv, list.rv) })
-	c.late.Store(len(c.beside) > 0)
+	c.additional = slices.DeleteFunc(c.additional, func(list listing) bool { return !versions.Older(rv, list.rv) })
+	c.isLate.Store(len(c.additional) > 0)
 }
 
 // Newest returns the newest resourceVersion of the additional lists that the
 // watch has not caught up with, or the empty string.
 func (c *Cover) Newest() (rv string) {
-	for _, list := range c.beside {
+	for _, list := range c.additional {
 		if versions.Older(rv, list.rv) {
 			rv = list.rv
 		}
@@ -172,10 +179,10 @@ func (c *Cover) Newest() (rv string) {
 	return rv
 }
 
-// IsOutdated reports whether an additional list would have contained the object
-// at rv, and is newer.
+// IsOutdated reports whether the state of an object at rv is older than an
+// additional list of a shard that contains the object.
 func (c *Cover) IsOutdated(key types.NamespacedName, rv string) bool {
-	return key.Namespace != "" && slices.ContainsFunc(c.beside, func(list listing) bool {
+	return key.Namespace != "" && slices.ContainsFunc(c.additional, func(list listing) bool {
 		return versions.Older(rv, list.rv) && keyspace.Has(list.set, key.Namespace)
 	})
 }
@@ -185,7 +192,8 @@ func (c *Cover) addComplete(set keyspace.Set) {
 	c.complete.Store(&complete)
 }
 
-// Listed records that a list of the watch has brought its shards, at rv.
+// Listed records that the list for which Ask was last called has been received.
+// rv is the resourceVersion of the list.
 func (c *Cover) Listed(rv string) {
 	c.addComplete(c.asked)
 	if c.filling != nil {

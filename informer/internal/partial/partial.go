@@ -21,14 +21,14 @@ import (
 // keeps all objects has no such cache, and does not call it.
 //
 // It is an interface so that a program which never calls RunShards does not
-// link it.
+// link the implementation.
 type Cache[T any] interface { //nolint:interfacebloat // it has one implementation
 	// Put stores the new state of an object that the watch has brought. Remove
 	// removes an object.
 	Put(it *tree.Item[T])
 	Remove(last T)
-	// Replace makes the list of the watch the whole content of the shards that
-	// were requested, and then calls done.
+	// Replace replaces all objects of the shards that were requested by items,
+	// which the watch has listed, and then calls done.
 	Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func())
 	// CaughtUp records that the watch has reached rv.
 	CaughtUp(rv string)
@@ -41,21 +41,22 @@ type Cache[T any] interface { //nolint:interfacebloat // it has one implementati
 	// "server", or the empty string if this is not known yet.
 	Side() string
 
-	// SelectList adds shards to the request for a list of the watch or its next
-	// page, SelectWatch to the request for a watch, whose shards it returns,
-	// and Select to other requests.
+	// SelectList, SelectWatch and Select restrict a request to shards.
+	// SelectList is for a list of the watch and for its further pages.
+	// SelectWatch is for a watch, and returns the shards of the watch. Select
+	// is for all other requests.
 	SelectList(opts *metav1.ListOptions)
 	SelectWatch(opts *metav1.ListOptions, streaming bool) keyspace.Set
-	Select(opts *metav1.ListOptions, of keyspace.Set)
+	Select(opts *metav1.ListOptions, set keyspace.Set)
 	// List and Watch drop objects of other shards, if possible before they are
 	// decoded. Keep returns a function that does this for another client.
 	List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	Keep() wire.Keep
 
-	// Join adds a call of Run, which wants all objects if whole is set, until
-	// leave is called. It drops the remains of an earlier session, and calls
-	// joined.
+	// Join adds a call of Run until leave is called. whole is true if the
+	// caller of Run wants all objects. Join drops the objects that an earlier
+	// session has left, and calls joined.
 	Join(ctx context.Context, whole bool, joined func()) (leave func())
 	// End removes all objects after the last call of Run.
 	End()

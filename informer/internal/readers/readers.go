@@ -23,14 +23,14 @@ type Readers struct {
 
 // reading is a watch that is being read.
 type reading struct {
-	from    <-chan watch.Event
+	events  <-chan watch.Event
 	receive func(event watch.Event, open bool)
 	ended   bool
 }
 
 // group contains the watches that one goroutine reads.
 type group struct {
-	of       *Readers
+	readers  *Readers
 	wake     chan struct{}
 	readings []*reading
 }
@@ -39,16 +39,16 @@ type group struct {
 // is called. When the watch's channel is closed, it calls receive once with
 // open false. A call that has begun may still be running when stop returns.
 // receive must not block, because other watches wait for it.
-func (r *Readers) Read(from <-chan watch.Event, receive func(event watch.Event, open bool)) (stop func()) {
-	one := &reading{from: from, receive: receive}
+func (r *Readers) Read(events <-chan watch.Event, receive func(event watch.Event, open bool)) (stop func()) {
+	one := &reading{events: events, receive: receive}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := slices.IndexFunc(r.groups, func(g *group) bool { return len(g.readings) < mostWatches })
-	if at < 0 {
-		at = len(r.groups)
-		r.groups = append(r.groups, &group{of: r, wake: make(chan struct{}, 1)})
+	i := slices.IndexFunc(r.groups, func(g *group) bool { return len(g.readings) < mostWatches })
+	if i < 0 {
+		i = len(r.groups)
+		r.groups = append(r.groups, &group{readers: r, wake: make(chan struct{}, 1)})
 	}
-	g := r.groups[at]
+	g := r.groups[i]
 	g.readings = append(g.readings, one)
 	if len(g.readings) == 1 {
 		r.running.Go(g.run)
@@ -81,7 +81,7 @@ func (g *group) run() {
 	finished := false
 	defer func() {
 		if !finished {
-			g.of.running.Go(g.run)
+			g.readers.running.Go(g.run)
 		}
 	}()
 	for {
@@ -93,7 +93,7 @@ func (g *group) run() {
 		cases := make([]reflect.SelectCase, 1, len(current)+1)
 		cases[0] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(g.wake)}
 		for _, one := range current {
-			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(one.from)})
+			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(one.events)})
 		}
 		for g.receive(current, cases) {
 		}
@@ -102,15 +102,15 @@ func (g *group) run() {
 
 // receive passes one event on. It returns false if the watches have changed.
 func (g *group) receive(current []*reading, cases []reflect.SelectCase) bool {
-	at, value, open := reflect.Select(cases)
-	if at == 0 {
+	chosen, value, open := reflect.Select(cases)
+	if chosen == 0 {
 		return false
 	}
-	one := current[at-1]
-	g.of.mu.Lock()
+	one := current[chosen-1]
+	g.readers.mu.Lock()
 	ended := one.ended
 	one.ended = ended || !open
-	g.of.mu.Unlock()
+	g.readers.mu.Unlock()
 	switch {
 	case ended:
 		return false
@@ -125,11 +125,11 @@ func (g *group) receive(current []*reading, cases []reflect.SelectCase) bool {
 
 // current returns the watches to read, and removes the group if it is empty.
 func (g *group) current() []*reading {
-	g.of.mu.Lock()
-	defer g.of.mu.Unlock()
+	g.readers.mu.Lock()
+	defer g.readers.mu.Unlock()
 	g.readings = slices.DeleteFunc(g.readings, func(one *reading) bool { return one.ended })
 	if len(g.readings) == 0 {
-		g.of.groups = slices.DeleteFunc(g.of.groups, func(other *group) bool { return other == g })
+		g.readers.groups = slices.DeleteFunc(g.readers.groups, func(other *group) bool { return other == g })
 	}
 	return slices.Clone(g.readings)
 }

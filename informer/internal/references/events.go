@@ -78,10 +78,10 @@ func (r *Set) takeEvent(f *reference, w *openWatch, event watch.Event) error {
 		return err
 	}
 	rv := object.GetResourceVersion()
-	if of := r.target(f, bound.KeyOf(object)); of != nil {
-		err = r.store(of, w, event.Type, object)
-		if err != nil && of != f {
-			r.leaveShared(of, err)
+	if target := r.target(f, bound.KeyOf(object)); target != nil {
+		err = r.store(target, w, event.Type, object)
+		if err != nil && target != f {
+			r.leaveShared(target, err)
 			err = nil
 		}
 	}
@@ -92,18 +92,18 @@ func (r *Set) takeEvent(f *reference, w *openWatch, event watch.Event) error {
 }
 
 // store stores an event of a watch, unless a list has brought a newer state.
-func (r *Set) store(f *reference, w *openWatch, of watch.EventType, object metav1.Object) error {
+func (r *Set) store(f *reference, w *openWatch, kind watch.EventType, object metav1.Object) error {
 	f.storing.Lock()
 	defer f.storing.Unlock()
 	var err error
 	rv := object.GetResourceVersion()
 	r.mu.Lock()
-	current := !f.dropped && f.isWatchedBy(w) && (f.through.IsFake || !isPast(of, rv, f.received))
+	current := !f.dropped && f.isWatchedBy(w) && (f.through.IsFake || !isPast(kind, rv, f.received))
 	r.mu.Unlock()
 	if !current {
 		return nil
 	}
-	if of == watch.Deleted {
+	if kind == watch.Deleted {
 		err = f.through.Remove(object)
 	} else {
 		err = f.through.Put(object)
@@ -115,14 +115,14 @@ func (r *Set) store(f *reference, w *openWatch, of watch.EventType, object metav
 	return nil
 }
 
-// isPast reports whether an event at rv happened before the state that has been
-// received. A deletion at the same resourceVersion happened after it.
-func isPast(of watch.EventType, rv, received string) bool {
+// isPast reports whether an event at rv is not newer than the state that has
+// been received. A deletion at the same resourceVersion is newer.
+func isPast(kind watch.EventType, rv, received string) bool {
 	order, err := resourceversion.CompareResourceVersion(rv, received)
-	return err == nil && (order < 0 || order == 0 && of != watch.Deleted)
+	return err == nil && (order < 0 || order == 0 && kind != watch.Deleted)
 }
 
-// advance records that a watch has come to rv.
+// advance records that a watch has reached rv.
 func (r *Set) advance(f *reference, w *openWatch, rv string) {
 	r.mu.Lock()
 	current := f.isWatchedBy(w) && !versions.Older(rv, f.received)
@@ -143,10 +143,10 @@ func (r *Set) ended(f *reference, w *openWatch, err error) {
 	r.mu.Unlock()
 }
 
-// end is ended for a caller that holds mu. The next watch begins where this one
-// ended if the server ended it in time. After any other end the object is listed,
-// because the server may have been restored from a backup: it would then begin
-// the watch at a state that it has lost.
+// end does the work of ended for a caller that holds mu. The next watch begins
+// where this one ended if the server ended it in time. After any other end the
+// object is listed, because the server may have been restored from a backup.
+// The next watch would then begin at a state that the server has lost.
 func (r *Set) end(f *reference, w *openWatch, err error) {
 	w.stop()
 	if f.watch != w {
@@ -159,10 +159,10 @@ func (r *Set) end(f *reference, w *openWatch, err error) {
 	}
 	switch {
 	case err == nil && !w.deadline.IsZero() && !now.Before(w.deadline.Add(-requests.EndGrace-requests.TimelyEnd)):
-		f.resumes, f.again = true, now
+		f.resumes, f.retryAt = true, now
 	case now.Sub(w.opened) >= requests.Steady || absent.IsExpired(err):
 		r.lose(f)
-		f.again = now.Add(wait.Jitter(r.options.BackoffBase/2, 1))
+		f.retryAt = now.Add(wait.Jitter(r.options.BackoffBase/2, 1))
 	default:
 		if err == nil {
 			err = errWatchEnd
@@ -195,9 +195,9 @@ func (r *Set) drop(f *reference) {
 	delete(r.refs, f.key)
 	r.leaveSource(f.key.Namespace)
 	if f.holds > 0 { // it is held again
-		again := r.newReference(f.key)
-		again.holds = f.holds
-		r.refs[f.key] = again
+		renewed := r.newReference(f.key)
+		renewed.holds = f.holds
+		r.refs[f.key] = renewed
 		r.session.wakeUp()
 	}
 	r.mu.Unlock()

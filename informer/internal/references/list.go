@@ -4,7 +4,6 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,26 +14,26 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// bring opens the watch of a reference, unless one is open. It lists the object
-// before that, unless the watch can be resumed where the last one ended.
+// bring opens the watch of a reference, unless one is open. If the watch cannot
+// be resumed where the last one ended, bring first lists the object.
 func (r *Set) bring(s *session, f *reference) error {
 	if f.isShared() {
 		return r.bringShared(s, f)
 	}
 	r.mu.Lock()
 	open := f.watch != nil || f.shares || r.join(f)
-	resumes, from := f.resumes && f.epoch == r.epoch, f.received
+	resumes, start := f.resumes && f.epoch == r.epoch, f.received
 	r.mu.Unlock()
 	fake := f.through.IsFake
 	if !open && resumes && !fake {
-		switch err := r.watch(s, f, from); {
+		switch err := r.watch(s, f, start); {
 		case err == nil:
 			return nil
 		case !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
 			return err
 		}
 	}
-	if !open && fake { // its watches begin where they are opened
+	if !open && fake { // the watches of a fake begin at the state at which they are opened
 		if err := r.watch(s, f, ""); err != nil {
 			return err
 		}
@@ -53,9 +52,10 @@ func (r *Set) bring(s *session, f *reference) error {
 	return nil
 }
 
-// Confirm stores the state of the object of key as the server has it now, and
-// returns when the handlers have been called. comparable is false for fakes: what
-// they answer proves nothing. It fails for a key to which nothing refers.
+// Confirm reads the object of key from the server, stores it, and returns when
+// the handlers have been called. comparable is false for fakes, because their
+// answers prove nothing. Confirm returns an error for a key to which nothing
+// refers.
 func (r *Set) Confirm(ctx context.Context, key types.NamespacedName) (comparable bool, err error) {
 	r.mu.Lock()
 	f, s := r.refs[key], r.session
@@ -94,36 +94,40 @@ func (r *Set) list(
 		asked.shared = f.through.shared.received
 	}
 	r.mu.Unlock()
-	all, err := r.request(ctx, f, f.selecting(metav1.ListOptions{}))
-	if err != nil {
-		return "", nil, err
-	}
-	list, err := meta.ListAccessor(all)
-	if err != nil {
-		return "", nil, err
-	}
-	var found metav1.Object
-	err = meta.EachListItem(all, func(obj runtime.Object) error {
-		object, err := f.through.Object(obj)
-		if err == nil && bound.KeyOf(object) == f.key { // fakes do not know field selectors
-			found = object
-		}
-		return err
-	})
+	found, rv, err := r.find(ctx, f)
 	if err != nil {
 		return "", nil, err
 	}
 	r.options.Counters.Lists.Add(1)
-	rv, delivered = list.GetResourceVersion(), make(chan struct{})
+	delivered = make(chan struct{})
 	restored, err := r.storeList(s, f, found, listed{rv, asked, delivered})
 	if restored && asked.shared != "" && err == nil {
-		// Meanwhile, events of the shared watch may have looked older than what was received.
+		// In the meantime, events of the shared watch may have looked older
+		// than the received state.
 		return r.list(ctx, s, f)
 	}
 	return rv, delivered, err
 }
 
-// listing is what was known when a list was asked for.
+// find lists the object of a reference, and returns the server's current object
+// and the resourceVersion of the list. The object is nil if it does not exist.
+func (r *Set) find(ctx context.Context, f *reference) (found metav1.Object, rv string, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, referenceTimeout, requests.ErrNoAnswer)
+	defer cancel()
+	list := func(o metav1.ListOptions) (runtime.Object, error) { return r.request(ctx, f, o) }
+	rv, err = requests.EachObject(f.selecting(metav1.ListOptions{}), list, func(obj runtime.Object) error {
+		object, err := f.through.Object(obj)
+		// A gateway may have joined pages of different moments.
+		newest := found == nil || err == nil && !versions.Older(object.GetResourceVersion(), found.GetResourceVersion())
+		if err == nil && bound.KeyOf(object) == f.key && newest {
+			found = object
+		}
+		return err
+	})
+	return found, rv, err
+}
+
+// listing records what was known when a list was requested.
 type listing struct {
 	epoch, breaks    int
 	received, shared string // resourceVersions of the reference and of the watch that it shares
@@ -131,7 +135,7 @@ type listing struct {
 
 // listed is a list of one object.
 type listed struct {
-	rv    string // of the list
+	rv    string // the list's resourceVersion
 	asked listing
 	// delivered is to be closed when the handlers have been called.
 	delivered chan struct{}
@@ -147,8 +151,9 @@ func (f *reference) selecting(opts metav1.ListOptions) metav1.ListOptions {
 }
 
 // storeList stores the object that a list has found, and removes the cached one
-// if found is nil. A list that is older than what a watch has brought changes
-// nothing, unless the server was restored from a backup, which is reported.
+// if found is nil. A list has no effect if a watch has brought a newer state,
+// unless the server was restored from a backup. restored reports such a
+// restore.
 func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed) (restored bool, err error) {
 	rv, asked := l.rv, l.asked
 	f.storing.Lock()
@@ -176,7 +181,7 @@ func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed)
 	r.mu.Unlock()
 	if restored { // the server may have lost what the cache has, and what a watch would bring
 		r.options.Counters.Restores.Add(1)
-		s.log.Info("the server was restored to an earlier state, or is another one, listing again",
+		s.log.Info("the server was restored to an earlier state, or is a different server, listing again",
 			"seen", asked.received, "resourceVersion", rv, "namespace", f.key.Namespace, "name", f.key.Name)
 		r.cache.Forget(f.key)
 		if w != nil {
@@ -204,10 +209,10 @@ func (r *Set) listed(f *reference, rv string, asked listing, restored bool) {
 	r.mu.Lock()
 	known := f.listed && f.epoch == r.epoch
 	f.listed, f.epoch, f.sure = true, max(f.epoch, asked.epoch), max(f.sure, asked.breaks)
-	now := f.listed && f.epoch == r.epoch
+	complete := f.listed && f.epoch == r.epoch
 	r.mu.Unlock()
 	r.delivered(f, rv, restored)
-	if !known && now {
+	if !known && complete {
 		r.Notify(f.key)
 	}
 }

@@ -25,34 +25,36 @@ const keepUnheld = time.Minute
 // reference is an object that is referred to, and the state of its watch.
 type reference struct {
 	key types.NamespacedName
-	// through reads the objects of its namespace.
+	// through is the source of the object's namespace.
 	through *source
-	// wrong says why there can be no such object; nothing is sent then.
+	// wrong says why no such object can exist. If it is set, no request is
+	// sent.
 	wrong error
 
 	// storing is held while the object is stored and handlers are called with
 	// it. So a handler must not wait for another change of the same object.
 	storing sync.Mutex
-	// dropped is true when the object is no longer stored. It is written under
-	// both mutexes.
+	// dropped is true when the object is no longer stored. To change it, both
+	// storing and Set.mu must be held.
 	dropped bool
 	// dropping is true when the object is about to be dropped, unless it is held
 	// again. Set.mu guards it.
 	dropping bool
 
 	// Set.mu guards the fields below.
-	holds  int
-	unheld time.Time // when holds became 0
+
+	holds  int       // number of calls of Hold that Release has not undone
+	unheld time.Time // when the last hold was released
 	// listed is true when a list of the object was stored and delivered. epoch
-	// was the value of Set.epoch when that list was asked for.
+	// was the value of Set.epoch when that list was requested.
 	listed bool
 	epoch  int
-	// Everything up to the resourceVersion received was received, and everything
-	// up to delivered was delivered to handlers.
+	// received is the resourceVersion up to which all changes were received,
+	// and delivered the one up to which all changes were delivered to handlers.
 	received, delivered string
 	// breaks counts the ends of watches after which the server may have been
-	// restored from a backup. sure was the value of breaks when the last list was
-	// asked for. While the two differ, received and delivered may be
+	// restored from a backup. sure was the value of breaks when the last list
+	// was requested. While the two differ, received and delivered may be
 	// resourceVersions that the server has lost.
 	breaks, sure int
 	// resumes is true if the next watch may begin at received.
@@ -62,19 +64,20 @@ type reference struct {
 	// shares is true if the watch of the namespace watches the object, or did so
 	// until it ended in time. The reference then has no watch of its own.
 	shares bool
-	// gap is true if the watch may have begun after received. What happened
-	// between the two is missing until the object has been listed.
+	// gap is true if the watch may have begun later than at received. The
+	// changes in between are missing until the object has been listed.
 	gap bool
 
-	// err is the last failure, and nil after a success. failing is when the first
-	// failure since then was, and failures counts them. refused is true if the
-	// server's answer stays the same until a person changes something.
+	// err is the last failure, and nil after a success. failures counts the
+	// failures since the last success, and failing is the time of the first of
+	// them. refused is true if the server's answer stays the same until a
+	// person changes something.
 	err      error
 	refused  bool
 	failing  time.Time
 	failures int
 	told     bool      // the handlers know that there is a problem
-	again    time.Time // no request is sent before
+	retryAt  time.Time // no request is sent before this time
 	waiters  []*waiter
 }
 
@@ -90,9 +93,9 @@ type openWatch struct {
 	stopReading func()
 	closing     *sync.WaitGroup
 	opened      time.Time
-	deadline    time.Time // zero if the server does not end it
+	deadline    time.Time // when the server must have ended the watch; zero for fakes
 	bookmarks   atomic.Bool
-	active      atomic.Int64 // in Unix nanoseconds
+	active      atomic.Int64 // when the watch last brought data, in Unix nanoseconds
 	stops       sync.Once
 }
 
@@ -100,13 +103,13 @@ func (w *openWatch) markActive() { w.active.Store(time.Now().UnixNano()) }
 
 func (w *openWatch) lastActivity() time.Time { return time.Unix(0, w.active.Load()) }
 
-// stalls returns when the watch is replaced if it brings nothing until then, and
-// zero if it is never replaced.
-func (w *openWatch) stalls() (at time.Time) {
+// stalls returns the time at which the watch is replaced if it has not brought
+// anything by then. It returns zero if the watch is never replaced.
+func (w *openWatch) stalls() (deadline time.Time) {
 	if w.bookmarks.Load() {
-		at = w.lastActivity().Add(requests.WatchIdle)
+		deadline = w.lastActivity().Add(requests.WatchIdle)
 	}
-	return requests.Earlier(at, w.deadline)
+	return requests.Earlier(deadline, w.deadline)
 }
 
 // stop ends the watch. It does not wait for a connection to be closed.
@@ -117,10 +120,11 @@ func (w *openWatch) stop() {
 	})
 }
 
-// problem returns why nothing is known of the object, or why that may soon be
-// so. It is nil unless a person has to do something or the failure has lasted.
-// For example, a single connection that breaks off is no problem, and a missing
-// permission is one at once. Set.mu is held.
+// problem returns the reason why the state of the object is unknown, or may
+// soon be unknown. It returns nil unless a person has to do something or the
+// failure has lasted for a while. For example, a single connection that breaks
+// off is not a problem, but a missing permission is one at once. Set.mu is
+// held.
 func (f *reference) problem() error {
 	switch {
 	case f.wrong != nil:
@@ -138,7 +142,8 @@ type watchError struct {
 	err  error
 }
 
-// Error names the object, and the missing permission.
+// Error returns a message that names the object and, if the server forbids the
+// watch, the missing permission.
 func (e watchError) Error() string {
 	text := fmt.Sprintf("watching %s %q: %v", e.kind, strings.TrimPrefix(e.key.String(), "/"), e.err)
 	if apierrors.IsForbidden(e.err) {
@@ -149,8 +154,8 @@ func (e watchError) Error() string {
 
 func (e watchError) Unwrap() error { return e.err }
 
-// isRefusal reports whether an error stays until a person changes something. For
-// example, a missing permission does, a kind that is not served, and an answer
+// isRefusal reports whether an error stays until a person changes something.
+// Examples are a missing permission, a kind that is not served, and an answer
 // that Go cannot decode.
 func isRefusal(err error) bool {
 	switch requests.CauseOf(err) {
@@ -166,15 +171,15 @@ func (f *reference) hasSeen(rv string) bool {
 	return f.listed && f.sure == f.breaks && !versions.Older(f.delivered, rv)
 }
 
-// due removes the waiters whose call is due, or all of them, and returns them.
-// Set.mu is held.
-func (f *reference) due(all bool) (due []*waiter) {
+// due removes the waiters whose call is due, or all of them with force, and
+// returns them. Set.mu is held.
+func (f *reference) due(force bool) (due []*waiter) {
 	f.waiters = slices.DeleteFunc(f.waiters, func(w *waiter) bool {
-		is := all || f.hasSeen(w.rv)
-		if is {
+		isDue := force || f.hasSeen(w.rv)
+		if isDue {
 			due = append(due, w)
 		}
-		return is
+		return isDue
 	})
 	return due
 }

@@ -1,14 +1,16 @@
 // Package references watches those objects of one kind that other objects refer
-// to, each by its name. For example, of all Secrets it watches those that an
-// Ingress names as its certificate, and the others are neither listed nor cached.
+// to, each by its name. For example, of all Secrets it watches the ones that an
+// Ingress names as its certificate, and the others are neither listed nor
+// cached.
 //
 //	Hold(key) ──▶ reference ──▶ list and watch by name ──▶ Cache ──▶ handlers
 //	                   └──────▶ or the one watch of its namespace, if many
 //	                            of its objects are referred to
 //
-// Every reference has a state of its own: whether its object is known to exist
-// or not to exist, an error, and those who wait for it. So a Secret that may not
-// be read concerns only the keys that refer to it.
+// Every reference has a state of its own. The state says whether the object is
+// known to exist or not to exist, and contains the last error and the calls
+// that wait for the object. So a Secret that the program is not allowed to read
+// affects only the keys that refer to it.
 //
 // The informer is behind two interfaces. [Cache] stores the objects and calls
 // the handlers, and [Source] reads the objects of a namespace.
@@ -31,12 +33,13 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/requests"
 )
 
-// Cache is what the references need of the informer that stores their objects.
-type Cache interface { //nolint:interfacebloat // one implementation, and one place that says what it is
+// Cache contains the methods that the references need from the informer that
+// stores their objects.
+type Cache interface { //nolint:interfacebloat // it has one implementation
 	// Kind returns the kind of the objects, for errors.
 	Kind() string
-	// Connect returns what reads the objects of a namespace, "" for a kind
-	// without namespaces. It sends no request.
+	// Connect returns the connection that reads the objects of a namespace,
+	// which is "" for a kind without namespaces. It sends no request.
 	Connect(namespace string) Connection
 	// Begin is called when the first user begins to run the references. It
 	// returns the logger of ctx.
@@ -57,30 +60,32 @@ type Cache interface { //nolint:interfacebloat // one implementation, and one pl
 type Source interface {
 	List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
-	// Object returns an object of a list or of an event, or an error if it is of
-	// another type than the cache's.
-	Object(of runtime.Object) (metav1.Object, error)
-	// Put stores the state of an object, and Remove removes one of which last is
-	// the last state. Both call the handlers.
+	// Object returns an object of a list or of an event, or an error if it does
+	// not have the type of the cache's objects.
+	Object(obj runtime.Object) (metav1.Object, error)
+	// Put stores the state of an object. Remove removes an object whose last
+	// state is last. Both call the handlers.
 	Put(object metav1.Object) error
 	Remove(last metav1.Object) error
 }
 
-// Connection is a Source and what is known of it.
+// Connection is the Source of one namespace. It also says whether the Source is
+// a fake, and whether it can be used at all.
 type Connection struct {
 	Source
-	// IsFake is true for fakes of client-go. Their watches begin where they are
-	// opened, and their resourceVersions say nothing.
+	// IsFake is true for fakes of client-go. Their watches begin at the state
+	// at which they are opened, and their resourceVersions have no meaning.
 	IsFake bool
-	// Err says why the client of the namespace is unusable; nil if it is usable.
+	// Err says why the client of the namespace cannot be used. It is nil if the
+	// client can be used.
 	Err error
 }
 
-// Options are values of the informer's options.
+// Options contains the informer's options that concern references.
 type Options struct {
 	BackoffBase, BackoffCap time.Duration
-	// WatchNamespaceAbove is above how many references to objects of a namespace
-	// the namespace is watched instead of each object.
+	// WatchNamespaceAbove is the number of references to objects of a namespace
+	// above which the namespace is watched instead of each object.
 	WatchNamespaceAbove int
 	// Scope is the scope of the kind; empty if it is not known.
 	Scope meta.RESTScopeName
@@ -88,18 +93,18 @@ type Options struct {
 	Counters *requests.Counters
 }
 
-// Set is the objects that are referred to, each with its watch. It is safe for
-// concurrent use.
+// Set contains the objects that are referred to, each with its watch. It is
+// safe for concurrent use.
 type Set struct {
 	cache   Cache
 	options Options
 
-	mu       sync.Mutex // guards the fields below, and those of references where they say so
+	mu       sync.Mutex // guards the fields below, and the fields of references that say so
 	refs     map[types.NamespacedName]*reference
-	sources  map[string]*source // by namespace
-	session  *session           // nil if nobody runs it
+	sources  map[string]*source // the sources by namespace
+	session  *session           // nil while no call of Run is active
 	epoch    int                // counts calls of Renew
-	newest   string             // resourceVersion that was delivered
+	newest   string             // the newest resourceVersion that was delivered
 	handlers []*func(types.NamespacedName)
 }
 
@@ -110,7 +115,8 @@ func New(cache Cache, o Options) *Set {
 	}
 }
 
-// Hold keeps the object of key cached until Release has been called as often.
+// Hold keeps the object of key cached until Release has been called once for
+// each call of Hold.
 func (r *Set) Hold(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,9 +154,9 @@ func (r *Set) newReference(key types.NamespacedName) *reference {
 	f := &reference{key: key, through: r.sourceOf(key.Namespace), epoch: -1}
 	switch {
 	case r.options.Scope == meta.RESTScopeNameRoot && key.Namespace != "":
-		f.wrong = fmt.Errorf("%s %q has a namespace, and the kind has none", r.cache.Kind(), key)
+		f.wrong = fmt.Errorf("%s %q has a namespace, but its kind is cluster-scoped", r.cache.Kind(), key)
 	case r.options.Scope == meta.RESTScopeNameNamespace && key.Namespace == "":
-		f.wrong = fmt.Errorf("%s %q has no namespace", r.cache.Kind(), key.Name)
+		f.wrong = fmt.Errorf("%s %q has no namespace, but its kind is namespaced", r.cache.Kind(), key.Name)
 	case f.through.Err != nil:
 		f.wrong = f.through.Err
 	}
@@ -160,7 +166,8 @@ func (r *Set) newReference(key types.NamespacedName) *reference {
 	return f
 }
 
-// Holds reports whether the object of key is cached, or will be.
+// Holds reports whether something refers to the object of key, or did so until
+// less than a minute ago, so that the object is cached or will be cached.
 func (r *Set) Holds(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +176,7 @@ func (r *Set) Holds(key types.NamespacedName) bool {
 
 // State reports whether it is known that the object of key exists, or that it
 // does not exist. If that is not known, the error says why. For example, the
-// server forbids to list the object.
+// program may not have the permission to list the object.
 func (r *Set) State(key types.NamespacedName) (known bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,13 +199,13 @@ func (r *Set) State(key types.NamespacedName) (known bool, err error) {
 func (r *Set) HandleState(h func(types.NamespacedName)) (remove func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := &h
-	r.handlers = append(slices.Clip(r.handlers), at)
+	handler := &h
+	r.handlers = append(slices.Clip(r.handlers), handler)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.handlers = slices.DeleteFunc(slices.Clone(r.handlers), func(other *func(types.NamespacedName)) bool {
-			return other == at
+			return other == handler
 		})
 	}
 }
@@ -223,8 +230,8 @@ func (r *Set) Renew() {
 	r.session.wakeUp()
 }
 
-// OnSeen calls call when everything up to rv has been delivered of the object of
-// key. It calls it at once if nothing refers to key.
+// OnSeen calls call when all changes of the object of key up to rv have been
+// delivered. It does so at once if nothing refers to key.
 func (r *Set) OnSeen(key types.NamespacedName, rv string, call func()) (cancel func()) {
 	r.mu.Lock()
 	f := r.refs[key]
@@ -251,15 +258,15 @@ func (r *Set) LastResourceVersion() string {
 	return r.newest
 }
 
-// HasSession reports whether a call of Run has begun, and the last one has not
-// yet ended with all that it started.
+// HasSession reports whether a call of Run is active, or has ended but
+// goroutines that it started are still running.
 func (r *Set) HasSession() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.session != nil
 }
 
-// isRunning reports whether there is a user. mu is held.
+// isRunning reports whether a call of Run is active. mu is held.
 func (r *Set) isRunning() bool { return r.session != nil && !r.session.stopping }
 
 // Status describes the references at one moment.
@@ -269,14 +276,15 @@ type Status struct {
 	// References is how many objects are held, and OpenWatches how many watches
 	// are open.
 	References, OpenWatches int
-	// WatchSince is when the oldest of the open watches was opened, and
-	// LastActivity when the least recently active one has last received data.
+	// WatchSince is the time at which the oldest open watch was opened.
+	// LastActivity is the last time at which data was received by the watch
+	// that has been silent for longest.
 	WatchSince, LastActivity time.Time
-	// Failures are the references that do not work.
+	// Failures contains the references whose object cannot be watched.
 	Failures []Failure
 }
 
-// Failure is a reference that does not work.
+// Failure describes a reference whose object cannot be watched.
 type Failure struct {
 	Key   types.NamespacedName
 	Err   error

@@ -45,7 +45,7 @@ func TestARefusalLastsUntilAPersonChangesSomething(t *testing.T) {
 	}
 }
 
-// idle is a cache of which nobody is told anything.
+// idle is a cache that tells its handlers nothing.
 type idle struct{ forgotten []types.NamespacedName }
 
 func (*idle) Kind() string                      { return "Secret" }
@@ -86,8 +86,8 @@ func TestAKeyMustFitTheScopeOfTheKind(t *testing.T) {
 	c := &idle{}
 	inNamespace, cluster := types.NamespacedName{Namespace: "d", Name: "a"}, types.NamespacedName{Name: "a"}
 	for scope, want := range map[meta.RESTScopeName][2]string{
-		meta.RESTScopeNameNamespace: {"", `Secret "a" has no namespace`},
-		meta.RESTScopeNameRoot:      {`Secret "d/a" has a namespace, and the kind has none`, ""},
+		meta.RESTScopeNameNamespace: {"", `Secret "a" has no namespace, but its kind is namespaced`},
+		meta.RESTScopeNameRoot:      {`Secret "d/a" has a namespace, but its kind is cluster-scoped`, ""},
 		"":                          {"", ""},
 	} {
 		r := New(c, c.options(scope))
@@ -105,6 +105,6 @@ func TestAKeyMustFitTheScopeOfTheKind(t *testing.T) {
 func TestTheLaterTimeIsLater(t *testing.T) {
 	g := NewWithT(t)
 	first, second := time.Unix(1, 0), time.Unix(2, 0)
-	g.Expect(later(first, second)).To(Equal(second))
-	g.Expect(later(second, first)).To(Equal(second))
+	g.Expect(latest(first, second)).To(Equal(second))
+	g.Expect(latest(second, first)).To(Equal(second))
 }

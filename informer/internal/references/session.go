@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// mostOpening is how many requests to list or to watch may be under way, and
-	// openingPause is the time between the beginnings of two of them. So a server
-	// that has restarted is not asked for everything at once.
+	// mostOpening is how many requests to list or to watch may be under way,
+	// and openingPause is the time between the beginnings of two of them. This
+	// keeps a server that has restarted from receiving all requests at once.
 	mostOpening  = 16
 	openingPause = 10 * time.Millisecond
 	// referenceTimeout bounds each request for a list.
@@ -30,7 +30,7 @@ const (
 
 var (
 	errNotHeld  = errors.New("nothing refers to the object any longer")
-	errWatchEnd = errors.New("the watch broke off")
+	errWatchEnd = errors.New("the watch ended before its timeout")
 )
 
 // session is the time from the first call of Run to the end of the last one.
@@ -45,10 +45,11 @@ type session struct {
 	ended   chan struct{}
 
 	// Set.mu guards the fields below.
-	users    int
+
+	users    int // number of active calls of Run
 	stopping bool
-	ready    []*reference // to be listed or watched
-	openers  int          // goroutines that list and watch
+	ready    []*reference // references to be listed or watched
+	openers  int          // number of goroutines that list and watch
 	next     time.Time    // when the next request may begin
 }
 
@@ -62,10 +63,10 @@ func (s *session) wakeUp() {
 	}
 }
 
-// Run watches what is held until ctx ends. Calls may overlap, as for an informer:
-// the first one starts the watches, and the last one to end stops them and
-// returns the objects that were modified in place. joined is called when the call
-// has joined the others.
+// Run watches the held objects until ctx ends. Calls may overlap, as for an
+// informer. The first call starts the watches. The last call to end stops them,
+// and returns an error for each object that was modified in place. joined is
+// called when the call has joined the others.
 func (r *Set) Run(ctx context.Context, joined func()) error {
 	for {
 		r.mu.Lock()
@@ -114,7 +115,7 @@ func (r *Set) leave(ctx context.Context, s *session) error {
 		}
 		released = append(released, f.due(true)...)
 		f.watch, f.listed, f.resumes, f.busy, f.err, f.failures = nil, false, false, false, nil, 0
-		f.shares, f.gap, f.again = false, false, time.Time{}
+		f.shares, f.gap, f.retryAt = false, false, time.Time{}
 		if f.holds == 0 && !f.isShared() {
 			unheld = append(unheld, f)
 		}
@@ -138,8 +139,8 @@ func (r *Set) leave(ctx context.Context, s *session) error {
 	return err
 }
 
-// schedule lists and watches what is due, and drops what is no longer held, until
-// the session ends.
+// schedule lists and watches the references that are due, and drops the ones
+// that are no longer held, until the session ends.
 func (r *Set) schedule(s *session) {
 	for {
 		next, unheld := r.begin(s, time.Now())
@@ -159,22 +160,22 @@ func (r *Set) schedule(s *session) {
 	}
 }
 
-// begin begins what is due now. It returns when to look again, and the references
-// that are to be dropped.
+// begin starts the requests that are due now. It returns the time of the next
+// call, and the references that are to be dropped.
 func (r *Set) begin(s *session, now time.Time) (next time.Time, unheld []*reference) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ready []*reference
 	for f := range r.watched() {
-		at := r.nextOf(f)
-		if at.IsZero() || now.Before(at) {
-			next = requests.Earlier(next, at)
+		due := r.nextOf(f)
+		if due.IsZero() || now.Before(due) {
+			next = requests.Earlier(next, due)
 			continue
 		}
 		switch unneeded := f.holds == 0 && !now.Before(f.unheld.Add(keepUnheld)); {
 		case unneeded && f.isShared():
 			r.dropShared(f.through)
-			next = now // for those that it has watched
+			next = now // for the references that it has watched
 		case unneeded:
 			f.dropping = true
 			unheld = append(unheld, f)
@@ -202,25 +203,25 @@ func compareReferences(a, b *reference) int {
 	return tree.CompareKeys(a.key, b.key)
 }
 
-// nextOf returns when the next thing has to be done for a reference, and zero if
-// nothing has to be done. mu is held.
-func (r *Set) nextOf(f *reference) (at time.Time) {
+// nextOf returns the time of the next action for a reference, or zero if there
+// is nothing to do. mu is held.
+func (r *Set) nextOf(f *reference) (due time.Time) {
 	if f.dropping || f.dropped {
 		return time.Time{}
 	}
 	if f.holds == 0 {
-		at = f.unheld.Add(keepUnheld)
+		due = f.unheld.Add(keepUnheld)
 	}
 	switch {
 	case f.busy || f.wrong != nil:
 	case r.isWatched(f):
 		if f.watch != nil {
-			at = requests.Earlier(at, f.watch.stalls())
+			due = requests.Earlier(due, f.watch.stalls())
 		}
 	case f.isShared() || !f.through.shared.isAwaited():
-		at = requests.Earlier(at, later(f.again, time.Unix(0, 1)))
+		due = requests.Earlier(due, latest(f.retryAt, time.Unix(0, 1)))
 	}
-	return at
+	return due
 }
 
 // isWatched reports whether a reference has a watch, and was listed since the
@@ -232,16 +233,16 @@ func (r *Set) isWatched(f *reference) bool {
 	return (f.watch != nil || f.shares) && f.epoch == r.epoch && !f.gap
 }
 
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
 	}
 	return a
 }
 
-// open lists and watches the references that are ready, until there are none. If
-// a handler ends the goroutine, another goroutine goes on.
+// open lists and watches the references that are ready, until no reference is
+// ready. If a handler ends the goroutine, another goroutine continues.
 func (r *Set) open(s *session) {
 	var f *reference
 	err := requests.ErrGoexit
@@ -256,12 +257,12 @@ func (r *Set) open(s *session) {
 		s.running.Go(func() { r.open(s) })
 	}()
 	for {
-		var at time.Time
-		if f, at = r.take(s); f == nil {
+		var start time.Time
+		if f, start = r.take(s); f == nil {
 			finished = true
 			return
 		}
-		if err = sleepUntil(s.ctx, at); err == nil {
+		if err = sleepUntil(s.ctx, start); err == nil {
 			err = requests.ErrGoexit
 			err = r.bring(s, f)
 		}
@@ -270,9 +271,9 @@ func (r *Set) open(s *session) {
 	}
 }
 
-// sleepUntil returns at a time, or the error of ctx.
-func sleepUntil(ctx context.Context, at time.Time) error {
-	if d := time.Until(at); d > 0 {
+// sleepUntil waits until t. If ctx ends first, it returns the error of ctx.
+func sleepUntil(ctx context.Context, t time.Time) error {
+	if d := time.Until(t); d > 0 {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
@@ -281,8 +282,8 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 	return context.Cause(ctx)
 }
 
-// take returns the next reference that is ready, and when its request may begin.
-// It returns nil if none is ready.
+// take returns the next reference that is ready, and the time before which its
+// request must not be sent. It returns nil if none is ready.
 func (r *Set) take(s *session) (*reference, time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -293,9 +294,9 @@ func (r *Set) take(s *session) (*reference, time.Time) {
 	f := s.ready[0]
 	s.ready[0] = nil
 	s.ready = s.ready[1:]
-	at := later(time.Now(), s.next)
-	s.next = at.Add(openingPause)
-	return f, at
+	start := latest(time.Now(), s.next)
+	s.next = start.Add(openingPause)
+	return f, start
 }
 
 // opened records how an attempt to list and watch a reference has ended.
@@ -343,5 +344,5 @@ func (r *Set) failed(f *reference, err error) {
 		pause = limit
 	}
 	f.failures++
-	f.again = time.Now().Add(wait.Jitter(pause/2, 1))
+	f.retryAt = time.Now().Add(wait.Jitter(pause/2, 1))
 }

@@ -20,16 +20,18 @@ import (
 // example, 300 Secrets of one namespace are one watch instead of 300.
 //
 // The shared watch begins at the present state. A reference joins it at the
-// moment at which it would open a watch of its own, and its object is then listed
-// once more by its name. So the whole namespace is never listed, and everything
-// else of a reference stays its own: its state, its errors and those who wait for
-// it.
+// moment at which it would open a watch of its own, and its object is then
+// listed once more by its name. So the whole namespace is never listed.
+// Everything except the watch still belongs to the single reference: its state,
+// its errors and the calls that wait for it.
 //
 // If the shared watch cannot be opened, the objects are watched by their names.
-// If it is no longer needed, the watches by name begin where it was.
+// If it is no longer needed, watches by name begin at the point that it had
+// reached.
 
-// askAgain is the pause before a watch of a namespace is tried again that is not
-// allowed. It may never be allowed, because permissions for the names are enough.
+// askAgain is the pause after which a forbidden watch of a namespace is tried
+// again. The watch may stay forbidden, because permissions for the names are
+// enough.
 const askAgain = 10 * time.Minute
 
 // source is the connection to a namespace, and the watch of the namespace.
@@ -37,11 +39,12 @@ type source struct {
 	Connection
 
 	// Set.mu guards the fields below.
-	used int // by how many references
+
+	used int // number of references that use the source
 	// shared is the watch of the namespace, a reference without a name. It is nil
 	// while the references are few.
 	shared *reference
-	told   bool // it was logged that the namespace must not be watched
+	told   bool // whether it was logged that the namespace must not be watched
 }
 
 // sourceOf returns the source of a namespace for one more reference. mu is held.
@@ -71,8 +74,8 @@ func (r *Set) leaveSource(namespace string) {
 // isShared reports whether f is the watch of a namespace.
 func (f *reference) isShared() bool { return f.key.Name == "" }
 
-// isAwaited reports whether references wait for f: it is not yet known whether
-// they can share it. Set.mu is held.
+// isAwaited reports whether references wait for f, because it is not yet known
+// whether they can share it. Set.mu is held.
 func (f *reference) isAwaited() bool {
 	return f != nil && f.holds > 0 && f.watch == nil && f.err == nil
 }
@@ -82,8 +85,8 @@ func (f *reference) isWatchedBy(w *openWatch) bool {
 	return f.watch == w || f.shares && f.through.shared.watch == w
 }
 
-// watched returns all references, and before them the watches that they share.
-// mu is held.
+// watched yields the shared watches of the namespaces, and after them all
+// references. mu is held.
 func (r *Set) watched() iter.Seq[*reference] {
 	return func(yield func(*reference) bool) {
 		for _, s := range r.sources {
@@ -130,17 +133,17 @@ func (r *Set) dropShared(s *source) {
 	}
 }
 
-// part leaves the references that share f without a watch. If resumes is true,
-// the own watch of a reference of which nothing is missing begins where the
-// shared one was. mu is held.
+// part ends the sharing of f, so that the references that share it have no
+// watch. If resumes is true, a reference that has missed no change opens its
+// own watch at the point that the shared one had reached. mu is held.
 func (r *Set) part(f *reference, resumes bool) {
-	for _, of := range r.refs {
-		if of.shares && of.through == f.through {
-			of.resumes = resumes && of.listed && !of.gap
+	for _, ref := range r.refs {
+		if ref.shares && ref.through == f.through {
+			ref.resumes = resumes && ref.listed && !ref.gap
 			if !resumes {
-				of.breaks++
+				ref.breaks++
 			}
-			of.shares, of.gap, of.again = false, false, time.Time{}
+			ref.shares, ref.gap, ref.retryAt = false, false, time.Time{}
 		}
 	}
 }
@@ -155,7 +158,8 @@ func (r *Set) lose(f *reference) {
 	}
 }
 
-// join lets f share the watch of its namespace, if that is open. mu is held.
+// join lets f share the watch of its namespace if that watch is open, and
+// reports whether it is. mu is held.
 func (r *Set) join(f *reference) bool {
 	if shared := f.through.shared; shared == nil || shared.watch == nil {
 		return false
@@ -171,10 +175,10 @@ func (r *Set) bringShared(s *session, f *reference) error {
 		return r.watch(s, f, "")
 	}
 	r.mu.Lock()
-	resumes, from := f.resumes, f.received
+	resumes, start := f.resumes, f.received
 	r.mu.Unlock()
 	if resumes {
-		if err := r.watch(s, f, from); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		if err := r.watch(s, f, start); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			return err
 		}
 		r.mu.Lock()
@@ -185,14 +189,14 @@ func (r *Set) bringShared(s *session, f *reference) error {
 	if err != nil {
 		return err
 	}
-	of, err := meta.ListAccessor(list)
+	accessor, err := meta.ListAccessor(list)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
-	f.received = of.GetResourceVersion()
+	f.received = accessor.GetResourceVersion()
 	r.mu.Unlock()
-	return r.watch(s, f, of.GetResourceVersion())
+	return r.watch(s, f, accessor.GetResourceVersion())
 }
 
 // request asks the server for a list. It fails with ErrNoAnswer if there is no
@@ -214,7 +218,7 @@ func (r *Set) openedShared(s *session, f *reference) {
 		f.through.told = f.through.told && f.err != nil
 		return
 	}
-	f.again = time.Now().Add(wait.Jitter(askAgain, 0.1))
+	f.retryAt = time.Now().Add(wait.Jitter(askAgain, 0.1))
 	if !f.through.told {
 		f.through.told = true
 		s.log.Info("the namespace cannot be watched, watching each object that others refer to by its name",
@@ -234,15 +238,15 @@ func (r *Set) target(f *reference, key types.NamespacedName) *reference {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if of := r.refs[key]; of != nil && of.shares {
-		return of
+	if ref := r.refs[key]; ref != nil && ref.shares {
+		return ref
 	}
 	return nil
 }
 
-// advanceShared records that the watch w of the namespace has come to rv. After a
-// bookmark, the references that share it have come to rv, too, except for those
-// with a gap.
+// advanceShared records that the watch w of the namespace has reached rv. After
+// a bookmark, the references that share the watch have also reached rv, except
+// for references with a gap.
 func (r *Set) advanceShared(f *reference, w *openWatch, rv string, bookmark bool) {
 	r.mu.Lock()
 	if f.watch != w {
@@ -251,14 +255,14 @@ func (r *Set) advanceShared(f *reference, w *openWatch, rv string, bookmark bool
 	}
 	f.received = rv
 	var sharing []*reference
-	for _, of := range r.refs {
-		if bookmark && of.shares && of.through == f.through && !of.gap {
-			sharing = append(sharing, of)
+	for _, ref := range r.refs {
+		if bookmark && ref.shares && ref.through == f.through && !ref.gap {
+			sharing = append(sharing, ref)
 		}
 	}
 	r.mu.Unlock()
-	for _, of := range sharing {
-		r.advance(of, w, rv)
+	for _, ref := range sharing {
+		r.advance(ref, w, rv)
 	}
 }
 

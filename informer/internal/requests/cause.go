@@ -33,14 +33,16 @@ func RemedyOf(cause string) string { return remedies[cause] }
 var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseUnauthorized: "renew the credentials of this program",
 	CauseForbidden:    "grant the verbs list and watch",
-	CauseNotServed:    "serve this version of the kind again, or upgrade this program",
-	CauseUnreachable:  "look whether the API server runs, and at the network between",
-	CauseNoAnswer:     "look whether the API server is overloaded, and at the network between",
-	CauseCertificate:  "look at the API server's certificate, and at the authority in the kubeconfig",
-	CauseThrottled:    "look at the API server's priority levels and flow schemas",
+	CauseNotServed: "ask `kubectl get crd` for the name in the brackets: if it is not found, it was deleted, and its " +
+		"objects with it; otherwise serve this version of the kind again, or upgrade this program",
+	CauseUnreachable: "look whether the API server runs, and at the network between",
+	CauseNoAnswer:    "look whether the API server is overloaded, and at the network between",
+	CauseCertificate: "look at the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
+	CauseThrottled:   "look at the API server's priority levels and flow schemas",
 }
 
-// CauseOf returns why a list or a watch failed, in a word or two.
+// CauseOf returns why a list or a watch failed, in a word or two, such as
+// "Forbidden".
 func CauseOf(err error) string {
 	var status apierrors.APIStatus
 	answered := errors.As(err, &status)

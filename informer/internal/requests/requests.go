@@ -1,6 +1,6 @@
 // Package requests says how long the lists and watches of an informer may take,
-// and how they end. An API server that stops answering sends no error: client-go
-// then waits for ever, and this package does not.
+// and how they end. An API server that stops answering sends no error:
+// client-go then waits forever, but this package does not.
 //
 // For example, a list that has no answer after [WatchIdle] ends with
 // [ErrNoAnswer]. [CauseOf] explains that to people as "no answer".
@@ -26,39 +26,44 @@ const (
 	// WatchIdle is how long a watch may bring neither an event nor a bookmark
 	// before it is reopened, if the server sends bookmarks.
 	WatchIdle = 5 * time.Minute
-	// EndGrace is how much longer than its timeout a watch may be open.
+	// EndGrace is how much longer than its timeout a watch may stay open before
+	// it counts as stalled.
 	EndGrace = 30 * time.Second
-	// TimelyEnd is how long before its timeout a watch may end and still count
-	// as ended by a server that works.
+	// TimelyEnd limits how early a watch may end. A watch that ends at most
+	// this long before its timeout counts as ended by a server that works.
 	TimelyEnd = 5 * time.Second
 	// Steady is how long a watch that brings no event must be open to count as
 	// working.
 	Steady = 10 * time.Second
-	// OutageTime is how long no watch must have worked before that is a
-	// problem. Restarts of an API server are shorter.
+	// OutageTime is how long watches may keep failing before the failures are
+	// reported as a problem. An API server restarts in less time.
 	OutageTime = time.Minute
 )
 
 var (
-	// ErrNoAnswer ends a request without an answer.
+	// ErrNoAnswer is the error of a request that was not answered in time.
 	ErrNoAnswer = errors.New("the server has not answered in time")
-	// ErrCutOff is why client-go returns a watch that has ended already.
+	// ErrCutOff is the error for a watch that had already ended when client-go
+	// returned it.
 	ErrCutOff = errors.New("the connection ended, or timed out, before the server answered")
-	// ErrRestored ends requests about a state that the server has lost.
+	// ErrRestored means that the informer has seen a state that the server has
+	// lost, as after a restore of the server's storage from a backup.
 	ErrRestored = errors.New("the server's resourceVersions have gone back, as after a restore of its storage: " +
 		"everything is listed again")
 	// ErrEndsAtOnce is the failure of watches that end before they bring an
 	// event. Only the reflector's log has the reason.
 	ErrEndsAtOnce = errors.New("watching: the server opens watches and ends them at once")
-	// ErrGoexit is the failure of a handler that ends the goroutine that calls
-	// it, and of the request whose objects it was called with.
+	// ErrGoexit is the failure of a handler that ends the goroutine on which it
+	// was called. It is also the failure of the request that has brought the
+	// handler's object.
 	ErrGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests")
-	// ErrNotRunning answers those who wait for an informer that nobody runs.
+	// ErrNotRunning is the error of a call that waits for an informer that is
+	// not running.
 	ErrNotRunning = errors.New("the informer is not running")
 )
 
-// Earlier returns the Earlier of two times. Zero counts as later than all other
-// times.
+// Earlier returns the earlier of two times. The zero time counts as later than
+// all others.
 func Earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -67,8 +72,8 @@ func Earlier(a, b time.Time) time.Time {
 }
 
 // Endable is a watch that a goroutine other than its reader may end, without an
-// error. client-go's watches, in contrast, report the connection that their own
-// Stop has closed, and a reflector then lists all objects again.
+// error. client-go's watches, in contrast, report an error for the connection
+// that their own Stop has closed, and a reflector then lists all objects again.
 type Endable struct {
 	watch.Interface
 
@@ -80,8 +85,9 @@ type Endable struct {
 	stopped atomic.Bool
 }
 
-// NewEndable starts to pass on the events of w. The watch ends before the first
-// event for which ends returns true; a nil ends passes on all events.
+// NewEndable returns a watch that passes on the events of w. The returned watch
+// ends at the first event for which the function ends returns true, and does
+// not pass on that event. If ends is nil, it passes on all events.
 func NewEndable(w watch.Interface, ends func(watch.Event) bool) *Endable {
 	e := &Endable{Interface: w, ends: ends, out: make(chan watch.Event), done: make(chan struct{})}
 	go e.forward()
@@ -89,8 +95,8 @@ func NewEndable(w watch.Interface, ends func(watch.Event) bool) *Endable {
 }
 
 // forward passes events on until the watch ends or Stop is called. It passes no
-// event on after Stop, because that may be the error of the connection that
-// Stop has closed.
+// event on after Stop, because the event may be the error of the connection
+// that Stop has closed.
 func (e *Endable) forward() {
 	defer close(e.out)
 	for {
@@ -130,17 +136,18 @@ func (e *Endable) Stop() {
 	}
 }
 
-// Deadline ends a request that is not answered. client-go sets no deadline, and
-// repeats requests inside one call; the time starts again with each of them.
+// Deadline ends a request that the server does not answer in time. client-go
+// sets no such deadline. If client-go repeats the request inside one call, the
+// time starts again with each repetition.
 type Deadline struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 }
 
 // WithDeadline returns a context that ends with ErrNoAnswer if a request is not
-// answered within limit. The call must also end within rest of the first byte
-// of an answer, which may ask to wait and try again. A rest of 0 means no
-// limit.
+// answered within limit. After the first byte of an answer, the call must end
+// within rest. Without that limit, an answer that asks client-go to wait and
+// try again could delay the call for long. A rest of 0 means no limit.
 func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Context, *Deadline) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &Deadline{cancel: cancel}
@@ -155,7 +162,7 @@ func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 	}), d
 }
 
-// End ends the context, and with it the request.
+// End ends the context that [WithDeadline] has returned, and so the request.
 func (d *Deadline) End() { d.cancel(nil) }
 
 // limitedWatch ends the context of its request when it is stopped.
@@ -165,8 +172,8 @@ type limitedWatch struct {
 }
 
 // closeTime is how long closing the body of a watch may take. If the connection
-// is stalled, it lasts until the context of the request ends. The context is
-// not ended at once, because its error must not arrive before the body knows
+// is stalled, closing lasts until the context of the request ends. The context
+// is not ended at once, because its error must not arrive before the body knows
 // that it was closed.
 const closeTime = time.Second
 
@@ -177,9 +184,11 @@ func (w limitedWatch) Stop() {
 	w.Interface.Stop()
 }
 
-// OpenInTime returns a watch that is open.
+// OpenInTime opens a watch with open, and returns it if the server answers in
+// time and the watch has not ended already.
 //
-// Errors: the error of open, ErrNoAnswer, or ErrCutOff.
+// OpenInTime returns the error of open if open fails, ErrNoAnswer if the server
+// does not answer in time, and ErrCutOff if the watch has ended already.
 func OpenInTime(ctx context.Context, open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
 	ctx, d := WithDeadline(ctx, StreamIdle, WatchIdle)
 	w, err := open(ctx)
@@ -203,17 +212,19 @@ func IsEmpty(w watch.Interface) bool {
 	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 }
 
-// Calls counts requests under way, because client-go's reflector does not wait
-// for a list that it has given up.
+// Calls counts requests under way, so that an informer can wait for them when
+// it ends. client-go's reflector does not wait for a list that it has given up.
 type Calls struct {
-	// mu guards ended, and running against an Add beside Wait.
+	// mu guards ended. It is also held when running.Add is called, so that no
+	// request begins after Wait.
 	mu    sync.Mutex
 	ended bool
 
 	running sync.WaitGroup
 }
 
-// Begin reports whether a request may start. If so, the caller must call End.
+// Begin counts a request, and reports whether the request may start. If so, the
+// caller must call End.
 func (c *Calls) Begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,7 +234,7 @@ func (c *Calls) Begin() bool {
 	return !c.ended
 }
 
-// End notes that a request has ended.
+// End records that a request has ended.
 func (c *Calls) End() { c.running.Done() }
 
 // Wait prevents further requests, and returns when the last one has ended.
@@ -234,8 +245,9 @@ func (c *Calls) Wait() {
 	c.running.Wait()
 }
 
-// Clock is the real clock, except that its pauses end with a context. Without
-// it, client-go's reflector would finish a back-off before it stops.
+// Clock is the real clock, except that a pause ends at once when Context ends.
+// With the real clock, client-go's reflector would finish a back-off before it
+// stops.
 type Clock struct {
 	clock.RealClock
 	Context context.Context //nolint:containedctx // clock.Clock has no other way in
@@ -254,5 +266,5 @@ func (c Clock) After(d time.Duration) <-chan time.Time {
 	return ch
 }
 
-// Counters count requests and what they bring.
+// Counters count requests and their results.
 type Counters struct{ Lists, Watches, Stalls, Restores, Failures atomic.Int64 }

@@ -10,11 +10,12 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// complaining is a watch that reports an error when it is stopped, as those of
-// client-go may.
+// complaining is a watch that reports an error when it is stopped, as
+// client-go's watches may.
 type complaining struct {
 	events  chan watch.Event
 	stopped *int
@@ -28,6 +29,19 @@ func (c complaining) Stop() {
 	case c.events <- watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "read on closed response body"}}:
 	case <-time.After(time.Second): // no reader
 	}
+}
+
+// A cache in between that ignores the query answers with the first page for ever.
+func TestAPageThatLeadsToItselfEndsTheList(t *testing.T) {
+	g, asked := NewWithT(t), 0
+	_, err := EachObject(metav1.ListOptions{}, func(metav1.ListOptions) (runtime.Object, error) {
+		if asked++; asked > 10 {
+			return nil, errors.New("it never ends")
+		}
+		return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{Continue: "token"}}, nil
+	}, func(runtime.Object) error { return nil })
+	g.Expect(err).To(MatchError(ContainSubstring("this page again")))
+	g.Expect(asked).To(Equal(2))
 }
 
 func TestAWatchIsEndedWithoutAnError(t *testing.T) {
@@ -77,8 +91,8 @@ func TestTheContextOfAWatchThatIsNotOpenedEnds(t *testing.T) {
 	}
 }
 
-// The rest of an answer to a list may take any time, that of a call that opens
-// a watch may not.
+// The rest of an answer to a list may take any time. The rest of a call that
+// opens a watch may not.
 func TestADeadlineIsThatOfTheFirstByte(t *testing.T) {
 	for rest, cause := range map[time.Duration]error{0: nil, time.Minute: ErrNoAnswer} {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,7 +114,7 @@ func TestADeadlineIsThatOfTheFirstByte(t *testing.T) {
 	}
 }
 
-// So does that of one that is stopped, when it is closed.
+// The context of a watch that is stopped ends when the watch is closed.
 func TestTheContextOfAWatchEndsWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

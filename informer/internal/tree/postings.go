@@ -9,20 +9,21 @@ import (
 // Index finds objects by values that a function computes from them. It is
 // immutable.
 type Index[T any] interface {
-	// After returns the index after changes. It panics if the function does.
+	// After returns the index after changes. It panics if the function panics.
 	After(changes []Change[T]) Index[T]
-	// Try calls the function for an object, and panics if it does.
+	// Try calls the function for an object. It panics if the function panics.
 	Try(object T)
 }
 
-// Posting contains the objects with one value.
+// Posting contains the objects that an index stores under one of its values.
 type Posting[T any] struct {
 	Root  *Node[T]
 	Count int
 }
 
-// with returns p after a change to an item with its value.
-func (p Posting[T]) with(c Change[T]) Posting[T] {
+// put returns a posting with the item c.New in addition to the items of p, or
+// in place of c.Old if p has it. It does not modify p.
+func (p Posting[T]) put(c Change[T]) Posting[T] {
 	if root := p.Root.Swap(c.Old, c.New); root != nil {
 		return Posting[T]{root, p.Count}
 	}
@@ -32,7 +33,7 @@ func (p Posting[T]) with(c Change[T]) Posting[T] {
 	return Posting[T]{p.Root.With(c.New), p.Count}
 }
 
-func (p Posting[T]) without(it *Item[T]) Posting[T] {
+func (p Posting[T]) remove(it *Item[T]) Posting[T] {
 	if p.Root.Get(it.Key) != nil {
 		p.Count--
 	}
@@ -41,14 +42,14 @@ func (p Posting[T]) without(it *Item[T]) Posting[T] {
 
 // Postings is an index by the values that a function computes.
 type Postings[T any, V comparable] struct {
-	of   func(T) []V
-	seed maphash.Seed
-	root *trie[V, Posting[T]]
+	compute func(T) []V
+	seed    maphash.Seed
+	root    *trie[V, Posting[T]]
 }
 
-// NewPostings returns an empty index by the values that of computes.
-func NewPostings[T any, V comparable](of func(T) []V) *Postings[T, V] {
-	return &Postings[T, V]{of: of, seed: maphash.MakeSeed()}
+// NewPostings returns an empty index by the values that compute returns.
+func NewPostings[T any, V comparable](compute func(T) []V) *Postings[T, V] {
+	return &Postings[T, V]{compute: compute, seed: maphash.MakeSeed()}
 }
 
 // Get returns the posting of a value.
@@ -57,11 +58,12 @@ func (p *Postings[T, V]) Get(value V) Posting[T] {
 	return known
 }
 
-// manyChanges is the number of changes from which it is cheaper to apply them
-// value by value.
+// manyChanges is the smallest number of changes for which it is cheaper to
+// group them by value first.
 const manyChanges = 64
 
-// After returns the index after changes.
+// After returns a new index that results from applying changes to p. It does
+// not modify p.
 func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 	next := *p
 	if len(changes) >= manyChanges {
@@ -74,42 +76,46 @@ func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 			before = p.ofStored(c.Old.Object)
 		}
 		if c.New != nil {
-			after = p.of(c.New.Object)
+			after = p.compute(c.New.Object)
 		}
 		for _, value := range before {
 			if !slices.Contains(after, value) {
-				next.edit(value, func(p Posting[T]) Posting[T] { return p.without(c.Old) })
+				next.edit(value, func(p Posting[T]) Posting[T] { return p.remove(c.Old) })
 			}
 		}
 		for _, value := range after {
-			next.edit(value, func(p Posting[T]) Posting[T] { return p.with(c) })
+			next.edit(value, func(p Posting[T]) Posting[T] { return p.put(c) })
 		}
 	}
 	return &next
 }
 
-// ofStored returns the values of a stored object. It returns nil if the
-// function panics, because the index does not contain such an object.
+// ofStored returns the values that the index has for a stored object. It
+// returns nil if the function that computes them panics, because the index does
+// not contain such an object.
 func (p *Postings[T, V]) ofStored(object T) (values []V) {
 	defer func() { _ = recover() }()
-	return p.of(object)
+	return p.compute(object)
 }
 
-// Try calls the function for an object.
-func (p *Postings[T, V]) Try(object T) { p.of(object) }
+// Try calls the function that computes the values of object and drops the
+// result, to find out whether the function panics for it.
+func (p *Postings[T, V]) Try(object T) { p.compute(object) }
 
-// edit replaces the posting of one value.
+// edit replaces the posting of value by the result of calling the function edit
+// with that posting.
 func (p *Postings[T, V]) edit(value V, edit func(Posting[T]) Posting[T]) {
 	hash := maphash.Comparable(p.seed, value)
 	known, _ := p.root.get(hash, value)
 	if known = edit(known); known.Root == nil {
-		p.root = p.root.without(hash, value, 0)
+		p.root = p.root.remove(hash, value, 0)
 		return
 	}
-	p.root = p.root.with(&leaf[V, Posting[T]]{hash: hash, value: value, known: known}, 0)
+	p.root = p.root.put(&leaf[V, Posting[T]]{hash: hash, value: value, known: known}, 0)
 }
 
-// applyMany applies changes after grouping them by value.
+// applyMany does the work of After for many changes: it groups them by value,
+// and edits each posting once.
 func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 	edited := map[V]map[*Item[T]]bool{} // true if the item stays
 	note := func(it *Item[T], values []V, stays bool) {
@@ -125,7 +131,7 @@ func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 			note(c.Old, p.ofStored(c.Old.Object), false)
 		}
 		if c.New != nil {
-			note(c.New, p.of(c.New.Object), true)
+			note(c.New, p.compute(c.New.Object), true)
 		}
 	}
 	for value, items := range edited {
@@ -151,7 +157,7 @@ func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 type trie[V comparable, P any] struct {
 	// set has a bit for each of the 32 possible branches.
 	set  uint32
-	kids []branch[V, P] // in order
+	kids []branch[V, P] // the branches, in the order of their bits
 }
 
 // branch is either a deeper trie or one leaf.
@@ -161,7 +167,7 @@ type branch[V comparable, P any] struct {
 }
 
 // leaf contains one value. next is a leaf with a different value and the same
-// hash, which is rare.
+// hash. Such leaves are rare.
 type leaf[V comparable, P any] struct {
 	hash  uint64
 	value V
@@ -174,7 +180,7 @@ const trieBits = 5
 
 // position returns the bit of hash's branch at depth, and the branch's index in
 // kids.
-func (t *trie[V, P]) position(hash uint64, depth uint) (bit uint32, at int) {
+func (t *trie[V, P]) position(hash uint64, depth uint) (bit uint32, index int) {
 	bit = 1 << (hash >> depth & (1<<trieBits - 1))
 	return bit, bits.OnesCount32(t.set & (bit - 1))
 }
@@ -183,11 +189,11 @@ func (t *trie[V, P]) position(hash uint64, depth uint) (bit uint32, at int) {
 // each depth. Values with equal hashes are in one list of leaves.
 func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	for depth := uint(0); t != nil; depth += trieBits {
-		bit, at := t.position(hash, depth)
+		bit, index := t.position(hash, depth)
 		if t.set&bit == 0 {
 			return known, false
 		}
-		b := t.kids[at]
+		b := t.kids[index]
 		if b.leaf == nil {
 			t = b.deeper
 			continue
@@ -202,57 +208,57 @@ func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	return known, false
 }
 
-// with returns t with l, which replaces the leaf of the same value.
-func (t *trie[V, P]) with(l *leaf[V, P], depth uint) *trie[V, P] {
+// put returns t with l in place of the leaf of the same value.
+func (t *trie[V, P]) put(l *leaf[V, P], depth uint) *trie[V, P] {
 	if t == nil {
 		t = &trie[V, P]{}
 	}
-	bit, at := t.position(l.hash, depth)
+	bit, index := t.position(l.hash, depth)
 	if t.set&bit == 0 {
-		return &trie[V, P]{set: t.set | bit, kids: splice(t.kids, at, at, branch[V, P]{leaf: l})}
+		return &trie[V, P]{set: t.set | bit, kids: splice(t.kids, index, index, branch[V, P]{leaf: l})}
 	}
-	b := t.kids[at]
+	b := t.kids[index]
 	switch other := b.leaf; {
 	case other == nil:
-		b.deeper = b.deeper.with(l, depth+trieBits)
+		b.deeper = b.deeper.put(l, depth+trieBits)
 	case other.hash == l.hash:
-		l.next = other.without(l.value)
+		l.next = other.remove(l.value)
 		b.leaf = l
 	default:
-		b = branch[V, P]{deeper: (*trie[V, P])(nil).with(other, depth+trieBits).with(l, depth+trieBits)}
+		b = branch[V, P]{deeper: (*trie[V, P])(nil).put(other, depth+trieBits).put(l, depth+trieBits)}
 	}
-	return &trie[V, P]{set: t.set, kids: splice(t.kids, at, at+1, b)}
+	return &trie[V, P]{set: t.set, kids: splice(t.kids, index, index+1, b)}
 }
 
-// without returns t without value, or nil if the result is empty.
-func (t *trie[V, P]) without(hash uint64, value V, depth uint) *trie[V, P] {
+// remove returns t without value, or nil if the result is empty.
+func (t *trie[V, P]) remove(hash uint64, value V, depth uint) *trie[V, P] {
 	if t == nil {
 		return nil
 	}
-	bit, at := t.position(hash, depth)
+	bit, index := t.position(hash, depth)
 	if t.set&bit == 0 {
 		return t
 	}
-	b := t.kids[at]
+	b := t.kids[index]
 	if b.leaf == nil {
-		b.deeper = b.deeper.without(hash, value, depth+trieBits)
+		b.deeper = b.deeper.remove(hash, value, depth+trieBits)
 		if only := b.deeper; only != nil && len(only.kids) == 1 && only.kids[0].leaf != nil {
 			b = only.kids[0] // a leaf is as high as possible
 		}
 	} else if b.leaf.hash == hash {
-		b.leaf = b.leaf.without(value)
+		b.leaf = b.leaf.remove(value)
 	}
 	switch {
 	case b != (branch[V, P]{}):
-		return &trie[V, P]{set: t.set, kids: splice(t.kids, at, at+1, b)}
+		return &trie[V, P]{set: t.set, kids: splice(t.kids, index, index+1, b)}
 	case len(t.kids) == 1:
 		return nil
 	default:
-		return &trie[V, P]{set: t.set &^ bit, kids: splice(t.kids, at, at+1)}
+		return &trie[V, P]{set: t.set &^ bit, kids: splice(t.kids, index, index+1)}
 	}
 }
 
-func (l *leaf[V, P]) without(value V) *leaf[V, P] {
+func (l *leaf[V, P]) remove(value V) *leaf[V, P] {
 	if l == nil {
 		return nil
 	}
@@ -260,6 +266,6 @@ func (l *leaf[V, P]) without(value V) *leaf[V, P] {
 		return l.next
 	}
 	out := *l
-	out.next = l.next.without(value)
+	out.next = l.next.remove(value)
 	return &out
 }

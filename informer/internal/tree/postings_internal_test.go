@@ -31,10 +31,10 @@ func TestTrieIsAMap(t *testing.T) {
 				v := random.IntN(300)
 				if random.IntN(2) == 0 {
 					known := fmt.Sprint(step)
-					root = root.with(&leaf[int, string]{hash: hash(v), value: v, known: known}, 0)
+					root = root.put(&leaf[int, string]{hash: hash(v), value: v, known: known}, 0)
 					want[v] = known
 				} else {
-					root = root.without(hash(v), v, 0)
+					root = root.remove(hash(v), v, 0)
 					delete(want, v)
 				}
 				if step%200 == 0 {
@@ -42,7 +42,7 @@ func TestTrieIsAMap(t *testing.T) {
 				}
 			}
 			for v := range 300 {
-				root = root.without(hash(v), v, 0)
+				root = root.remove(hash(v), v, 0)
 			}
 			if root != nil {
 				t.Error("the empty trie is not nil")

@@ -23,26 +23,26 @@ type slot[T any] struct {
 
 type slots[T any] struct {
 	seed maphash.Seed
-	// all has a power of two of slots. At most half of them are used.
-	all []slot[T]
+	// The length of list is a power of two. At most half of the slots are used.
+	list []slot[T]
 	// free is the number of slots that may be used before the table is rebuilt.
 	free int
 }
 
 // find returns the slot of key. If key has no slot, it returns the free slot at
 // which the search ends, and the hash to store in it.
-func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], free uint64) {
+func (s *slots[T]) find(key types.NamespacedName) (found *slot[T], free uint64) {
 	hash := maphash.Comparable(s.seed, key) | 1<<63
 	for n := hash; ; n++ {
-		at = &s.all[n&uint64(len(s.all)-1)]
-		switch at.hash.Load() {
+		found = &s.list[n&uint64(len(s.list)-1)]
+		switch found.hash.Load() {
 		case 0:
-			return at, hash
+			return found, hash
 		case hash:
 			// Two keys can have the same hash. The search for the second one
 			// goes on, unless the item of the first one was removed.
-			if it := at.item.Load(); it != nil && it.Key == key {
-				return at, 0
+			if it := found.item.Load(); it != nil && it.Key == key {
+				return found, 0
 			}
 		}
 	}
@@ -50,18 +50,18 @@ func (s *slots[T]) find(key types.NamespacedName) (at *slot[T], free uint64) {
 
 // Get returns the item of key, or nil.
 func (t *Table[T]) Get(key types.NamespacedName) *Item[T] {
-	if at, free := t.current.Load().find(key); free == 0 {
-		return at.item.Load()
+	if found, free := t.current.Load().find(key); free == 0 {
+		return found.item.Load()
 	}
 	return nil // a writer may be storing another key in the free slot
 }
 
-// Put stores an item, which replaces the item with the same key.
+// Put stores an item. It replaces the item with the same key.
 func (t *Table[T]) Put(it *Item[T]) {
 	if s := t.current.Load(); s.free == 0 {
 		var items []*Item[T]
-		for n := range s.all {
-			if it := s.all[n].item.Load(); it != nil {
+		for n := range s.list {
+			if it := s.list[n].item.Load(); it != nil {
 				items = append(items, it)
 			}
 		}
@@ -73,25 +73,25 @@ func (t *Table[T]) Put(it *Item[T]) {
 // put stores an item. There must be a free slot. The item is stored before the
 // hash, so that a reader that finds the hash finds the item.
 func (s *slots[T]) put(it *Item[T]) {
-	at, free := s.find(it.Key)
-	at.item.Store(it)
+	found, free := s.find(it.Key)
+	found.item.Store(it)
 	if free != 0 {
 		s.free--
-		at.hash.Store(free)
+		found.hash.Store(free)
 	}
 }
 
 // Remove removes the item of key. Its slot stays in use until the table is rebuilt.
 func (t *Table[T]) Remove(key types.NamespacedName) {
-	at, _ := t.current.Load().find(key)
-	at.item.Store(nil)
+	found, _ := t.current.Load().find(key)
+	found.item.Store(nil)
 }
 
 // Fill replaces the whole content by items. After that, an eighth of their
 // number can be added before the table is rebuilt.
 func (t *Table[T]) Fill(items []*Item[T]) {
 	size := 1 << bits.Len(uint(max(4, len(items)*9/4)))
-	s := &slots[T]{seed: maphash.MakeSeed(), all: make([]slot[T], size), free: size / 2}
+	s := &slots[T]{seed: maphash.MakeSeed(), list: make([]slot[T], size), free: size / 2}
 	for _, it := range items {
 		s.put(it)
 	}

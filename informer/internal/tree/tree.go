@@ -24,7 +24,9 @@ type Item[T any] struct {
 	Spec wire.Fingerprint
 }
 
-// CompareKeys compares by namespace and name.
+// CompareKeys returns a negative number if a sorts before b, 0 if they are
+// equal, and a positive number otherwise. It compares the namespaces first, and
+// then the names.
 func CompareKeys(a, b types.NamespacedName) int {
 	if a.Namespace != b.Namespace {
 		return strings.Compare(a.Namespace, b.Namespace)
@@ -56,7 +58,7 @@ func Sort[T any](items []*Item[T]) {
 	slices.SortFunc(items, func(a, b *Item[T]) int { return CompareKeys(a.Key, b.Key) })
 }
 
-// Build returns the tree of items, which are sorted and have different keys.
+// Build returns the tree of items. They must be sorted and have different keys.
 func Build[T any](items []*Item[T]) *Node[T] {
 	if len(items) == 0 {
 		return nil
@@ -85,11 +87,11 @@ func parent[T any](kids []*Node[T]) *Node[T] {
 }
 
 func firsts[T any](kids []*Node[T]) []entry[T] {
-	all := make([]entry[T], len(kids))
+	entries := make([]entry[T], len(kids))
 	for i, kid := range kids {
-		all[i] = kid.items[0]
+		entries[i] = kid.items[0]
 	}
-	return all
+	return entries
 }
 
 // search returns the position of the first item of n that is not less than key,
@@ -102,11 +104,11 @@ func (n *Node[T]) search(key types.NamespacedName) (int, bool) {
 
 // child returns the position of the kid whose range includes key.
 func (n *Node[T]) child(key types.NamespacedName) int {
-	at, exact := n.search(key)
-	if exact || at == 0 {
-		return at
+	i, exact := n.search(key)
+	if exact || i == 0 {
+		return i
 	}
-	return at - 1
+	return i - 1
 }
 
 // Get returns the item of key, or nil.
@@ -117,13 +119,14 @@ func (n *Node[T]) Get(key types.NamespacedName) *Item[T] {
 	for n.kids != nil {
 		n = n.kids[n.child(key)]
 	}
-	if at, ok := n.search(key); ok {
-		return n.items[at].Item
+	if i, ok := n.search(key); ok {
+		return n.items[i].Item
 	}
 	return nil
 }
 
-// With returns n with an item, which replaces the item of the same key.
+// With returns n with an item added. It replaces the item of the same key, if
+// there is one.
 func (n *Node[T]) With(it *Item[T]) *Node[T] {
 	if n == nil {
 		return &Node[T]{items: []entry[T]{entryOf(it)}}
@@ -135,30 +138,31 @@ func (n *Node[T]) With(it *Item[T]) *Node[T] {
 	return kids[0]
 }
 
-// Swap returns n with it instead of old, which has the same key. It compares
-// and copies less than With. It returns nil if old is nil or not in n.
+// Swap returns n with the item it in place of old, which has the same key. Swap
+// compares and copies less than With does. It returns nil if old is nil or not
+// in n.
 func (n *Node[T]) Swap(old, it *Item[T]) *Node[T] {
 	if n == nil || old == nil {
 		return nil
 	}
-	next, at := &Node[T]{items: n.items}, 0
+	next, i := &Node[T]{items: n.items}, 0
 	if n.kids == nil {
-		at = slices.IndexFunc(n.items, func(e entry[T]) bool { return e.Item == old })
+		i = slices.IndexFunc(n.items, func(e entry[T]) bool { return e.Item == old })
 	} else {
-		at = n.child(it.Key)
-		kid := n.kids[at].Swap(old, it)
+		i = n.child(it.Key)
+		kid := n.kids[i].Swap(old, it)
 		if kid == nil {
 			return nil
 		}
 		next.kids = slices.Clone(n.kids)
-		next.kids[at] = kid
+		next.kids[i] = kid
 	}
-	if at < 0 {
+	if i < 0 {
 		return nil
 	}
-	if n.items[at].Item == old {
+	if n.items[i].Item == old {
 		next.items = slices.Clone(n.items)
-		next.items[at] = entryOf(it)
+		next.items[i] = entryOf(it)
 	}
 	return next
 }
@@ -166,16 +170,16 @@ func (n *Node[T]) Swap(old, it *Item[T]) *Node[T] {
 // insert returns the nodes that replace n: one node, or two if n was full.
 func (n *Node[T]) insert(it *Item[T]) []*Node[T] {
 	if n.kids == nil {
-		at, exact := n.search(it.Key)
-		end := at
+		i, exact := n.search(it.Key)
+		end := i
 		if exact {
 			end++
 		}
-		return split(&Node[T]{items: splice(n.items, at, end, entryOf(it))})
+		return split(&Node[T]{items: splice(n.items, i, end, entryOf(it))})
 	}
-	at := n.child(it.Key)
-	kids := n.kids[at].insert(it)
-	return split(n.replace(at, at+1, kids...))
+	i := n.child(it.Key)
+	kids := n.kids[i].insert(it)
+	return split(n.replace(i, i+1, kids...))
 }
 
 // replace returns n with kids instead of its kids from low to high.
@@ -210,28 +214,28 @@ func (n *Node[T]) Without(key types.NamespacedName) *Node[T] {
 	return n
 }
 
-// remove returns n without the item of key, which must be in n. It returns nil
-// if the item was the only one.
+// remove returns n without the item of key. The item must be in n. It returns
+// nil if the item was the only one.
 func (n *Node[T]) remove(key types.NamespacedName) *Node[T] {
-	at := n.child(key)
+	i := n.child(key)
 	if n.kids == nil {
 		if len(n.items) == 1 {
 			return nil
 		}
-		return &Node[T]{items: splice(n.items, at, at+1)}
+		return &Node[T]{items: splice(n.items, i, i+1)}
 	}
-	kid := n.kids[at].remove(key)
+	kid := n.kids[i].remove(key)
 	switch {
 	case kid == nil && len(n.kids) == 1:
 		return nil
 	case kid == nil:
-		return n.replace(at, at+1)
+		return n.replace(i, i+1)
 	case len(kid.items) >= fanout/4 || len(n.kids) == 1:
-		return n.replace(at, at+1, kid)
-	case at > 0:
-		return n.replace(at-1, at+1, merge(n.kids[at-1], kid)...)
+		return n.replace(i, i+1, kid)
+	case i > 0:
+		return n.replace(i-1, i+1, merge(n.kids[i-1], kid)...)
 	default:
-		return n.replace(at, at+2, merge(kid, n.kids[at+1])...)
+		return n.replace(i, i+2, merge(kid, n.kids[i+1])...)
 	}
 }
 
@@ -240,9 +244,9 @@ func merge[T any](left, right *Node[T]) []*Node[T] {
 	return split(&Node[T]{items: slices.Concat(left.items, right.items), kids: slices.Concat(left.kids, right.kids)})
 }
 
-// splice returns a copy of all in which instead replaces all[low:high].
-func splice[E any](all []E, low, high int, instead ...E) []E {
-	return slices.Concat(all[:low], instead, all[high:])
+// splice returns a copy of list in which instead replaces list[low:high].
+func splice[E any](list []E, low, high int, instead ...E) []E {
+	return slices.Concat(list[:low], instead, list[high:])
 }
 
 // All calls yield for the objects of n in order, and reports whether to
@@ -282,9 +286,9 @@ func (n *Node[T]) Namespace(name string, yield func(T) bool) bool {
 		}
 		return true
 	}
-	at, _ := n.search(first)
-	end := n.endOf(name, at)
-	for _, e := range n.items[at:end] {
+	start, _ := n.search(first)
+	end := n.endOf(name, start)
+	for _, e := range n.items[start:end] {
 		if !yield(e.Object) {
 			return false
 		}
@@ -292,32 +296,33 @@ func (n *Node[T]) Namespace(name string, yield func(T) bool) bool {
 	return end == len(n.items)
 }
 
-// endOf returns the position after the last item of a namespace in a leaf. at
-// is the position of the first one. It reads few items, because each read is a
-// cache miss.
-func (n *Node[T]) endOf(namespace string, at int) int {
+// endOf returns the position after the last item of a namespace in a leaf.
+// start is the position of the first one. endOf reads few items, because each
+// read is a cache miss.
+func (n *Node[T]) endOf(namespace string, start int) int {
 	end := len(n.items)
-	if at == end || n.items[end-1].Key.Namespace == namespace {
+	if start == end || n.items[end-1].Key.Namespace == namespace {
 		return end
 	}
-	return at + sort.Search(end-at, func(more int) bool { return n.items[at+more].Key.Namespace != namespace })
+	return start + sort.Search(end-start, func(more int) bool { return n.items[start+more].Key.Namespace != namespace })
 }
 
-// AppendItems appends the items of n in order.
-func (n *Node[T]) AppendItems(to []*Item[T]) []*Item[T] {
+// AppendItems appends the items of n to items, in the order of their keys, and
+// returns the result.
+func (n *Node[T]) AppendItems(items []*Item[T]) []*Item[T] {
 	if n == nil {
-		return to
+		return items
 	}
 	if n.kids == nil {
 		for _, e := range n.items {
-			to = append(to, e.Item)
+			items = append(items, e.Item)
 		}
-		return to
+		return items
 	}
 	for _, kid := range n.kids {
-		to = kid.AppendItems(to)
+		items = kid.AppendItems(items)
 	}
-	return to
+	return items
 }
 
 // Change is one change of one object. Old is nil if the object is new, and New

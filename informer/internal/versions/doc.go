@@ -3,7 +3,7 @@
 // was sent.
 package versions
 
-// Occasion is the reason for a list of the watch.
+// Occasion is the reason why an informer has listed its objects.
 type Occasion uint8
 
 const (

@@ -8,26 +8,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// Marks record how far a cache has come: for each watch, the newest
+// Marks record the progress of a cache. The mark of a watch is the newest
 // resourceVersion up to which all changes have been stored and delivered.
 type Marks struct {
 	mu      sync.Mutex        // guards the fields below
-	marks   map[string]string // by namespace
+	marks   map[string]string // the marks of watches, by namespace
 	synced  bool
 	low     string    // the oldest mark
-	waiting []*Waiter // in the order of their calls of On
+	waiting []*Waiter // calls that are not due yet, in the order of On
 }
 
-// Waiter is a call that is made when a mark reaches a resourceVersion.
+// Waiter describes a call that is made when a mark reaches a resourceVersion.
 type Waiter struct {
-	// Namespace selects the watch that counts, if the namespace has its own
-	// watch.
+	// Namespace is the namespace whose mark must reach RV. If the namespace
+	// does not have its own watch, the oldest mark counts.
 	Namespace string
 	RV        string
-	// AnyRV reports whether the call waits only for the first list.
+	// AnyRV is true if the call waits only for the first list.
 	AnyRV bool
-	// Ready decides alone whether the call is made, if it is set. The other
-	// conditions are then ignored.
+	// Ready replaces all other conditions of the Waiter, unless it is nil. The
+	// call is then made when Ready returns true.
 	Ready func() bool
 	Call  func()
 }
@@ -46,8 +46,9 @@ func (w *Marks) Of(namespace string) string {
 	return w.marks[namespace]
 }
 
-// Advance sets the mark of the watch of namespace. Events move it only forward.
-// A new list may move it back.
+// Advance sets the mark of the watch of namespace to rv. list reports whether a
+// list has brought rv. Only a list may move the mark back; an event moves it
+// only forward.
 func (w *Marks) Advance(namespace, rv string, list bool) {
 	w.mu.Lock()
 	if !list {
@@ -101,10 +102,10 @@ func (w *Marks) updateAndUnlock() {
 		}
 	}
 	var due []*Waiter
-	w.waiting = slices.DeleteFunc(w.waiting, func(of *Waiter) bool {
-		reached := w.reached(of)
+	w.waiting = slices.DeleteFunc(w.waiting, func(waiter *Waiter) bool {
+		reached := w.reached(waiter)
 		if reached {
-			due = append(due, of)
+			due = append(due, waiter)
 		}
 		return reached
 	})
@@ -114,8 +115,8 @@ func (w *Marks) updateAndUnlock() {
 	}
 }
 
-// On calls the Waiter's function once: at once, or when a mark reaches its
-// resourceVersion. cancel does not wait for a call that has begun.
+// On calls the Waiter's function once, either immediately or when a mark
+// reaches its resourceVersion. cancel does not wait for a call that has begun.
 func (w *Marks) On(waiting *Waiter) (cancel func()) {
 	w.mu.Lock()
 	if w.reached(waiting) {
@@ -128,7 +129,7 @@ func (w *Marks) On(waiting *Waiter) (cancel func()) {
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.waiting = slices.DeleteFunc(w.waiting, func(of *Waiter) bool { return of == waiting })
+		w.waiting = slices.DeleteFunc(w.waiting, func(waiter *Waiter) bool { return waiter == waiting })
 	}
 }
 
@@ -148,6 +149,13 @@ func (w *Marks) reached(waiting *Waiter) bool {
 	return err != nil || c >= 0
 }
 
+// IsNumber reports whether rv is a resourceVersion that can be compared with
+// others.
+func IsNumber(rv string) bool {
+	_, err := resourceversion.CompareResourceVersion(rv, "1")
+	return err == nil
+}
+
 // Older reports whether resourceVersion a is older than b. It returns false if
 // they cannot be compared, as with fakes. An empty resourceVersion is older
 // than all others.
@@ -159,11 +167,11 @@ func Older(a, b string) bool {
 	return err == nil && c < 0
 }
 
-// WaitFor calls on with a function, and waits until that function is called. It
-// returns false if ctx ends first.
-func WaitFor(ctx context.Context, on func(f func()) (cancel func())) bool {
+// WaitFor calls register with a function, and waits until that function is
+// called. It returns false if ctx ends first.
+func WaitFor(ctx context.Context, register func(f func()) (cancel func())) bool {
 	done := make(chan struct{})
-	defer on(func() { close(done) })()
+	defer register(func() { close(done) })()
 	select {
 	case <-done:
 		return true

@@ -8,16 +8,18 @@ import (
 
 // Proof records how new the cache of a watch is known to be.
 type Proof struct {
-	mu     sync.Mutex    // guards the following
-	calls  int           // in this burst
-	last   time.Time     // the last call
-	asking chan struct{} // closed when the request in flight has ended; nil without one
+	mu     sync.Mutex    // guards the fields below
+	calls  int           // number of calls in this burst
+	last   time.Time     // time of the last call
+	asking chan struct{} // closed when the request in flight has ended; nil if there is no such request
 	asked  time.Time     // when the cache was last as new as the server
-	pause  time.Time     // no request is sent before
+	pause  time.Time     // no request is sent before this time
 }
 
-// Holds reports whether the cache is at least as new as the server was at the
-// call or maxAge ago. It calls prove to ask the server.
+// Holds reports whether the cache is known to be at least as new as the server
+// was 100 ms before the call. After many calls in quick succession, Holds calls
+// prove to find that out: prove asks the server, and reports whether the cache
+// is as new.
 func (p *Proof) Holds(ctx context.Context, prove func(context.Context) bool) bool {
 	called := time.Now()
 	p.mu.Lock()
@@ -52,7 +54,8 @@ func (p *Proof) Holds(ctx context.Context, prove func(context.Context) bool) boo
 	}
 }
 
-// ask calls prove, and records the result for now.
+// ask calls prove, and returns its result. If it is true, ask records that the
+// cache was as new as the server at the time now.
 func (p *Proof) ask(ctx context.Context, now time.Time, prove func(context.Context) bool) (proven bool) {
 	defer func() { // also if prove panics
 		p.mu.Lock()
@@ -70,12 +73,13 @@ func (p *Proof) ask(ctx context.Context, now time.Time, prove func(context.Conte
 }
 
 const (
-	// maxAge is how far the cache may be behind the server for IsDeleted.
+	// maxAge is how far the cache may be behind the server in a proof.
 	maxAge = 100 * time.Millisecond
-	// burst is the number of calls of IsDeleted in quick succession from which
-	// on the server is asked. For fewer calls, a GET of each object is cheaper.
+	// burst is the number of calls in quick succession from which on Holds asks
+	// the server for its resourceVersion. For fewer calls it is cheaper if each
+	// caller reads its object from the server.
 	burst = 8
-	// Pause is the time without further attempts after an attempt that has
-	// proven nothing.
+	// Pause is the least time between a call of prove that has returned false
+	// and the next call of prove.
 	Pause = time.Second
 )

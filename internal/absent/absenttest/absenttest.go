@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Page is an answer. Its status is 404 unless Status is set.
+// Page is an answer that a proxy or gateway sends in place of the API server.
+// Its status is 404 unless Status is set.
 type Page struct {
 	Name, ContentType, Body string
 	Status                  int
@@ -24,7 +25,7 @@ type Page struct {
 
 const jsonType = "application/json"
 
-// Pages returns answers that do not prove that the object with that resource
+// Pages returns answers that do not prove that the object of the given resource
 // and name does not exist.
 func Pages(resource schema.GroupResource, name string) []Page {
 	reason := func(group, kind, name string) string {
@@ -56,10 +57,16 @@ func Pages(resource schema.GroupResource, name string) []Page {
 	}
 }
 
-// Conflicts returns answers with status 409 that are not the API server's own:
-// no object has changed.
+// Conflicts returns answers with status 409 that are not the API server's own.
+// They do not mean that an object has changed.
 func Conflicts() []Page {
+	webhook := func(reason metav1.StatusReason) Page {
+		return Page{"a webhook's " + string(reason), jsonType, `{"kind":"Status","apiVersion":"v1","metadata":{},` +
+			`"status":"Failure","message":"admission webhook \"a.example.com\" denied the request: exists",` +
+			`"reason":"` + string(reason) + `","details":{"name":"x"},"code":409}`, http.StatusConflict}
+	}
 	return []Page{
+		webhook(metav1.StatusReasonConflict), webhook(metav1.StatusReasonAlreadyExists),
 		{"HTML with status 409", "text/html", "<html><body><h1>409 Conflict</h1></body></html>", http.StatusConflict},
 		{"nothing with status 409", "", "", http.StatusConflict},
 		{"a gateway's JSON with status 409", jsonType, `{"message":"conflict"}`, http.StatusConflict},
@@ -75,6 +82,15 @@ func Successes() []Page {
 		{"null", jsonType, `null`, http.StatusOK},
 		{"a message", jsonType, `{"message":"back soon"}`, http.StatusOK},
 		{"a Status of success", jsonType, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, http.StatusOK},
+		{
+			"a Status of failure with status 200", jsonType,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`, http.StatusOK,
+		},
+		{
+			"a Status of failure about another object with status 200", jsonType,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","details":{"name":"other"},"code":404}`,
+			http.StatusOK,
+		},
 		{
 			"an object of another kind", jsonType,
 			`{"kind":"Endpoints","apiVersion":"v1","metadata":{"name":"x","namespace":"d"}}`, http.StatusOK,

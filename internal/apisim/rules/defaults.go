@@ -7,8 +7,8 @@ import (
 // defaulters set the real server's defaults for fields that a caller omitted.
 // Each sets the defaults of one type, in all places where a value of the type
 // occurs in an object of a built-in kind. The real server's code
-// (k8s.io/kubernetes) is too large to link;
-// testdata/conformance/table/defaults.txt compares the results.
+// (k8s.io/kubernetes) is too large to link. The conformance test with
+// testdata/conformance/table/defaults.txt checks that the results are the same.
 type defaulters struct {
 	set    map[reflect.Type]func(any)
 	nested map[reflect.Type][]int // the fields of a struct that contain types with defaults
@@ -55,9 +55,9 @@ func base(t reflect.Type) reflect.Type {
 	return t
 }
 
-// apply sets the defaults of a value and of all values in it. It is called
-// after every write: an update without replicas means one replica, not the
-// replicas before.
+// apply sets the defaults of a value and of all values in it. It is called for
+// every write. For example, after an update without replicas, the object has
+// one replica, and not its previous number.
 func (d *defaulters) apply(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -78,7 +78,7 @@ func (d *defaulters) apply(v reflect.Value) {
 	}
 }
 
-// setDefault gives a field its default.
+// setDefault sets a field that has its zero value to value.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -86,7 +86,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// setDefaultPointer gives a field that is a pointer its default.
+// setDefaultPointer sets a field that is a nil pointer to a pointer to value.
 func setDefaultPointer[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value

@@ -11,7 +11,7 @@ import (
 
 // immutables lists the fields of built-in kinds that cannot change, by
 // group/resource. The server answers Invalid, or Forbidden for fields with a
-// "!". A colon precedes the field that the error names, if it differs.
+// "!". If the error names a different field, that field follows after a colon.
 var immutables = map[string][]string{
 	"/secrets":  {"type"},
 	"/services": {"spec.clusterIP:spec.clusterIPs[0]"},
@@ -38,7 +38,8 @@ var immutables = map[string][]string{
 	"storage.k8s.io/csidrivers":     {"spec.attachRequired", "spec.volumeLifecycleModes"},
 }
 
-// specExcept lists the kinds whose spec cannot change except for these fields.
+// specExcept maps kinds whose spec cannot change to the fields of the spec that
+// can.
 var specExcept = map[string][]string{
 	"/persistentvolumeclaims": {"resources", "volumeAttributesClassName", "volumeName"},
 	"apps/statefulsets": {
@@ -174,7 +175,8 @@ func withoutImage(c object) object {
 	return rest
 }
 
-// sealed refuses changes of Secrets and ConfigMaps that are immutable.
+// sealed refuses changes to Secrets and ConfigMaps that are marked as
+// immutable.
 func sealed(obj, old object) field.ErrorList {
 	if old["immutable"] != true {
 		return nil
@@ -206,8 +208,8 @@ func changedJob(obj, old object) field.ErrorList {
 	return append(errs, changed(obj, old, []string{"spec.completions"})...)
 }
 
-// shrunk refuses a claim for less storage, and a change of its resources before
-// it is bound.
+// shrunk refuses updates that reduce the storage of a claim, or that change its
+// resources before it is bound.
 func shrunk(obj, old object) field.ErrorList {
 	oldVolume, newVolume := Text(Object(old["spec"]), "volumeName"), Text(Object(obj["spec"]), "volumeName")
 	if oldVolume != "" && oldVolume != newVolume {

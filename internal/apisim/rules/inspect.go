@@ -9,17 +9,18 @@ import (
 )
 
 // inspectors check values in all places where a type of the API occurs in an
-// object of a built-in kind, just as defaulters set them. They read the decoded
-// object and descend only to values that have a check. The real server's checks
-// are too large to link; testdata/conformance/table compares the results.
+// object of a built-in kind, just as defaulters set defaults in all places.
+// They read the decoded object and descend only to values that have a check.
+// The real server's checks are too large to link. The conformance test with
+// testdata/conformance/table checks that the results are the same.
 type inspectors struct {
 	checks map[reflect.Type]func(object, *field.Path) field.ErrorList
 	enums  map[reflect.Type][]string
 	nested map[reflect.Type][]inspected // the fields of a struct that contain values to check
 }
 
-// inspected is a field of a struct. If it has no name, its fields belong to the
-// struct itself.
+// inspected is a field of a struct. If it has no name, it is embedded, and its
+// fields belong to the struct itself.
 type inspected struct {
 	name string
 	typ  reflect.Type
@@ -49,7 +50,7 @@ func check[T any](insp *inspectors, f func(object, *field.Path) field.ErrorList)
 	insp.checks[reflect.TypeFor[T]()] = f
 }
 
-// enum registers the values that a T may have. A T may always be empty.
+// enum registers the values that a T may have. An empty T is always valid.
 func enum[T ~string](insp *inspectors, values ...T) {
 	for _, v := range values {
 		insp.enums[reflect.TypeFor[T]()] = append(insp.enums[reflect.TypeFor[T]()], string(v))

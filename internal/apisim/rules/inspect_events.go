@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -12,9 +13,10 @@ const (
 	longestReason = 128 // the action and the reporting instance, too
 )
 
-// event checks an event of the core group. Without an eventTime it must be
-// about an object in its own namespace, or about a cluster-scoped object if it
-// is in "default". With an eventTime it needs what a new event needs.
+// event checks an event of the core group. If it has an eventTime, it must have
+// the same fields as an event of events.k8s.io; see newEvent. Otherwise it must
+// be about an object in its own namespace, or about a cluster-scoped object if
+// it is in "default".
 func event(obj object) field.ErrorList {
 	if obj["eventTime"] != nil {
 		return eventTexts(obj, "reportingComponent")
@@ -44,8 +46,12 @@ func newEvent(obj object) field.ErrorList {
 // the name of its field for the reporting controller.
 func eventTexts(obj object, controller string) field.ErrorList {
 	errs := required(obj, "reportingInstance", "action", "reason")
-	if Text(obj, "reportingController") == "" && Text(obj, "reportingComponent") == "" {
+	name := Text(obj, controller)
+	if name == "" {
 		errs = append(errs, field.Required(field.NewPath(controller), ""))
+	}
+	for _, fault := range validation.IsQualifiedName(name) {
+		errs = append(errs, field.Invalid(field.NewPath(controller), name, fault))
 	}
 	for _, limit := range []struct {
 		field, reported string

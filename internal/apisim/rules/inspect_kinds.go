@@ -235,8 +235,8 @@ func (insp *inspectors) policies() {
 	check[rbacv1.PolicyRule](insp, rule)
 }
 
-// serviceSpec requires the fields that the type of a Service needs, and refuses
-// the ones that it cannot have.
+// serviceSpec requires the fields that a Service of its type needs, and refuses
+// the fields that it cannot have.
 func serviceSpec(o object, path *field.Path) field.ErrorList {
 	errs := duplicateNames(o["ports"], path.Child("ports"), "name")
 	t := Text(o, "type")
@@ -272,7 +272,8 @@ func backend(o object, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// budget accepts numbers, and percentages up to 100.
+// budget requires that the limits of a disruption budget are numbers, or
+// percentages up to 100.
 func budget(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range []string{"minAvailable", "maxUnavailable"} {
@@ -303,7 +304,7 @@ func autoscaler(o object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// rule requires resources with groups, or URLs.
+// rule requires that a rule has either resources with their groups, or URLs.
 func rule(o object, path *field.Path) field.ErrorList {
 	if !Empty(o["nonResourceURLs"]) {
 		return nil
@@ -317,7 +318,7 @@ func rule(o object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// role refuses URLs, which do not belong to a namespace.
+// role refuses URLs in a Role, because URLs do not belong to a namespace.
 func role(o object, _ *field.Path) field.ErrorList {
 	rules, _ := o["rules"].([]any)
 	for i := range rules {
@@ -329,8 +330,8 @@ func role(o object, _ *field.Path) field.ErrorList {
 	return nil
 }
 
-// quota checks the names of its limits. They must be resources that the server
-// counts, or have a domain.
+// quota checks the names of a quota's limits. A name must be a resource that
+// the server counts, or contain a domain.
 func quota(o object, path *field.Path) field.ErrorList {
 	known := []string{
 		"cpu", "memory", "ephemeral-storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets",

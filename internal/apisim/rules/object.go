@@ -5,8 +5,8 @@ import "strings"
 // object is a decoded JSON object.
 type object = map[string]any
 
-// Meta returns the object's metadata. It adds empty metadata if the object
-// has none.
+// Meta returns the object's metadata. If the object has no metadata, it adds an
+// empty map.
 func Meta(obj map[string]any) map[string]any {
 	m, ok := obj["metadata"].(object)
 	if !ok {
@@ -16,13 +16,13 @@ func Meta(obj map[string]any) map[string]any {
 	return m
 }
 
-// Text returns a field that is a string, and "" if it is not one.
+// Text returns the value of a field if it is a string, and "" otherwise.
 func Text(m object, field string) string {
 	s, _ := m[field].(string)
 	return s
 }
 
-// Number returns a field that is a number, and 0 if it is not one.
+// Number returns the value of a field if it is a number, and 0 otherwise.
 func Number(m object, field string) int64 {
 	switch n := m[field].(type) {
 	case int64:
@@ -33,13 +33,14 @@ func Number(m object, field string) int64 {
 	return 0
 }
 
-// Object returns a value that is a JSON object, and nil if it is not one.
+// Object returns v if it is a JSON object, and nil otherwise.
 func Object(v any) map[string]any {
 	o, _ := v.(object)
 	return o
 }
 
-// Find returns the value at a path such as "spec.selector", or nil.
+// Find returns the value at a path such as "spec.selector", or nil if obj has
+// no value there.
 func Find(obj object, path string) any {
 	var v any = obj
 	for step := range strings.SplitSeq(path, ".") {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// createRules check the required fields of a new object.
+// createRules maps kinds to the check of the required fields of a new object.
 var createRules = map[string]func(obj object) field.ErrorList{
 	"/pods": func(obj object) field.ErrorList { return podSpec(Object(obj["spec"]), field.NewPath("spec")) },
 	"/replicationcontrollers": func(obj object) field.ErrorList {
@@ -64,7 +64,7 @@ var createRules = map[string]func(obj object) field.ErrorList{
 	},
 }
 
-// alwaysRules must hold after every write.
+// alwaysRules maps kinds to a check that every write must pass.
 var alwaysRules = map[string]func(obj object) field.ErrorList{
 	"apps/deployments":        workload,
 	"apps/replicasets":        workload,
@@ -155,7 +155,7 @@ func policyRules(obj object) field.ErrorList {
 	return errs
 }
 
-// prolonged refuses a later deadline of a Pod.
+// prolonged refuses updates that extend the active deadline of a Pod.
 func prolonged(obj, old object) field.ErrorList {
 	oldDeadline, wasSet := Find(old, "spec.activeDeadlineSeconds").(int64)
 	deadline, set := Find(obj, "spec.activeDeadlineSeconds").(int64)
@@ -166,7 +166,7 @@ func prolonged(obj, old object) field.ErrorList {
 	return nil
 }
 
-// tolerated refuses to remove a toleration from a Pod.
+// tolerated refuses updates that remove a toleration from a Pod.
 func tolerated(obj, old object) field.ErrorList {
 	tolerations, _ := Find(obj, "spec.tolerations").([]any)
 	oldTolerations, _ := Find(old, "spec.tolerations").([]any)
@@ -255,8 +255,8 @@ func jobTemplate(spec object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// podSpec checks the required fields that are forgotten most: containers, each
-// with a name and an image.
+// podSpec checks the required fields that programs forget most often:
+// containers, each with a name and an image.
 func podSpec(spec object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("containers")
@@ -318,7 +318,8 @@ func selected(obj object) field.ErrorList {
 	return errs
 }
 
-// workload checks a selector and the template that it has to match.
+// workload checks a selector and the template, whose labels the selector must
+// match.
 func workload(obj object) field.ErrorList {
 	path := pathOf("spec.template.spec")
 	errs := counts("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")(obj)
@@ -329,7 +330,8 @@ func workload(obj object) field.ErrorList {
 	return append(errs, podSpec(Object(Find(obj, path.String())), path)...)
 }
 
-// Tolerates reports whether a toleration is for a taint that evicts Pods.
+// Tolerates reports whether a toleration matches the named taint with the
+// effect NoExecute.
 func Tolerates(toleration object, taint string) bool {
 	key, effect := Text(toleration, "key"), Text(toleration, "effect")
 	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")

@@ -17,29 +17,29 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Types are the defaults and the checks of the values in some Go types. It is
+// Types has the defaults and the checks of the values in some Go types. It is
 // safe for concurrent use.
 type Types struct {
 	defaults   *defaulters
 	inspectors *inspectors
 }
 
-// New returns the defaults and the checks of the values in these types, which
-// are structs such as corev1.Pod.
+// New returns the Types of the given types, which are structs such as
+// corev1.Pod.
 func New(types []reflect.Type) *Types { return &Types{newDefaulters(types), newInspectors(types)} }
 
 // SetDefaults sets the defaults of an object, which is a pointer to a struct of
 // one of the types, and of all values in it.
 func (t *Types) SetDefaults(typed any) { t.defaults.apply(reflect.ValueOf(typed)) }
 
-// Check returns the errors of an object and of all values in it. of is the type
-// of the object.
-func (t *Types) Check(of reflect.Type, obj map[string]any) field.ErrorList {
-	return t.inspectors.errs(of, obj, nil)
+// Check returns the validation errors of an object and of all values in it. typ
+// is the Go type of the object.
+func (t *Types) Check(typ reflect.Type, obj map[string]any) field.ErrorList {
+	return t.inspectors.errs(typ, obj, nil)
 }
 
-// Rules are the server's checks of a built-in kind beyond its metadata. Each
-// may be nil.
+// Rules has the server's checks of a built-in kind, apart from checks of the
+// metadata. Each field may be nil.
 type Rules struct {
 	Create func(obj map[string]any) field.ErrorList
 	Update func(obj, old map[string]any) field.ErrorList

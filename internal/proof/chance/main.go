@@ -26,9 +26,9 @@ import (
 var processors = []int{1, 2, 8}
 
 type settings struct {
-	times    int    // runs of each package
-	busy     int    // busy loops at the same time
-	run      string // as go test -run
+	times    int    // number of runs of each package
+	busy     int    // number of busy loops that run at the same time
+	run      string // the pattern of go test -run
 	packages []string
 }
 
@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// try runs the tests of all packages in args, and returns an error if a test
-// has failed.
+// try runs the tests of all packages in args many times, and returns an error
+// if a test has failed.
 func try(ctx context.Context, args []string, out io.Writer) error {
 	var s settings
 	flags := flag.NewFlagSet("chance", flag.ContinueOnError)
@@ -54,7 +54,7 @@ func try(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if s.packages = flags.Args(); len(s.packages) == 0 || s.times < 1 || s.busy < 0 {
-		return errors.New("name packages, as in chance -n 200 ./queue; -n must be positive, -busy not negative")
+		return errors.New("name packages, as in \"chance -n 200 ./queue\"; -n must be positive, -busy must not be negative")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -66,7 +66,7 @@ func try(ctx context.Context, args []string, out io.Writer) error {
 		failed, err := s.try(ctx, p, out)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+			errs = append(errs, fmt.Errorf("trying the tests of %s: %w", p, err))
 		case failed > 0:
 			errs = append(errs, fmt.Errorf("%s failed %d times of %d", p, failed, s.times))
 		}
@@ -92,7 +92,7 @@ func (s settings) try(ctx context.Context, packagePath string, out io.Writer) (f
 	binary := filepath.Join(folder, "tests")
 	build := exec.CommandContext(ctx, "go", "test", "-race", "-vet=off", "-c", "-o", binary, packagePath)
 	if said, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("building its tests: %w\n%s", err, said)
+		return 0, fmt.Errorf("building the tests: %w\n%s", err, said)
 	}
 	if _, err := os.Stat(binary); err != nil {
 		_, _ = fmt.Fprintf(out, "%s has no tests\n", packagePath)
@@ -100,7 +100,7 @@ func (s settings) try(ctx context.Context, packagePath string, out io.Writer) (f
 	}
 	for i := range s.times {
 		procs := processors[i%len(processors)]
-		said, err := s.once(ctx, binary, packagePath, procs)
+		said, err := s.runOnce(ctx, binary, packagePath, procs)
 		if ctx.Err() != nil {
 			return failed, ctx.Err()
 		}
@@ -113,11 +113,12 @@ func (s settings) try(ctx context.Context, packagePath string, out io.Writer) (f
 	return failed, nil
 }
 
-// once runs the tests in the folder of their package, as go test does.
-func (s settings) once(ctx context.Context, binary, packagePath string, procs int) (said string, err error) {
+// runOnce runs the tests once in the folder of their package, as go test does,
+// with procs as GOMAXPROCS. It returns their output.
+func (s settings) runOnce(ctx context.Context, binary, packagePath string, procs int) (said string, err error) {
 	folder, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", packagePath).Output()
 	if err != nil {
-		return "", fmt.Errorf("looking for its folder: %w", err)
+		return "", fmt.Errorf("looking for the folder of the package: %w", err)
 	}
 	var output bytes.Buffer
 	test := exec.CommandContext(ctx, binary, "-test.run="+s.run, "-test.timeout=15m", "-test.count=1")

@@ -41,8 +41,8 @@ The API server of run has the feature gate ShardedListAndWatch on, if its versio
 -flag=kube-apiserver:--feature-gates=ShardedListAndWatch=false
 `
 
-// gates are of the API server, alpha features that are tested against. A
-// version that does not know one has it not.
+// gates are alpha features of the API server that are switched on for tests. A
+// version of Kubernetes that does not know a feature runs without it.
 var gates = []featuregate.Feature{"ShardedListAndWatch"}
 
 func main() {
@@ -109,9 +109,9 @@ func report(err error) int {
 	}
 }
 
-// run starts a control plane and returns when it has stopped: on SIGTERM,
-// SIGINT or SIGHUP, when the parent process has ended, or with -control at the
-// end of the input. The log has the reason.
+// run starts a control plane and returns when it has stopped. It stops on
+// SIGTERM, SIGINT or SIGHUP, when the parent process has ended, and with
+// -control at the end of the input. The reason is written to the log.
 func run(args []string, in io.Reader, out, log io.Writer) error {
 	o, control, err := parse(args, log)
 	if err != nil {
@@ -129,7 +129,7 @@ func run(args []string, in io.Reader, out, log io.Writer) error {
 	defer cancel(nil)
 	if control {
 		go func() { // It ends with the input, at the latest with this process.
-			defer cancel(errors.New("the standard input has ended, which -control reads"))
+			defer cancel(errors.New("the standard input, which -control reads, has ended"))
 			if err := s.Control(ctx, in, out); err != nil {
 				_, _ = fmt.Fprintln(log, "controlplane:", err)
 			}

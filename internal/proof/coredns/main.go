@@ -1,6 +1,6 @@
-// Command coredns is CoreDNS with the plugins that
-// examples/dns-zone/deploy/Corefile uses, and bind: the real name server for
-// the tests of dns-zone.
+// Command coredns is the name server for the tests of dns-zone. It is CoreDNS
+// with the plugins that examples/dns-zone/deploy/Corefile uses, and with the
+// plugin bind.
 package main
 
 import (

@@ -15,8 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// auditPolicy records the requests of all service accounts. It leaves out the
-// control plane, whose components are users.
+// auditPolicy makes the API server record the requests of all service accounts.
+// It leaves out the components of the control plane, which are users and not
+// service accounts.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -52,23 +53,24 @@ func (r record) String() string {
 
 func (r record) forbidden() bool { return r.Annotations["authorization.k8s.io/decision"] == "forbid" }
 
-// recordsOf returns the requests of a service account.
+// recordsOf returns the requests in the audit log that the account with this
+// user name has made.
 func recordsOf(log, username string) ([]record, error) {
 	content, err := os.ReadFile(log)
 	if err != nil {
 		return nil, err
 	}
-	var all []record
+	var records []record
 	for line := range bytes.Lines(content) {
 		var r record
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("reading the audit log: %w", err)
 		}
 		if r.User.Username == username {
-			all = append(all, r)
+			records = append(records, r)
 		}
 	}
-	return all, nil
+	return records, nil
 }
 
 // permission is one verb on one resource in a role.
@@ -101,10 +103,10 @@ func (p permission) covers(r record) bool {
 		(p.name == "" || p.name == r.Object.Name) && (p.namespace == "" || p.namespace == r.Object.Namespace)
 }
 
-// grantedTo returns all permissions of a service account, from the roles that
-// bindings give it by name.
+// grantedTo returns all permissions of a service account. It collects them from
+// the roles of all bindings that name the account.
 func grantedTo(ctx context.Context, client kubernetes.Interface, namespace, name string) ([]permission, error) {
-	var all []permission
+	var granted []permission
 	clusterwide, err := client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -117,7 +119,7 @@ func grantedTo(ctx context.Context, client kubernetes.Interface, namespace, name
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, split(role.Rules, "")...)
+		granted = append(granted, split(role.Rules, "")...)
 	}
 	local, err := client.RbacV1().RoleBindings(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -131,9 +133,9 @@ func grantedTo(ctx context.Context, client kubernetes.Interface, namespace, name
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, split(role.Rules, namespace)...)
+		granted = append(granted, split(role.Rules, namespace)...)
 	}
-	return all, nil
+	return granted, nil
 }
 
 func isBound(subjects []rbacv1.Subject, namespace, name string) bool {
@@ -143,7 +145,7 @@ func isBound(subjects []rbacv1.Subject, namespace, name string) bool {
 }
 
 func split(rules []rbacv1.PolicyRule, namespace string) []permission {
-	var all []permission
+	var permissions []permission
 	for _, rule := range rules {
 		names := rule.ResourceNames
 		if len(names) == 0 {
@@ -153,17 +155,18 @@ func split(rules []rbacv1.PolicyRule, namespace string) []permission {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
 					for _, name := range names {
-						all = append(all, permission{verb, group, resource, name, namespace})
+						permissions = append(permissions, permission{verb, group, resource, name, namespace})
 					}
 				}
 			}
 		}
 	}
-	return all
+	return permissions
 }
 
-// judge compares the calls of an account with its permissions. An unused
-// permission in seldom is not an error.
+// judge compares the calls of an account with its permissions. It returns a
+// fault for each call without permission and for each unused permission. It
+// returns unused permissions that are in seldom as spared instead.
 func judge(granted []permission, calls []record, seldom map[string]string) (faults, spared []string) {
 	forbidden := map[string]bool{}
 	for _, r := range calls {

@@ -18,7 +18,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// A chartTrial is a chart and a value of it that an upgrade changes.
+// A chartTrial is the trial of a chart, with a value of the chart that the
+// upgrade changes.
 type chartTrial struct {
 	name, deployment, set string
 	changed               func(*appsv1.Deployment) bool
@@ -37,9 +38,9 @@ var chartTrials = []chartTrial{
 	},
 }
 
-// tryCharts installs each chart with helm in its own namespace, upgrades it
-// with a value, and uninstalls it. It uses a different control plane than the
-// manifests, because helm does not take over objects of other clients.
+// tryCharts installs each chart in its own namespace with helm, upgrades it
+// with a different value, and uninstalls it. It starts a control plane of its
+// own, because helm refuses to manage objects that other clients have created.
 func tryCharts(ctx context.Context, root, helm string) error {
 	cluster, err := e2e.Start(ctx, &e2e.Options{Progress: os.Stderr})
 	if err != nil {
@@ -58,7 +59,7 @@ func tryCharts(ctx context.Context, root, helm string) error {
 		verdict := "ok"
 		if err != nil {
 			verdict = "FAILED"
-			errs = append(errs, fmt.Errorf("the chart of %s: %w", t.name, err))
+			errs = append(errs, fmt.Errorf("trying the chart of %s: %w", t.name, err))
 		}
 		fmt.Fprintf(os.Stdout, "chart %-14s %s\n", t.name, verdict)
 	}
@@ -69,7 +70,7 @@ func (s *stage) tryChart(ctx context.Context, helm string, t chartTrial) error {
 	namespace, folder := t.name+"-by-helm", filepath.Join(s.root, "examples", t.name, "chart")
 	for _, step := range []struct {
 		args []string
-		want func(*appsv1.Deployment) bool // nil if it has to be deleted
+		want func(*appsv1.Deployment) bool // nil if the Deployment must be deleted
 	}{
 		{[]string{"install", t.name, folder, "--create-namespace"}, func(d *appsv1.Deployment) bool { return !t.changed(d) }},
 		{[]string{"upgrade", t.name, folder, "--set", t.set}, t.changed},
@@ -85,9 +86,9 @@ func (s *stage) tryChart(ctx context.Context, helm string, t chartTrial) error {
 		}
 		switch n := len(deployments.Items); {
 		case step.want == nil && n > 0:
-			return fmt.Errorf("helm %s leaves %d Deployments", step.args[0], n)
+			return fmt.Errorf("helm %s left %d Deployments behind: want none", step.args[0], n)
 		case step.want != nil && (n != 1 || deployments.Items[0].Name != t.deployment || !step.want(&deployments.Items[0])):
-			return fmt.Errorf("helm %s: the Deployments are not as they should be: %v", step.args[0], deployments.Items)
+			return fmt.Errorf("helm %s: unexpected Deployments: %v", step.args[0], deployments.Items)
 		}
 	}
 	if t.crd == "" {

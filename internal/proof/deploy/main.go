@@ -28,8 +28,9 @@ const patience = 90 * time.Second
 // node is the name of the only node, on which all Pods run.
 const node = "worker"
 
-// errGivenUp ends eventually.
-var errGivenUp = errors.New("given up")
+// errGivenUp makes eventually return at once. An error wraps it if further
+// attempts cannot succeed.
+var errGivenUp = errors.New("giving up")
 
 func main() {
 	root := flag.String("root", ".", "`directory` of the repository")
@@ -52,12 +53,12 @@ type stage struct {
 	dynamic      dynamic.Interface
 	root, images string
 	folder, log  string // a temporary folder, and the audit log in it
-	reader       string // a token that may read the page
+	reader       string // the token of an account that may read the page
 }
 
 func verify(ctx context.Context, root, images, helm string, only []string) error {
 	if os.Geteuid() != 0 {
-		return errors.New("a program is started within the files of its image, which only root can: run this as root")
+		return errors.New("starting a program in the root directory of its image requires root: run this as root")
 	}
 	s, err := open(ctx, root, images)
 	if err != nil {
@@ -73,7 +74,7 @@ func verify(ctx context.Context, root, images, helm string, only []string) error
 		verdict := "ok"
 		if err != nil {
 			verdict = "FAILED"
-			errs = append(errs, fmt.Errorf("%s: %w", t.name, err))
+			errs = append(errs, fmt.Errorf("trying %s: %w", t.name, err))
 		}
 		fmt.Printf("%-20s %-6s %v\n", t.name, verdict, time.Since(began).Round(time.Second/10))
 	}
@@ -172,7 +173,7 @@ func (s *stage) placed(ctx context.Context, namespace, name string) (pod *corev1
 			return err
 		}
 		if len(pods.Items) == 0 {
-			return errors.New("not found")
+			return errors.New("the Pod does not exist yet")
 		}
 		pod = &pods.Items[0]
 		return nil
@@ -190,7 +191,8 @@ func (s *stage) placed(ctx context.Context, namespace, name string) (pod *corev1
 	return pod, nil
 }
 
-// container prepares a Pod of a workload.
+// container waits for a Pod of the named workload, binds it to the node, and
+// prepares the Pod's first container.
 func (s *stage) container(ctx context.Context, namespace, name string) (*container, error) {
 	pod, err := s.placed(ctx, namespace, name)
 	if err != nil {
@@ -216,12 +218,13 @@ func (s *stage) judge(ctx context.Context, t trial, c *container) error {
 		fmt.Printf("    not used: %s\n", text)
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("permissions of %s:\n\t%s", name, strings.Join(faults, "\n\t"))
+		return fmt.Errorf("the permissions of %s are wrong:\n\t%s", name, strings.Join(faults, "\n\t"))
 	}
 	return nil
 }
 
-// eventually calls try until it succeeds or patience is over.
+// eventually calls try until it succeeds, but no longer than the time in
+// patience.
 func eventually(ctx context.Context, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -232,7 +235,7 @@ func eventually(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not within %v: %w", patience, err)
+			return fmt.Errorf("no success within %v: %w", patience, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -24,7 +24,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// account is the directory in which a container finds its token.
+// account is the directory in which a container finds the token of its service
+// account.
 const account = "var/run/secrets/kubernetes.io/serviceaccount"
 
 // A container runs the first container of a Pod as the kubelet would.
@@ -66,7 +67,7 @@ func contain(
 ) (*container, error) {
 	programs, err := filepath.Glob(filepath.Join(root, "ko-app", "*"))
 	if err != nil || len(programs) != 1 {
-		return nil, fmt.Errorf("finding the program in %s: there are %q, %w", root, programs, err)
+		return nil, fmt.Errorf("finding the program in %s: want one program, got %q: %w", root, programs, err)
 	}
 	c := &container{pod: pod, root: root, program: strings.TrimPrefix(programs[0], root)}
 	files := map[string]string{
@@ -97,8 +98,9 @@ func contain(
 	return c, listener.Close()
 }
 
-// mount creates a volume, or adds its files. The trial fills the directory of a
-// host path.
+// mount creates the directory of a volume in the container. If the volume is a
+// ConfigMap, mount adds the ConfigMap's files to the map files. It leaves the
+// directory of a host path empty, because the trial fills it.
 func (c *container) mount(
 	ctx context.Context, admin kubernetes.Interface, path string, volume corev1.Volume, files map[string]string,
 ) error {
@@ -128,7 +130,8 @@ func (c *container) mount(
 	}
 }
 
-// identity adds the token of the Pod and the address of the API server.
+// identity gives the container the token of the Pod's service account and the
+// address of the API server.
 func (c *container) identity(
 	ctx context.Context, admin kubernetes.Interface, config *rest.Config, files map[string]string,
 ) error {
@@ -159,7 +162,9 @@ func (c *container) identity(
 	return nil
 }
 
-// commandLine sets the command of the Pod, with an address that is free.
+// commandLine sets the command and the environment of the container from the
+// Pod's spec. The program listens at c.address, which is free, instead of the
+// address in the spec.
 func (c *container) commandLine() {
 	spec := c.pod.Spec.Containers[0]
 	listen := "--listen-addr=" + c.address
@@ -222,7 +227,8 @@ func (c *container) start(ctx context.Context) error {
 	return nil
 }
 
-// get requests a path, and returns an error unless the status is want.
+// get requests a path with the token, and returns an error unless the status of
+// the answer is the status want.
 func (c *container) get(path, token string, want int) error {
 	request, err := http.NewRequest(http.MethodGet, "http://"+c.address+path, http.NoBody) //nolint:noctx // local
 	if err != nil {
@@ -245,17 +251,17 @@ func (c *container) get(path, token string, want int) error {
 // fails or does not end.
 func (c *container) stop() error {
 	if err := c.process.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("stopping: %w\n%s", err, c.log.String())
+		return fmt.Errorf("stopping the program: %w\n%s", err, c.log.String())
 	}
 	select {
 	case err := <-c.ended:
 		if err != nil {
-			return fmt.Errorf("it ended with %w\n%s", err, c.log.String())
+			return fmt.Errorf("the program ended with an error: %w\n%s", err, c.log.String())
 		}
 		return nil
 	case <-time.After(patience):
 		_ = c.process.Process.Kill() // the returned error is enough
-		return fmt.Errorf("it did not end within %v\n%s", patience, c.log.String())
+		return fmt.Errorf("the program did not end within %v\n%s", patience, c.log.String())
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// running contains the containers of a trial, and the steps of its exercise.
-// After the first failed step, the other steps have no effect.
+// running contains the running containers of a trial. Its methods are the steps
+// of the trial's exercise. After a step has failed, all further steps do
+// nothing.
 type running struct {
 	*stage
 	namespace  string
@@ -25,14 +26,14 @@ type running struct {
 	err        error
 }
 
-// step calls do, unless a step has failed.
+// step calls do and stores its error, unless an earlier step has failed.
 func (r *running) step(do func() error) {
 	if r.err == nil {
 		r.err = do()
 	}
 }
 
-// await calls try until it succeeds.
+// await is a step that calls try until it succeeds.
 func (r *running) await(ctx context.Context, try func() error) {
 	r.step(func() error { return eventually(ctx, try) })
 }
@@ -66,16 +67,16 @@ func (r *running) kill() {
 }
 
 func (r *running) logs() string {
-	var all strings.Builder
+	var text strings.Builder
 	for _, c := range r.containers {
 		lines := strings.Split(strings.TrimSpace(c.log.String()), "\n")
-		fmt.Fprintf(&all, "%s:\n%s\n", c.command[0], strings.Join(lines[max(0, len(lines)-30):], "\n"))
+		fmt.Fprintf(&text, "%s:\n%s\n", c.command[0], strings.Join(lines[max(0, len(lines)-30):], "\n"))
 	}
-	return all.String()
+	return text.String()
 }
 
-// without calls do while the programs are stopped.
-func (r *running) without(ctx context.Context, do func()) {
+// whileStopped calls do while the programs are stopped.
+func (r *running) whileStopped(ctx context.Context, do func()) {
 	r.step(r.stop)
 	do()
 	r.step(func() error { return r.start(ctx) })
@@ -99,41 +100,41 @@ func (r *running) pages(t trial) error {
 	return nil
 }
 
-// at returns a client for a resource, such as configmaps or
+// client returns a client for a resource, such as configmaps or
 // websites.web.homeostat.dev/v1.
-func (r *running) at(resource, namespace string) dynamic.ResourceInterface {
+func (r *running) client(resource, namespace string) dynamic.ResourceInterface {
 	resource, version, ok := strings.Cut(resource, "/")
 	if !ok {
 		version = "v1"
 	}
 	resource, group, _ := strings.Cut(resource, ".")
-	all := r.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+	client := r.dynamic.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
 	if namespace == "" {
-		return all
+		return client
 	}
-	return all.Namespace(namespace)
+	return client.Namespace(namespace)
 }
 
 // may waits until the server knows that the account of an example has a
 // permission in a namespace.
-func (r *running) may(ctx context.Context, example, namespace string, what authorizationv1.ResourceAttributes) {
-	what.Namespace = namespace
+func (r *running) may(ctx context.Context, example, namespace string, access authorizationv1.ResourceAttributes) {
+	access.Namespace = namespace
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: "system:serviceaccount:" + example + ":" + example, ResourceAttributes: &what,
+		User: "system:serviceaccount:" + example + ":" + example, ResourceAttributes: &access,
 	}}
 	r.await(ctx, func() error {
 		answer, err := r.admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		if err == nil && !answer.Status.Allowed {
-			err = fmt.Errorf("%s may not %s %s %s/%s", example, what.Verb, what.Resource, namespace, what.Name)
+			err = fmt.Errorf("%s is not allowed to %s %s %s/%s", example, access.Verb, access.Resource, namespace, access.Name)
 		}
 		return err
 	})
 }
 
-// has waits until the JSON of an object contains text.
-func (r *running) has(ctx context.Context, resource, namespace, name, text string) {
+// awaitText waits until the JSON of an object contains text.
+func (r *running) awaitText(ctx context.Context, resource, namespace, name, text string) {
 	r.await(ctx, func() error {
-		o, err := r.at(resource, namespace).Get(ctx, name, metav1.GetOptions{})
+		o, err := r.client(resource, namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -148,10 +149,10 @@ func (r *running) has(ctx context.Context, resource, namespace, name, text strin
 	})
 }
 
-// goes waits until an object is deleted.
+// goes waits until the server no longer has an object.
 func (r *running) goes(ctx context.Context, resource, namespace, name string) {
 	r.await(ctx, func() error {
-		_, err := r.at(resource, namespace).Get(ctx, name, metav1.GetOptions{})
+		_, err := r.client(resource, namespace).Get(ctx, name, metav1.GetOptions{})
 		if err == nil {
 			return fmt.Errorf("%s %s/%s still exists", resource, namespace, name)
 		}
@@ -159,10 +160,11 @@ func (r *running) goes(ctx context.Context, resource, namespace, name string) {
 	})
 }
 
-// change merges JSON into an object, as the administrator.
+// change merges the JSON in change into an object or its subresource, as the
+// administrator.
 func (r *running) change(ctx context.Context, resource, namespace, name, change string, subresource ...string) {
 	r.step(func() error {
-		_, err := r.at(resource, namespace).Patch(ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{},
+		_, err := r.client(resource, namespace).Patch(ctx, name, types.MergePatchType, []byte(change), metav1.PatchOptions{},
 			subresource...)
 		return err
 	})
@@ -170,13 +172,15 @@ func (r *running) change(ctx context.Context, resource, namespace, name, change 
 
 // remove deletes an object in the namespace default, as the administrator.
 func (r *running) remove(ctx context.Context, resource, name string) {
-	r.step(func() error { return r.at(resource, metav1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{}) })
+	r.step(func() error {
+		return r.client(resource, metav1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{})
+	})
 }
 
 // uid returns the UID of an object that exists.
 func (r *running) uid(ctx context.Context, resource, namespace, name string) (uid types.UID) {
 	r.step(func() error {
-		o, err := r.at(resource, namespace).Get(ctx, name, metav1.GetOptions{})
+		o, err := r.client(resource, namespace).Get(ctx, name, metav1.GetOptions{})
 		if err == nil {
 			uid = o.GetUID()
 		}
@@ -198,11 +202,11 @@ func (r *running) logged(ctx context.Context, text string) {
 // warned waits for an Event with this reason.
 func (r *running) warned(ctx context.Context, namespace, reason string) {
 	r.await(ctx, func() error {
-		all, err := r.at("events.events.k8s.io", namespace).List(ctx, metav1.ListOptions{})
+		events, err := r.client("events.events.k8s.io", namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		for _, e := range all.Items {
+		for _, e := range events.Items {
 			if got, _, _ := unstructured.NestedString(e.Object, "reason"); got == reason {
 				return nil
 			}

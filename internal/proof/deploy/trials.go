@@ -18,13 +18,13 @@ import (
 // trial is one install.yaml and the exercise of its programs.
 type trial struct {
 	name        string // the name of the folder
-	namespace   string // defaults to name
+	namespace   string // the namespace of the programs; defaults to name
 	programs    []string
 	withoutPage bool
-	flags       map[string][]string // more flags by program, for features that this machine does not have
+	flags       map[string][]string // additional flags by program, which replace features that this machine does not have
 	exercise    func(ctx context.Context, r *running)
-	// seldom contains permissions that a healthy program need not use, and why
-	// it has them.
+	// seldom contains the permissions that a program may leave unused in its
+	// trial, with the reason why the program has them.
 	seldom map[string]string
 }
 
@@ -37,7 +37,8 @@ func (t trial) programsOf() []string {
 	return []string{t.name}
 }
 
-// notFound returns nil for a not-found error, and other errors unchanged.
+// notFound returns nil if err says that an object is not found, and err
+// otherwise.
 func notFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -46,12 +47,12 @@ func notFound(err error) error {
 }
 
 const (
-	hotLoop  = "a warning of package reconcile, when a key writes the same again and again"
-	series   = "client-go sends it for the second of two equal events"
-	conflict = "for a write that another has overtaken"
-	deleted  = "for a status that is not found: package patch asks whether the object or the subresource is missing"
-	late     = "for a create that finds an object which the cache does not have yet"
-	lists    = "for servers that stream no lists: here, a watch brings them"
+	hotLoop     = "a warning of package reconcile, when a key writes the same again and again"
+	series      = "client-go sends it for the second of two equal events"
+	conflict    = "for a write that another has overtaken"
+	deleted     = "for a status that is not found: package patch asks whether the object or the subresource is missing"
+	staleCreate = "for a create that finds an object which the cache does not have yet"
+	lists       = "for servers that stream no lists: here, a watch brings them"
 )
 
 var trials = []trial{
@@ -64,7 +65,7 @@ var trials = []trial{
 		"get settings.config.homeostat.dev": deleted,
 	}},
 	{name: "mirror", exercise: mirrored, seldom: map[string]string{
-		"get secrets": late, "patch events.events.k8s.io": series,
+		"get secrets": staleCreate, "patch events.events.k8s.io": series,
 	}},
 	{name: "namespace-defaults", exercise: namespaceDefaults, seldom: map[string]string{
 		"patch events.events.k8s.io": series,
@@ -76,7 +77,7 @@ var trials = []trial{
 		"patch events.events.k8s.io": series,
 	}},
 	{name: "website", exercise: websites, seldom: map[string]string{
-		"get deployments.apps": late, "get services": late,
+		"get deployments.apps": staleCreate, "get services": staleCreate,
 		"update websites/finalizers.web.homeostat.dev": "some servers ask for it: OwnerReferencesPermissionEnforcement",
 		"patch events.events.k8s.io":                   series,
 	}},
@@ -109,9 +110,9 @@ func podRuntime(ctx context.Context, r *running) {
 			"state":{"running":{"startedAt":"2026-01-01T00:00:00Z"}}}]}}`, "status")
 	}
 	pod("runtime")
-	r.has(ctx, "configmaps", "runtime", "pod-runtime", `"data"`)
+	r.awaitText(ctx, "configmaps", "runtime", "pod-runtime", `"data"`)
 	r.change(ctx, "configmaps", "runtime", "pod-runtime", `{"data":null}`)
-	r.has(ctx, "configmaps", "runtime", "pod-runtime", `"data"`)
+	r.awaitText(ctx, "configmaps", "runtime", "pod-runtime", `"data"`)
 	// Another client's object of that name.
 	r.apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: taken}}`,
 		`{apiVersion: v1, kind: ConfigMap, metadata: {name: pod-runtime, namespace: taken}}`)
@@ -123,11 +124,11 @@ func configMapFromCRs(ctx context.Context, r *running) {
 	const settings = "settings.config.homeostat.dev/v1alpha1"
 	r.apply(ctx, `{apiVersion: config.homeostat.dev/v1alpha1, kind: Setting, metadata: {name: colour},
 		spec: {key: colour, value: red}}`)
-	r.has(ctx, "configmaps", "default", "settings", `"colour":"red"`)
-	r.has(ctx, settings, "default", "colour", `"Published"`)
+	r.awaitText(ctx, "configmaps", "default", "settings", `"colour":"red"`)
+	r.awaitText(ctx, settings, "default", "colour", `"Published"`)
 	r.change(ctx, "configmaps", "default", "settings", `{"data":{"colour":"blue"}}`)
-	r.has(ctx, "configmaps", "default", "settings", `"colour":"red"`)
-	r.without(ctx, func() { r.remove(ctx, settings, "colour") })
+	r.awaitText(ctx, "configmaps", "default", "settings", `"colour":"red"`)
+	r.whileStopped(ctx, func() { r.remove(ctx, settings, "colour") })
 	r.goes(ctx, "configmaps", "default", "settings")
 }
 
@@ -142,13 +143,13 @@ func mirrored(ctx context.Context, r *running) {
 	r.apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: platform}}`, team("red"), team("blue"),
 		`{apiVersion: v1, kind: Secret, metadata: {name: registry-password, namespace: platform}, stringData: {is: one}}`,
 		string(manifest))
-	r.has(ctx, secrets, "red", name, one)
-	r.has(ctx, secrets, "blue", name, one)
-	r.has(ctx, kind, "", "registry", `"Copied"`)
+	r.awaitText(ctx, secrets, "red", name, one)
+	r.awaitText(ctx, secrets, "blue", name, one)
+	r.awaitText(ctx, kind, "", "registry", `"Copied"`)
 	r.change(ctx, secrets, "red", name, `{"data":{"is":null}}`)
-	r.has(ctx, secrets, "red", name, one)
+	r.awaitText(ctx, secrets, "red", name, one)
 	r.change(ctx, secrets, "platform", name, `{"stringData":{"is":"two"}}`)
-	r.has(ctx, secrets, "blue", name, two)
+	r.awaitText(ctx, secrets, "blue", name, two)
 	r.change(ctx, "namespaces", "", "blue", `{"metadata":{"labels":{"team":null}}}`)
 	r.goes(ctx, secrets, "blue", name)
 	// Another client's Secret of that name.
@@ -156,24 +157,24 @@ func mirrored(ctx context.Context, r *running) {
 		`{apiVersion: v1, kind: Secret, metadata: {name: registry-password, namespace: green}, stringData: {is: theirs}}`)
 	r.change(ctx, "namespaces", "", "green", `{"metadata":{"labels":{"team":"yes"}}}`)
 	r.warned(ctx, "default", "Conflict")
-	r.has(ctx, kind, "", "registry", `"Conflict"`)
-	r.without(ctx, func() {
-		r.step(func() error { return r.at(kind, "").Delete(ctx, "registry", metav1.DeleteOptions{}) })
+	r.awaitText(ctx, kind, "", "registry", `"Conflict"`)
+	r.whileStopped(ctx, func() {
+		r.step(func() error { return r.client(kind, "").Delete(ctx, "registry", metav1.DeleteOptions{}) })
 	})
 	r.goes(ctx, secrets, "red", name)
-	r.has(ctx, secrets, "green", name, theirs)
+	r.awaitText(ctx, secrets, "green", name, theirs)
 }
 
 func namespaceDefaults(ctx context.Context, r *running) {
 	const name, exempt = "namespace-defaults", `{"metadata":{"labels":{"defaults.homeostat.dev/exempt":%s}}}`
 	r.apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: team}}`)
-	r.has(ctx, "resourcequotas", "team", name, `"pods":"100"`)
-	r.has(ctx, "limitranges", "team", name, `"512Mi"`)
-	r.has(ctx, "namespaces", "", "team", `"platform-team"`)
+	r.awaitText(ctx, "resourcequotas", "team", name, `"pods":"100"`)
+	r.awaitText(ctx, "limitranges", "team", name, `"512Mi"`)
+	r.awaitText(ctx, "namespaces", "", "team", `"platform-team"`)
 	r.change(ctx, "resourcequotas", "team", name, `{"spec":{"hard":{"pods":"1"}}}`)
 	r.change(ctx, "limitranges", "team", name, `{"spec":{"limits":[]}}`)
-	r.has(ctx, "resourcequotas", "team", name, `"pods":"100"`)
-	r.has(ctx, "limitranges", "team", name, `"512Mi"`)
+	r.awaitText(ctx, "resourcequotas", "team", name, `"pods":"100"`)
+	r.awaitText(ctx, "limitranges", "team", name, `"512Mi"`)
 	r.change(ctx, "namespaces", "", "team", fmt.Sprintf(exempt, `"true"`))
 	r.goes(ctx, "resourcequotas", "team", name)
 	r.goes(ctx, "limitranges", "team", name)
@@ -190,14 +191,14 @@ func dnsZone(ctx context.Context, r *running) {
 		r.await(ctx, func() error {
 			content, err := os.ReadFile(zone)
 			if err == nil && bytes.Contains(content, []byte("shop")) != want {
-				err = fmt.Errorf("the zone has a record of the Service: %t\n%s", !want, content)
+				err = fmt.Errorf("the zone has a record of the Service: got %t, want %t\n%s", !want, want, content)
 			}
 			return err
 		})
 	}
 	r.apply(ctx, `{apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {ports: [{port: 80}]}}`)
 	record(true)
-	r.without(ctx, func() { r.remove(ctx, "services", "shop") })
+	r.whileStopped(ctx, func() { r.remove(ctx, "services", "shop") })
 	record(false)
 }
 
@@ -212,10 +213,10 @@ func ingressPerService(ctx context.Context, r *running) {
 			annotations: {ingress.homeostat.dev/expose: "true"}}, spec: {ports: [{port: 80}]}}`
 	}
 	r.apply(ctx, service("web"))
-	r.has(ctx, ingresses, "default", "web", `web.default.example.com`)
+	r.awaitText(ctx, ingresses, "default", "web", `web.default.example.com`)
 	r.change(ctx, ingresses, "default", "web", `{"spec":{"rules":[{"host":"other.example.com"}]}}`)
-	r.has(ctx, ingresses, "default", "web", `web.default.example.com`)
-	r.without(ctx, func() { r.remove(ctx, "services", "web") })
+	r.awaitText(ctx, ingresses, "default", "web", `web.default.example.com`)
+	r.whileStopped(ctx, func() { r.remove(ctx, "services", "web") })
 	r.goes(ctx, ingresses, "default", "web")
 	// Another client's Ingress of that name.
 	r.apply(ctx, `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: foreign},
@@ -234,14 +235,14 @@ func websites(ctx context.Context, r *running) {
 		Verb: "list", Resource: "secrets", Name: "shop-settings",
 	})
 	r.apply(ctx, "apiVersion: v1\nkind: Secret\n"+site)
-	r.has(ctx, deployments, "default", "shop", `"nginxinc/nginx-unprivileged"`)
-	r.has(ctx, "services", "default", "shop", `"targetPort":8080`)
-	r.has(ctx, kind, "default", "shop", `"Incomplete"`)
+	r.awaitText(ctx, deployments, "default", "shop", `"nginxinc/nginx-unprivileged"`)
+	r.awaitText(ctx, "services", "default", "shop", `"targetPort":8080`)
+	r.awaitText(ctx, kind, "default", "shop", `"Incomplete"`)
 	r.warned(ctx, "default", "Incomplete")
 	r.change(ctx, deployments, "default", "shop", `{"spec":{"replicas":5}}`)
-	r.has(ctx, deployments, "default", "shop", `"replicas":2`)
+	r.awaitText(ctx, deployments, "default", "shop", `"replicas":2`)
 	r.change(ctx, "services", "default", "shop", `{"spec":{"selector":{"a":"b"}}}`)
-	r.has(ctx, "services", "default", "shop", `"web.homeostat.dev/`)
+	r.awaitText(ctx, "services", "default", "shop", `"web.homeostat.dev/`)
 	// Children that it does not want.
 	uid := r.uid(ctx, kind, "default", "shop")
 	owned := func(kind, group, spec string) string {
@@ -260,7 +261,7 @@ func websites(ctx context.Context, r *running) {
 
 func observe(ctx context.Context, r *running) {
 	r.apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: orphan}}`)
-	r.has(ctx, "namespaces", "", "orphan", `"owner":"platform-team"`)
+	r.awaitText(ctx, "namespaces", "", "orphan", `"owner":"platform-team"`)
 }
 
 func reboot(ctx context.Context, r *running) {
@@ -282,7 +283,7 @@ func reboot(ctx context.Context, r *running) {
 		spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: none}]}}}}`)
 	r.step(func() error { _, err := r.placed(ctx, "default", "drained"); return err })
 	write("sentinel/reboot-required", "") // as its other container does
-	r.has(ctx, "nodes", "", node, key+"reboot-in-progress")
+	r.awaitText(ctx, "nodes", "", node, key+"reboot-in-progress")
 	boot("boot-2")
-	r.has(ctx, "nodes", "", node, key+"last-reboot")
+	r.awaitText(ctx, "nodes", "", node, key+"last-reboot")
 }

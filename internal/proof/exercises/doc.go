@@ -1,4 +1,4 @@
-// Package exercises contains the code of docs/exercises.md: twelve controllers
+// Package exercises contains the code of docs/exercises.md: fifteen controllers
 // with a bug, as their users describe it, and the fixed version of each. Its
 // tests find every bug by an exploration of at most 20 lines, and find no bug
 // in the fixed versions.

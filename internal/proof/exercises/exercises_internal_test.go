@@ -142,6 +142,30 @@ func pricesChange(p program) *reconciletest.Case {
 	}
 }
 
+func licensed(p program) *reconciletest.Case {
+	gold := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gold"}}
+	gold.Data = map[string][]byte{"serial": []byte("1")}
+	return &reconciletest.Case{
+		Objects: []runtime.Object{newApp("shop", map[string]string{"license": "gold"}), gold},
+		Run:     p,
+	}
+}
+
+func twoApps(p program) *reconciletest.Case {
+	return &reconciletest.Case{
+		Objects: []runtime.Object{newApp("bar", nil), newApp("shop", nil)},
+		Run:     p,
+	}
+}
+
+func upgraded(p program) *reconciletest.Case {
+	return &reconciletest.Case{
+		Objects: []runtime.Object{newApp("shop", nil)},
+		Before:  always(ownLabel), // version 1
+		Run:     p,
+	}
+}
+
 // exercise is one bug of the page, under the heading by which the page tells of it.
 type exercise struct {
 	heading     string
@@ -166,15 +190,21 @@ var exercises = []exercise{
 		"A restart during maintenance deleted live Secrets", comeAgain,
 		always(sweepByCache, ofItsName), always(sweepByServer, ofItsName), "",
 	},
-	{"It overwrote our Secret", taken, always(createOrUpdate), always(createOrRefuse), "goal"},
+	{"It overwrote our Secret", taken, always(createOrUpdate), always(createOrRefuse, named), "goal"},
 	{"The new prices arrive hours later", pricesChange, always(notePrice), always(notePrice, prices), "goal"},
 	{"Values that no client has written", comeAndGo, always(editTheCache), always(editACopy), "mutation"},
+	{
+		"The license was renewed, and the app says the old number", licensed,
+		always(noteLicense), always(noteLicense, licenses), "tail",
+	},
+	{"One refused Secret, and nobody got any", twoApps, always(keepAll), always(keepEach), "others"},
+	{"Since the update the log is full", upgraded, always(keepTyped), always(replaceUntyped), "vain"},
 }
 
 // budget is more than finding any bug takes; budgetMended is as much as the
 // package can afford for a fixed program. RECONCILETEST_BUDGET=5m runs all of
 // each.
-const budget, budgetMended = time.Minute, 700 * time.Millisecond
+const budget, budgetMended = 5 * time.Minute, 4 * time.Second
 
 func TestBugsAreFound(t *testing.T) {
 	for _, e := range exercises {

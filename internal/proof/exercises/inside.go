@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// keep writes the Secret with this name for an app.
+// keep creates or updates the Secret with this name, which the app owns. edit
+// sets its content.
 func keep(ctx context.Context, s *shop, app *corev1.ConfigMap, name string, edit func(*corev1.Secret)) error {
 	secret, ok := s.secrets.Get(reconcile.Key{Namespace: app.Namespace, Name: name})
 	if !ok {
@@ -62,7 +63,7 @@ func resultOfLook(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.Con
 
 func logAndGoOn(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
 	if err := ownLabel(ctx, s, key, app); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "cannot keep the Secret")
+		logr.FromContextOrDiscard(ctx).Error(err, "cannot create or update the Secret")
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func sweepByCache(ctx context.Context, s *shop, key reconcile.Key, app *corev1.C
 		return unownedSecret(ctx, s, app)
 	}
 	err := s.client.CoreV1().Secrets(key.Namespace).Delete(ctx, key.Name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
+	if names.IsNotFound(err, corev1.Resource("secrets"), key.Name) {
 		return nil
 	}
 	return err
@@ -116,8 +117,9 @@ func sweepByServer(ctx context.Context, s *shop, key reconcile.Key, app *corev1.
 	return patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil) // this one, by its UID
 }
 
-// ofItsName reconciles the app with a Secret's name, even if there is no such
-// app, so that the Secret is deleted.
+// ofItsName returns a trigger for changes of Secrets. It reconciles the app
+// that has the Secret's name, even if that app does not exist, so that the
+// Secret is deleted.
 func ofItsName(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
 		secret := cmp.Or(new, old)
@@ -157,6 +159,15 @@ func createOrRefuse(ctx context.Context, s *shop, key reconcile.Key, app *corev1
 	})
 }
 
+// named returns a trigger that reconciles the app of a Secret's name when the
+// Secret has changed, even if another client owns it: its name may be free now.
+func named(s *shop) reconcile.Trigger {
+	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
+		secret := cmp.Or(new, old)
+		return []reconcile.Key{{Namespace: secret.Namespace, Name: secret.Name}}, nil
+	})
+}
+
 func notePrice(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
 	if app == nil {
 		return nil
@@ -168,7 +179,8 @@ func notePrice(ctx context.Context, s *shop, key reconcile.Key, app *corev1.Conf
 	return note(ctx, s, app, "price", string(prices.Data["price"]))
 }
 
-// prices reconciles every app when the prices have changed.
+// prices returns a trigger that reconciles every app when the prices have
+// changed.
 func prices(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) (keys []reconcile.Key, _ error) {
 		if cmp.Or(new, old).Name != "prices" {

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// note sets an annotation of an app.
+// note sets the annotation key of an app to value.
 func note(ctx context.Context, s *shop, app *corev1.ConfigMap, key, value string) error {
 	_, err := patch.Merge(ctx, s.client.CoreV1().ConfigMaps, app, nil, func(edit *corev1.ConfigMap) {
 		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value)
@@ -87,7 +87,9 @@ func cleanOnce(ctx context.Context, s *shop, key reconcile.Key, app *corev1.Conf
 	})
 }
 
-// withBucket creates a bucket for each app, and clean deletes it.
+// withBucket creates a bucket for an app, and adds a finalizer to the app. When
+// the app is deleted, it calls clean, which deletes the bucket, before it
+// removes the finalizer.
 func withBucket(
 	ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap,
 	clean func(context.Context, *corev1.ConfigMap) error,

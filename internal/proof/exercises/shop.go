@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// shop contains the tools of a controller.
+// shop contains the client and the caches with which a controller reconciles
+// apps.
 type shop struct {
 	client  kubernetes.Interface
 	apps    *informer.Informer[*corev1.ConfigMap]
@@ -29,7 +30,9 @@ type step func(ctx context.Context, s *shop, key reconcile.Key, app *corev1.Conf
 // program is the program of a case.
 type program = func(*reconciletest.Env) error
 
-// run returns the program that calls a step for each app.
+// run returns the program that calls a step for each app. newStep makes the
+// step at the start of the program, so the step's memory is lost in a restart.
+// more are additional triggers.
 func run(newStep func() step, more ...func(*shop) reconcile.Trigger) program {
 	return func(env *reconciletest.Env) error {
 		s, take := &shop{client: env.Client()}, newStep()
@@ -52,7 +55,8 @@ func run(newStep func() step, more ...func(*shop) reconcile.Trigger) program {
 	}
 }
 
-// always returns a program whose step has no memory of earlier reconciles.
+// always returns a program that calls s, a step without a memory of earlier
+// reconciles. more are additional triggers.
 func always(s step, more ...func(*shop) reconcile.Trigger) program {
 	return run(func() step { return s }, more...)
 }
@@ -78,10 +82,10 @@ func (o *outside) charge(token string) {
 	o.charges = append(o.charges, token)
 }
 
-func (o *outside) mail(to string) {
+func (o *outside) mail(recipient string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mails = append(o.mails, to)
+	o.mails = append(o.mails, recipient)
 }
 
 func (o *outside) createBucket(name string) {

@@ -3,19 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// bad makes the connections to the API server bad, and good again.
+// bad disturbs the connections to the API server as b says. It returns a
+// function that ends the disturbance.
 func bad(w *world, b badness) func(context.Context) error {
 	w.proxy.become(b)
 	return func(context.Context) error {
@@ -33,35 +30,31 @@ func swallowed(_ context.Context, w *world) (func(context.Context) error, error)
 }
 
 func behind(_ context.Context, w *world) (func(context.Context) error, error) {
-	shown, err := early("127.0.0.1")
+	shown, err := futureCertificate("127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
 	return bad(w, badness{present: shown}), nil
 }
 
-// take gives the Lease to a stranger, who has just renewed it.
+// take gives the Lease to a client that is not a replica, as if that client had
+// just renewed the Lease.
 func (w *world) take(ctx context.Context) error {
 	_, err := w.admin.CoordinationV1().Leases(name).Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil,
 		`{"spec":{"holderIdentity":"stranger","leaseDurationSeconds":15,"renewTime":%q}}`,
-		time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")), metav1.PatchOptions{})
+		time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")), metav1.PatchOptions{FieldManager: "stranger"})
 	return err
 }
 
-// diskFull lets etcd refuse writes as it does when its disk, or its quota, is
+// diskFull makes etcd refuse writes, as it does when its disk or its quota is
 // full.
 func diskFull(ctx context.Context, w *world) (func(context.Context) error, error) {
 	return func(ctx context.Context) error { return w.noSpace(ctx, "DEACTIVATE") }, w.noSpace(ctx, "ACTIVATE")
 }
 
 func (w *world) noSpace(ctx context.Context, action string) error {
-	var ports struct{ Etcd int }
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(w.Kubeconfig()), "ports.json"))
-	if err := errors.Join(err, json.Unmarshal(text, &ports)); err != nil {
-		return err
-	}
 	body := fmt.Sprintf(`{"action":%q,"memberID":"1","alarm":"NOSPACE"}`, action)
-	url := fmt.Sprintf("http://127.0.0.1:%d/v3/maintenance/alarm", ports.Etcd)
+	url := w.etcd() + "/v3/maintenance/alarm"
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewBufferString(body))
 	if err != nil {
 		return err
@@ -72,7 +65,7 @@ func (w *world) noSpace(ctx context.Context, action string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd's alarm: %s", response.Status)
+		return fmt.Errorf("setting the alarm of etcd: %s", response.Status)
 	}
 	return nil
 }

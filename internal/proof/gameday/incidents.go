@@ -19,33 +19,97 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// incident is a failure to be played.
+// incident is a failure that the game day plays.
 type incident struct {
-	name, does string
-	limit      time.Duration // how long to wait for an alert
-	// breaks causes the failure. It returns a function that fixes it as a
-	// person would.
+	name, does, object string
+	limit              time.Duration // how long to wait for an alert
+	// breaks causes the failure. It returns a function that fixes the failure
+	// as a person would.
 	breaks func(ctx context.Context, w *world) (heal func(context.Context) error, err error)
 }
 
 var incidents = []incident{
-	{"API server dead", "the API server is killed, and started again", 2 * time.Minute, deadServer},
-	{"slow server", "each answer of the API server arrives seven seconds late", 4 * time.Minute, slow},
-	{"black-holed connection", "no packet of any connection to the API server arrives", 4 * time.Minute, swallowed},
-	{"clock", "every certificate is not valid yet, as to a clock that is a year behind", 4 * time.Minute, behind},
-	{"disk full", "etcd raises its alarm NOSPACE, as on a full disk: it stores nothing more", 4 * time.Minute, diskFull},
-	{"etcd dead", "etcd is killed, and started again", 2 * time.Minute, deadStorage},
-	{"both replicas stopped", "both processes are killed", 2 * time.Minute, stopped},
-	{"Lease held by a stranger", "another client renews the Lease", 2 * time.Minute, stranger},
-	{"permission taken", "the role loses create and patch of Secrets", 6 * time.Minute, forbidden},
-	{"forbidden namespace", "the role is bound in each namespace but team-0", 6 * time.Minute, forbiddenNamespace},
-	{"fight", "a tenant rewrites a copy every 50 ms", 5 * time.Minute, fight},
-	{"CRD gone", "the CustomResourceDefinition is deleted", 4 * time.Minute, withoutKind},
-	{"1,000 failing keys", "a thousand mirrors name a source that does not exist", 6 * time.Minute, failing},
-	{"expired token", "the ServiceAccount is deleted, and with it its tokens", 4 * time.Minute, expired},
-	{"undecodable object", "a mirror whose source is a text gets past the schema", 4 * time.Minute, undecodable},
-	{"node that does not come back", "the leader is killed, and not started again", time.Minute, withoutLeader},
-	{"crash loop", "a replica is killed every five seconds", 2 * time.Minute, crashLoop},
+	{
+		name: "API server dead", does: "the API server is killed, and started again",
+		object: "the API server", limit: 2 * time.Minute, breaks: deadServer,
+	},
+	{
+		name: "slow server", does: "each answer of the API server arrives seven seconds late",
+		object: "the way from the replicas to the API server: it is quick for other machines",
+		limit:  4 * time.Minute, breaks: slow,
+	},
+	{
+		name: "black-holed connection", does: "no packet of any connection to the API server arrives",
+		object: "the way from the replicas to the API server: it answers other machines",
+		limit:  4 * time.Minute, breaks: swallowed,
+	},
+	{
+		name: "clock", does: "the clock of the leader's node is set back by two hours, to a time at which the " +
+			"certificate of the API server is not valid, and all connections end once",
+		object: "the clock of one node: it is two hours behind", limit: 4 * time.Minute, breaks: clockBehind,
+	},
+	{
+		name: "clock ahead", does: "the clock of the leader's node is set forward by two hours; every certificate is valid",
+		object: "the clock of one node: it is two hours ahead", limit: 4 * time.Minute, breaks: clockAhead,
+	},
+	{
+		name: "certificate", does: "the server shows a certificate of next year, as every certificate is to a clock " +
+			"that is a year behind",
+		object: "the certificate that the replicas see: `date -u` says that the clocks agree",
+		limit:  4 * time.Minute, breaks: behind,
+	},
+	{
+		name: "disk full", does: "etcd raises its alarm NOSPACE, as on a full disk: it stores nothing more",
+		object: "etcd", limit: 4 * time.Minute, breaks: diskFull,
+	},
+	{
+		name: "etcd dead", does: "etcd is killed, and started again",
+		object: "etcd", limit: 2 * time.Minute, breaks: deadStorage,
+	},
+	{
+		name: "both replicas stopped", does: "both processes are killed, and the kubelet waits before it starts them",
+		object: "the Pods of mirror in namespace mirror", limit: 2 * time.Minute, breaks: stopped,
+	},
+	{
+		name: "Lease held by a stranger", does: "another client renews the Lease",
+		object: "Lease mirror/mirror", limit: 2 * time.Minute, breaks: stranger,
+	},
+	{
+		name: "permission taken", does: "the role loses create and patch of Secrets",
+		object: "ClusterRole mirror", limit: 6 * time.Minute, breaks: forbidden,
+	},
+	{
+		name: "forbidden namespace", does: "the role is bound in each namespace but team-0",
+		object: "the RoleBinding in namespace team-0", limit: 6 * time.Minute, breaks: forbiddenNamespace,
+	},
+	{
+		name: "fight", does: "a tenant rewrites a copy every 50 ms",
+		object: "Secret team-0/registry-password", limit: 5 * time.Minute, breaks: fight,
+	},
+	{
+		name: "CRD gone", does: "the CustomResourceDefinition is deleted",
+		object: "CustomResourceDefinition secretmirrors.mirror.homeostat.dev", limit: 4 * time.Minute, breaks: withoutKind,
+	},
+	{
+		name: "1,000 failing keys", does: "a thousand mirrors name a source that does not exist",
+		object: "Secret platform/lost, and 1,000 SecretMirrors", limit: 6 * time.Minute, breaks: failing,
+	},
+	{
+		name: "expired token", does: "the ServiceAccount is deleted, and with it its tokens",
+		object: "ServiceAccount mirror/mirror", limit: 4 * time.Minute, breaks: expired,
+	},
+	{
+		name: "undecodable object", does: "a mirror whose source is a text gets past the schema",
+		object: "SecretMirror odd", limit: 4 * time.Minute, breaks: undecodable,
+	},
+	{
+		name: "node that does not come back", does: "the leader is killed, and its node does not answer any more",
+		object: "the node of one Pod", limit: 4 * time.Minute, breaks: withoutLeader,
+	},
+	{
+		name: "crash loop", does: "a replica is killed every five seconds",
+		object: "Pod mirror/mirror-0", limit: 2 * time.Minute, breaks: crashLoop,
+	},
 }
 
 func deadServer(_ context.Context, w *world) (func(context.Context) error, error) {
@@ -64,7 +128,8 @@ func stopped(_ context.Context, w *world) (func(context.Context) error, error) {
 	return func(context.Context) error { return errors.Join(w.start(w.replicas[0]), w.start(w.replicas[1])) }, nil
 }
 
-// during calls do again and again until the incident is fixed.
+// during calls do repeatedly in the background, with the pause pace between two
+// calls. It returns a function that stops the calls, and so fixes the incident.
 func during(ctx context.Context, pace time.Duration, do func() error) func(context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var going sync.WaitGroup
@@ -93,7 +158,8 @@ func stranger(ctx context.Context, w *world) (func(context.Context) error, error
 	return during(ctx, 500*time.Millisecond, take), take()
 }
 
-// mayWrite lets the role do these with Secrets, everywhere.
+// mayWrite gives the program's role these verbs, and no others, on Secrets in
+// all namespaces.
 func (w *world) mayWrite(ctx context.Context, verbs ...string) error {
 	roles := w.admin.RbacV1().ClusterRoles()
 	role, err := roles.Get(ctx, name, metav1.GetOptions{})
@@ -213,7 +279,9 @@ func undecodable(ctx context.Context, w *world) (func(context.Context) error, er
 	}, err
 }
 
-func withoutLeader(ctx context.Context, w *world) (func(context.Context) error, error) {
+// leader returns the replica that holds the Lease, or the first replica if no
+// replica holds it.
+func (w *world) leader(ctx context.Context) (*replica, error) {
 	lease, err := w.admin.CoordinationV1().Leases(name).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -222,6 +290,13 @@ func withoutLeader(ctx context.Context, w *world) (func(context.Context) error, 
 	if lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, w.replicas[1].identity) {
 		r = w.replicas[1]
 	}
-	r.stop()
-	return func(context.Context) error { return w.start(r) }, nil
+	return r, nil
+}
+
+func withoutLeader(ctx context.Context, w *world) (func(context.Context) error, error) {
+	r, err := w.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(context.Context) error { return errors.Join(r.findNode(), w.start(r)) }, r.loseNode()
 }

@@ -1,7 +1,7 @@
-// Command gameday lets things fail, on a real control plane beside a real
-// Prometheus, and writes down what the person on call would see: which alert
-// fires, which line of the log and of /readyz names the cause, and how long it
-// takes until all is well again.
+// Command gameday causes incidents on a real control plane that a real
+// Prometheus monitors, and records what the person on call would see: which
+// alert fires, which line of the log and of /readyz names the cause, and how
+// long it takes until the system is healthy again.
 //
 //	two replicas of examples/mirror ──▶ API server, which incidents break
 //	       │ /metrics                        │
@@ -17,8 +17,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -29,12 +31,14 @@ const patience = 8 * time.Minute
 
 func main() {
 	root := flag.String("root", ".", "`directory` of the repository")
-	program := flag.String("program", "bin/gameday-mirror", "the built examples/mirror, a `file`")
 	out := flag.String("out", "", "`file` to write the page to")
+	folders := flag.String("folders", "", "`directory` to write a folder for each incident to, without its name, and "+
+		"with what a person on call has: alerts, probes, pages, logs, and the outputs of the runbook's commands; and "+
+		"key.md, which says what each was")
 	drawn := flag.String("picture", "", "`file` to draw the dashboard to, with what Prometheus has seen")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := play(ctx, *root, *program, *out, *drawn, flag.Args())
+	err := play(ctx, &outputs{page: *out, picture: *drawn, folders: *folders}, *root, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gameday:", err)
@@ -42,10 +46,13 @@ func main() {
 	}
 }
 
-// play plays the incidents with these names, or all. It writes the page to out,
-// and the picture to drawn, unless these are empty.
-func play(ctx context.Context, root, program, out, drawn string, only []string) (err error) {
-	w, err := open(ctx, root, program)
+// outputs contains the names of the files and of the directory to write. An
+// output with an empty name is not written.
+type outputs struct{ page, picture, folders string }
+
+// play plays the incidents with these names, or all.
+func play(ctx context.Context, out *outputs, root string, only []string) (err error) {
+	w, err := open(ctx, root)
 	if err != nil {
 		return err
 	}
@@ -55,31 +62,43 @@ func play(ctx context.Context, root, program, out, drawn string, only []string) 
 	}
 	var seen []report
 	var spans []span
-	opened := time.Now()
-	for _, i := range incidents {
+	opened, places := time.Now(), rand.Perm(len(incidents))
+	for n, i := range incidents {
 		if len(only) > 0 && !slices.Contains(only, i.name) {
 			continue
 		}
 		began := time.Now()
 		r, err := w.play(ctx, i)
 		if err != nil {
-			return fmt.Errorf("%s: %w", i.name, err)
+			return fmt.Errorf("playing the incident %s: %w", i.name, err)
 		}
+		r.place = places[n] + 1
 		spans = append(spans, span{i.name, began, began.Add(r.after / scale)})
-		fmt.Printf("%+v\n", r)
+		fmt.Printf("%s: %v after %v, well again after %v\n", r.name, alertNames(r.alerts), r.after, r.healed)
 		seen = append(seen, r)
-		if err := save(out, page(seen)); err != nil {
+		if err := out.write(seen); err != nil {
 			return err
 		}
 	}
-	if drawn == "" {
+	if out.picture == "" {
 		return nil
 	}
 	picture, err := w.picture(ctx, opened, spans)
-	return errors.Join(err, save(drawn, picture))
+	return errors.Join(err, save(out.picture, picture))
 }
 
-// save writes a document, unless its name is empty.
+// write writes the page, and the folder of the last report.
+func (o *outputs) write(seen []report) error {
+	err := save(o.page, page(seen))
+	if o.folders == "" {
+		return err
+	}
+	last := seen[len(seen)-1]
+	return errors.Join(err, last.evidence.save(filepath.Join(o.folders, fmt.Sprintf("%02d", last.place))),
+		save(filepath.Join(o.folders, "key.md"), key(seen)))
+}
+
+// save writes text to the file with this name, unless the name is empty.
 func save(file, text string) error {
 	if file == "" {
 		return nil
@@ -89,36 +108,45 @@ func save(file, text string) error {
 
 // report contains the observations during one incident.
 type report struct {
-	name, does string
-	alert      string        // the alert's name and text, or empty if none fired
-	after      time.Duration // until the alert, in the time of the rules
-	line, page string
-	healed     time.Duration
+	incident
+
+	alerts      []alert       // the alerts that fire a minute after the first alert
+	after       time.Duration // the time until the first alert, as if the rules were not shortened
+	lines, page []string
+	evidence    evidence
+	healed      time.Duration
+	place       int // the number of the folder
 }
 
 // play causes one incident, observes it, and waits until the system is healthy
 // again.
 func (w *world) play(ctx context.Context, i incident) (report, error) {
-	r := report{name: i.name, does: i.does}
+	r := report{incident: i}
+	if err := w.calm(ctx); err != nil {
+		return r, err
+	}
 	w.mark()
 	began := time.Now()
 	heal, err := i.breaks(ctx, w)
 	if err != nil {
-		return r, fmt.Errorf("breaking: %w", err)
+		return r, fmt.Errorf("causing the incident: %w", err)
 	}
-	for r.alert == "" && time.Since(began) < i.limit {
+	for w.firing(ctx) == "" && time.Since(began) < i.limit {
 		if err := pause(ctx, time.Second); err != nil {
 			return r, err
 		}
-		r.alert = w.firing(ctx)
 	}
-	r.after, r.line, r.page = scale*time.Since(began), w.lastError(), w.notReady(ctx)
+	r.after = scale * time.Since(began)
+	if err := pause(ctx, time.Minute/scale); err != nil {
+		return r, err
+	}
+	r.alerts, r.lines, r.page, r.evidence = w.alerts(ctx), w.errorLines(), w.notReady(ctx), w.gather(ctx)
 	mended := time.Now()
 	if err := heal(ctx); err != nil {
-		return r, fmt.Errorf("mending: %w", err)
+		return r, fmt.Errorf("fixing the incident: %w", err)
 	}
 	if err := w.well(ctx); err != nil {
-		return r, fmt.Errorf("waiting until all is well: %w", err)
+		return r, fmt.Errorf("waiting until the system is healthy: %w", err)
 	}
 	r.healed = time.Since(mended)
 	return r, nil
@@ -134,7 +162,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// eventually calls try until it succeeds or patience is over.
+// eventually calls try until it succeeds, but no longer than the time in
+// patience.
 func eventually(ctx context.Context, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -144,7 +173,7 @@ func eventually(ctx context.Context, try func() error) error {
 			return nil
 		}
 		if pause(ctx, 200*time.Millisecond) != nil {
-			return fmt.Errorf("not within %v: %w", patience, err)
+			return fmt.Errorf("no success within %v: %w", patience, err)
 		}
 	}
 }

@@ -32,14 +32,14 @@ type series struct {
 }
 
 type point struct {
-	at    time.Time
+	time  time.Time
 	value float64
 }
 
-// span is the time until a person mends an incident.
+// span is the time from the start of an incident until the incident is fixed.
 type span struct {
-	name        string
-	from, until time.Time
+	name       string
+	start, end time.Time
 }
 
 // step is the time between two points.
@@ -47,7 +47,7 @@ const step = 5 * time.Second
 
 // picture draws the panels of the dashboard with the answers of Prometheus to
 // their queries, and marks the incidents.
-func (w *world) picture(ctx context.Context, from time.Time, spans []span) (string, error) {
+func (w *world) picture(ctx context.Context, start time.Time, spans []span) (string, error) {
 	text, err := os.ReadFile(filepath.Join(w.root, "examples", "monitoring", "dashboard.json"))
 	if err != nil {
 		return "", err
@@ -56,27 +56,28 @@ func (w *world) picture(ctx context.Context, from time.Time, spans []span) (stri
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		return "", err
 	}
-	c := &canvas{from: from, until: time.Now(), spans: spans}
+	c := &canvas{start: start, end: time.Now(), spans: spans}
 	for _, p := range dashboard.Panels {
-		var all []series
+		var list []series
 		for _, target := range p.Targets {
-			found, err := w.query(ctx, target.Expr, target.LegendFormat, c.from, c.until)
+			found, err := w.query(ctx, target.Expr, target.LegendFormat, c.start, c.end)
 			if err != nil {
-				return "", fmt.Errorf("panel %q: %w", p.Title, err)
+				return "", fmt.Errorf("drawing panel %q: %w", p.Title, err)
 			}
-			all = append(all, found...)
+			list = append(list, found...)
 		}
-		c.panel(p, all)
+		c.panel(p, list)
 	}
 	return c.svg(), nil
 }
 
-// query asks Prometheus for the series of one query in that time.
-func (w *world) query(ctx context.Context, expr, legend string, from, until time.Time) ([]series, error) {
+// query returns the series with which Prometheus answers a query for the time
+// from start to end.
+func (w *world) query(ctx context.Context, expr, legend string, start, end time.Time) ([]series, error) {
 	expr = strings.NewReplacer("$namespace", ".*", "$__rate_interval", "30s").Replace(expr)
 	text, err := get(ctx, "http://"+w.prometheus.address+"/api/v1/query_range?"+url.Values{
-		"query": {expr}, "step": {step.String()}, "start": {from.Format(time.RFC3339)}, "end": {until.Format(time.RFC3339)},
-	}.Encode())
+		"query": {expr}, "step": {step.String()}, "start": {start.Format(time.RFC3339)}, "end": {end.Format(time.RFC3339)},
+	}.Encode(), "")
 	var answer struct {
 		Error string
 		Data  struct {
@@ -92,32 +93,33 @@ func (w *world) query(ctx context.Context, expr, legend string, from, until time
 	if err != nil || answer.Error != "" {
 		return nil, fmt.Errorf("querying %s: %s: %w", expr, answer.Error, err)
 	}
-	var all []series
+	var list []series
 	for _, r := range answer.Data.Result {
 		s := series{name: label.ReplaceAllStringFunc(legend, func(text string) string {
 			return r.Metric[strings.Trim(text, "{} ")]
 		})}
 		for _, v := range r.Values {
-			at, _ := v[0].(float64)
+			seconds, _ := v[0].(float64)
 			text, _ := v[1].(string)
 			if value, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(value) && !math.IsInf(value, 0) {
-				s.points = append(s.points, point{time.UnixMilli(int64(at * 1000)), value})
+				s.points = append(s.points, point{time.UnixMilli(int64(seconds * 1000)), value})
 			}
 		}
-		all = append(all, s)
+		list = append(list, s)
 	}
-	return all, nil
+	return list, nil
 }
 
 // label is a label in a legend.
 var label = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
-// A canvas is the picture as far as it is drawn. The grid has 24 columns.
+// A canvas is the part of the picture that has been drawn so far. Its grid has
+// 24 columns, like a dashboard of Grafana.
 type canvas struct {
-	from, until time.Time
-	spans       []span
-	body        strings.Builder
-	bottom      int
+	start, end time.Time
+	spans      []span
+	body       strings.Builder
+	bottom     int
 }
 
 const (
@@ -131,7 +133,7 @@ func (c *canvas) text(x, y int, class, text string) {
 	fmt.Fprintf(&c.body, "<text x=\"%d\" y=\"%d\" class=%q>%s</text>\n", x, y, class, html.EscapeString(text))
 }
 
-func (c *canvas) panel(p panel, all []series) {
+func (c *canvas) panel(p panel, list []series) {
 	x, y, width, height := p.GridPos.X*column, top+p.GridPos.Y*row, p.GridPos.W*column, p.GridPos.H*row
 	c.bottom = max(c.bottom, y+height)
 	if p.Type == "row" {
@@ -141,32 +143,32 @@ func (c *canvas) panel(p panel, all []series) {
 	fmt.Fprintf(&c.body, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" class=\"panel\"/>\n",
 		x+3, y+2, width-6, height-4)
 	c.text(x+10, y+17, "title", p.Title)
-	all = slices.DeleteFunc(all, func(s series) bool { return len(s.points) == 0 })
+	list = slices.DeleteFunc(list, func(s series) bool { return len(s.points) == 0 })
 	if p.Type == "stat" {
-		c.stat(x+10, y+38, all)
+		c.stat(x+10, y+38, list)
 		return
 	}
 	const legend = 15 // pixels of a line
-	lines := min(len(all), 5)
-	c.graph(box{x + 48, y + 26, width - 60, height - 36 - legend*lines}, p.FieldConfig.Defaults.Unit, all)
-	for i, s := range all[:lines] {
+	lines := min(len(list), 5)
+	c.graph(box{x + 48, y + 26, width - 60, height - 36 - legend*lines}, p.FieldConfig.Defaults.Unit, list)
+	for i, s := range list[:lines] {
 		name := s.name
-		if i == lines-1 && len(all) > lines {
-			name += fmt.Sprintf(", and %d more", len(all)-lines)
+		if i == lines-1 && len(list) > lines {
+			name += fmt.Sprintf(", and %d more", len(list)-lines)
 		}
-		at := y + height - 8 - legend*(lines-1-i)
+		bottom := y + height - 8 - legend*(lines-1-i)
 		fmt.Fprintf(&c.body, "<rect x=\"%d\" y=\"%d\" width=\"10\" height=\"3\" fill=%q/>\n",
-			x+12, at-5, colors[i%len(colors)])
-		c.text(x+27, at, "small", name)
+			x+12, bottom-5, colors[i%len(colors)])
+		c.text(x+27, bottom, "small", name)
 	}
 }
 
 // stat shows the largest value that each series had.
-func (c *canvas) stat(x, y int, all []series) {
-	if len(all) == 0 {
+func (c *canvas) stat(x, y int, list []series) {
+	if len(list) == 0 {
 		c.text(x, y, "small", "none")
 	}
-	for i, s := range all[:min(len(all), 4)] {
+	for i, s := range list[:min(len(list), 4)] {
 		most := slices.MaxFunc(s.points, func(a, b point) int { return cmp.Compare(a.value, b.value) })
 		c.text(x, y+15*i, "small", fmt.Sprintf("%s: at most %s", cmp.Or(s.name, "all"), number(most.value)))
 	}
@@ -175,33 +177,33 @@ func (c *canvas) stat(x, y int, all []series) {
 type box struct{ x, y, width, height int }
 
 // graph draws lines above the spans of the incidents.
-func (c *canvas) graph(b box, unit string, all []series) {
+func (c *canvas) graph(b box, unit string, list []series) {
 	most := 0.0
-	for _, s := range all {
+	for _, s := range list {
 		for _, p := range s.points {
 			most = max(most, p.value)
 		}
 	}
-	at := func(t time.Time) float64 {
-		return float64(b.x) + float64(b.width)*float64(t.Sub(c.from))/float64(c.until.Sub(c.from))
+	position := func(t time.Time) float64 {
+		return float64(b.x) + float64(b.width)*float64(t.Sub(c.start))/float64(c.end.Sub(c.start))
 	}
 	for n, s := range c.spans {
-		c.text(int(at(s.from))+2, b.y+10, "number", strconv.Itoa(n+1))
+		c.text(int(position(s.start))+2, b.y+10, "number", strconv.Itoa(n+1))
 		fmt.Fprintf(&c.body, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" class=\"span\"/>\n",
-			at(s.from), b.y, at(s.until)-at(s.from), b.height)
+			position(s.start), b.y, position(s.end)-position(s.start), b.height)
 	}
 	fmt.Fprintf(&c.body, "<path d=\"M%d %dV%dH%d\" class=\"axis\"/>\n", b.x, b.y, b.y+b.height, b.x+b.width)
 	c.text(b.x-4, b.y+9, "y", number(most)+units[unit])
 	c.text(b.x-4, b.y+b.height, "y", "0")
-	for i, s := range all {
+	for i, s := range list {
 		var path strings.Builder
 		for n, p := range s.points {
 			command := "L"
-			if n == 0 || p.at.Sub(s.points[n-1].at) > 2*step {
+			if n == 0 || p.time.Sub(s.points[n-1].time) > 2*step {
 				command = "M"
 			}
 			height := float64(b.height) * p.value / max(most, 1e-9)
-			fmt.Fprintf(&path, "%s%.1f %.1f", command, at(p.at), float64(b.y+b.height)-height)
+			fmt.Fprintf(&path, "%s%.1f %.1f", command, position(p.time), float64(b.y+b.height)-height)
 		}
 		fmt.Fprintf(&c.body, "<path d=%q class=\"line\" stroke=%q/>\n", path.String(), colors[i%len(colors)])
 	}
@@ -210,7 +212,7 @@ func (c *canvas) graph(b box, unit string, all []series) {
 // units are Grafana's names of units.
 var units = map[string]string{"s": " s", "bytes": " B", "ops": "/s", "reqps": "/s"}
 
-// number writes a value with three digits.
+// number formats v with at least three significant digits, such as 12.3k.
 func number(v float64) string {
 	suffix := ""
 	for _, s := range []string{"k", "M", "G"} {
@@ -227,7 +229,7 @@ func (c *canvas) svg() string {
 	for n, s := range c.spans {
 		names = append(names, strconv.Itoa(n+1)+" "+s.name)
 	}
-	title := fmt.Sprintf("Two replicas in %s; red: %s", c.until.Sub(c.from).Round(time.Second), strings.Join(names, ", "))
+	title := fmt.Sprintf("Two replicas in %s; red: %s", c.end.Sub(c.start).Round(time.Second), strings.Join(names, ", "))
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" role="img">
 <title>The dashboard</title>
 <style>

@@ -4,22 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 )
 
 // scale is the factor by which the times of the rules are shortened. The
-// durations of Leases are not shortened. With a larger scale, a takeover would
-// last longer than a rule waits for a leader.
+// durations of Leases are not shortened. So with a larger scale, taking over a
+// Lease would take longer than a rule waits for a leader, and the rule would
+// fire.
 const scale = 5
 
 // prometheus is a running Prometheus.
@@ -32,7 +30,7 @@ type prometheus struct {
 // which it must hold.
 var duration = regexp.MustCompile(`(?m)(\[|^\s*for: )(\d+)([smh])`)
 
-// shortened returns rules whose durations are divided by scale.
+// shortened returns rules with all durations divided by the constant scale.
 func shortened(rules string) string {
 	seconds := map[string]int{"s": 1, "m": 60, "h": 3600}
 	return duration.ReplaceAllStringFunc(rules, func(text string) string {
@@ -59,7 +57,8 @@ func startPrometheus(root, folder string, targets []string) (*prometheus, error)
 	}
 	var configs strings.Builder
 	for n, target := range targets {
-		fmt.Fprintf(&configs, "      - {targets: [%q], labels: {namespace: mirror, pod: mirror-%d}}\n", target, n)
+		fmt.Fprintf(&configs, "      - {targets: [%q], labels: {namespace: %s, pod: %s-%d, container: %s}}\n",
+			target, name, name, n, container)
 	}
 	config := "global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 2s}\nrule_files: [rules.yaml]\n" +
 		"scrape_configs:\n  - job_name: pods\n    static_configs:\n" + configs.String()
@@ -87,46 +86,32 @@ func (p *prometheus) stop() error {
 	return nil
 }
 
-// firing returns the most severe firing alert with its text, or the error of
-// the query. It returns the empty string if no alert fires.
+// firing returns the text of the most severe firing alert. It returns the empty
+// string if no alert fires.
 func (w *world) firing(ctx context.Context) string {
-	text, err := get(ctx, "http://"+w.prometheus.address+"/api/v1/alerts")
-	var answer struct {
-		Data struct {
-			Alerts []struct {
-				State               string
-				Labels, Annotations map[string]string
-			}
-		}
+	for _, a := range w.alerts(ctx) {
+		return a.name() + ": " + a.Annotations["summary"]
 	}
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &answer)
-	}
-	if err != nil {
-		return ""
-	}
-	found := ""
-	for _, a := range answer.Data.Alerts {
-		if a.State == "firing" && (found == "" || a.Labels["severity"] == "critical") {
-			found = a.Labels["alertname"] + ": " + a.Annotations["summary"]
-		}
-	}
-	return found
+	return ""
 }
 
-// get returns the body of an answer, whatever its status.
-func get(ctx context.Context, url string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+// scraped returns an error unless Prometheus has the metrics of each replica.
+// Rules about a missing replica need metrics from the time before the incident.
+func (w *world) scraped(ctx context.Context) error {
+	text, err := get(ctx, "http://"+w.prometheus.address+"/api/v1/query?query=homeostat_failing_keys", "")
 	if err != nil {
-		return "", err
+		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
+	var answer struct {
+		Data struct {
+			Result []struct{ Metric map[string]string }
+		}
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return string(body), err
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		return fmt.Errorf("asking Prometheus: %w", err)
+	}
+	if n := len(answer.Data.Result); n < len(w.replicas) {
+		return fmt.Errorf("prometheus has the metrics of %d replicas, want %d", n, len(w.replicas))
+	}
+	return nil
 }

@@ -24,11 +24,12 @@ type proxy struct {
 	bad         badness
 }
 
-// badness is what an incident does to connections, the present ones included.
+// badness describes how an incident disturbs connections. It also applies to
+// connections that are already open.
 type badness struct {
-	swallows bool             // No byte arrives, and nothing is closed.
-	delay    time.Duration    // Answers arrive that much later.
-	present  *tls.Certificate // It is shown to clients in the place of the server's.
+	swallows bool             // No byte arrives, and no connection is closed.
+	delay    time.Duration    // Answers arrive late by this duration.
+	present  *tls.Certificate // Clients get this certificate instead of the server's.
 }
 
 func newProxy(server string) (*proxy, error) {
@@ -36,7 +37,7 @@ func newProxy(server string) (*proxy, error) {
 	return p, p.open()
 }
 
-// open listens.
+// open starts to listen for connections.
 func (p *proxy) open() error {
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", p.address)
 	if err != nil {
@@ -76,7 +77,8 @@ func (p *proxy) cut() {
 	clear(p.connections)
 }
 
-// become makes connections bad, or good again with the zero badness.
+// become makes all connections as bad as the argument says. The zero badness
+// makes them good again.
 func (p *proxy) become(bad badness) {
 	p.mu.Lock()
 	p.bad = bad
@@ -86,7 +88,7 @@ func (p *proxy) become(bad badness) {
 	}
 }
 
-func (p *proxy) now() badness {
+func (p *proxy) state() badness {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bad
@@ -101,7 +103,7 @@ func (p *proxy) keep(c net.Conn) {
 func (p *proxy) serve(client net.Conn) {
 	defer client.Close()
 	p.keep(client)
-	if shown := p.now().present; shown != nil {
+	if shown := p.state().present; shown != nil {
 		//nolint:gosec // The client ends the handshake.
 		_ = tls.Server(client, &tls.Config{Certificates: []tls.Certificate{*shown}}).HandshakeContext(context.Background())
 		return
@@ -112,55 +114,56 @@ func (p *proxy) serve(client net.Conn) {
 	}
 	defer server.Close()
 	p.keep(server)
-	var both sync.WaitGroup
-	both.Go(func() { p.pass(server, client, func() time.Duration { return 0 }) })
-	both.Go(func() { p.pass(client, server, func() time.Duration { return p.now().delay }) })
-	both.Wait()
+	var directions sync.WaitGroup
+	directions.Go(func() { p.pass(server, client, func() time.Duration { return 0 }) })
+	directions.Go(func() { p.pass(client, server, func() time.Duration { return p.state().delay }) })
+	directions.Wait()
 }
 
-// pass copies from one connection to the other until one ends. What arrives
-// while packets are swallowed stays under way, as TCP sends it again.
-func (p *proxy) pass(to, from net.Conn, delay func() time.Duration) {
+// pass copies data from one connection to the other until either ends. It keeps
+// data that arrives while packets are swallowed, and delivers it later, because
+// TCP would send the packets again.
+func (p *proxy) pass(dst, src net.Conn, delay func() time.Duration) {
 	type chunk struct {
 		bytes []byte
 		due   time.Time
 	}
-	under := make(chan chunk, 1000)
+	chunks := make(chan chunk, 1000)
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		defer to.Close()
-		for c := range under {
+		defer dst.Close()
+		for c := range chunks {
 			<-time.After(time.Until(c.due))
-			for p.now().swallows {
+			for p.state().swallows {
 				<-time.After(100 * time.Millisecond)
 			}
-			if _, err := to.Write(c.bytes); err != nil {
-				from.Close()
+			if _, err := dst.Write(c.bytes); err != nil {
+				src.Close()
 			}
 		}
 	})
 	for {
 		buffer := make([]byte, 32<<10)
-		n, err := from.Read(buffer)
+		n, err := src.Read(buffer)
 		if err != nil {
 			break
 		}
-		under <- chunk{buffer[:n], time.Now().Add(delay())}
+		chunks <- chunk{buffer[:n], time.Now().Add(delay())}
 	}
-	close(under)
+	close(chunks)
 	writing.Wait()
 }
 
-// early is a certificate that is not valid yet. A client whose clock is a year
-// behind sees such a one, whatever the server shows.
-func early(host string) (*tls.Certificate, error) {
+// futureCertificate returns a certificate that is not valid yet. To a client
+// whose clock is a year behind, every new certificate looks like that.
+func futureCertificate(host string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	from := time.Now().AddDate(1, 0, 0)
+	start := time.Now().AddDate(1, 0, 0)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.AddDate(1, 0, 0),
+		SerialNumber: big.NewInt(1), NotBefore: start, NotAfter: start.AddDate(1, 0, 0),
 		IPAddresses: []net.IP{net.ParseIP(host)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

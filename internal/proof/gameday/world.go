@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +27,10 @@ import (
 )
 
 const (
+	// memoryLimit is 90 % of the memory limit in the Deployment, in bytes. In a
+	// container, the program itself would set this limit.
+	memoryLimit = "241591910"
+
 	name   = "mirror"            // of the program, its namespace, account and roles
 	source = "registry-password" // the Secret that it copies, as examples/mirror/deploy/sample.yaml says
 )
@@ -37,21 +44,62 @@ type world struct {
 	admin      kubernetes.Interface
 	root       string
 	folder     string // a temporary folder
-	program    string
-	kubeconfig string // for the program's account
-	proxy      *proxy // to the API server, for the replicas
+	program    string // the built examples/mirror
+	kubeconfig string // the kubeconfig of the program's account
+	proxy      *proxy // the proxy through which the replicas reach the API server
 	replicas   []*replica
 	prometheus *prometheus
-	values     int // the number in the source's value
+	values     int    // the number that the source Secret contains
+	reader     string // the token of an account that may look at the page
 }
 
 // replica is a replica of the program. Its process may be stopped.
 type replica struct {
-	address, identity string
-	process           *exec.Cmd
+	address, identity, node string
+	clock                   string        // the file with the number of seconds that the machine's clock is ahead
+	ahead                   time.Duration // how far that clock is ahead
+	process                 *exec.Cmd
+	lost                    bool         // the node has failed
+	silence                 net.Listener // takes the place of a process whose node has failed
 
-	mu  sync.Mutex // guards log
-	log bytes.Buffer
+	mu       sync.Mutex // guards the fields below, and changes of process
+	started  time.Time
+	restarts int32
+	lastEnd  corev1.ContainerState // how the last process that was stopped ended
+	log      bytes.Buffer
+	marked   int    // the length of log at the last mark
+	previous string // the log of the last process that was stopped
+	unseen   string // the part of previous since the last mark
+}
+
+// since returns the part of text after the first marked bytes, because earlier
+// lines are about earlier incidents. If that part is empty, it returns the last
+// three lines of text.
+func since(text string, marked int) string {
+	if marked < len(text) {
+		return text[marked:]
+	}
+	lines := slices.Collect(strings.Lines(text))
+	return strings.Join(lines[max(0, len(lines)-3):], "")
+}
+
+// logs returns the log of the running process, and the log of the process
+// before it. If no process is running, log is the log of the last one, and
+// previous is empty.
+func (r *replica) logs() (log, previous string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.process == nil {
+		return r.previous, ""
+	}
+	return since(r.log.String(), r.marked), r.previous
+}
+
+// news returns the part of the log since the last mark.
+func (r *replica) news() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unseen + r.log.String()[r.marked:]
 }
 
 func (r *replica) Write(p []byte) (int, error) {
@@ -60,14 +108,14 @@ func (r *replica) Write(p []byte) (int, error) {
 	return r.log.Write(p)
 }
 
-// open starts the cluster with four namespaces that have copies, two replicas,
-// and Prometheus.
-func open(ctx context.Context, root, program string) (*world, error) {
+// open starts a cluster with two replicas of the program and with Prometheus.
+// The program copies its Secret to four namespaces of the cluster.
+func open(ctx context.Context, root string) (*world, error) {
 	cluster, err := e2e.Start(ctx, &e2e.Options{Progress: os.Stderr})
 	if err != nil {
 		return nil, err
 	}
-	w := &world{Cluster: cluster, root: root, program: program}
+	w := &world{Cluster: cluster, root: root}
 	if err := w.fill(ctx); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
@@ -78,9 +126,45 @@ func (w *world) fill(ctx context.Context) (err error) {
 	if w.folder, err = os.MkdirTemp("", "gameday-"); err != nil {
 		return err
 	}
+	if err := w.build(ctx); err != nil {
+		return err
+	}
 	if w.admin, err = kubernetes.NewForConfig(w.Config()); err != nil {
 		return err
 	}
+	if err := w.install(ctx); err != nil {
+		return err
+	}
+	if w.proxy, err = newProxy(strings.TrimPrefix(w.Config().Host, "https://")); err != nil {
+		return err
+	}
+	w.kubeconfig = filepath.Join(w.folder, "kubeconfig")
+	if err := w.login(ctx); err != nil {
+		return err
+	}
+	var targets []string
+	for n := range 2 {
+		r := &replica{identity: name + "-" + strconv.Itoa(n), node: "node-" + strconv.Itoa(n)}
+		r.clock = filepath.Join(w.folder, "clock-"+r.identity)
+		if r.address, err = freeAddress(); err != nil {
+			return err
+		}
+		w.replicas, targets = append(w.replicas, r), append(targets, r.address)
+		if err := w.start(r); err != nil {
+			return err
+		}
+	}
+	if err := w.makePods(ctx); err != nil {
+		return err
+	}
+	if w.prometheus, err = startPrometheus(w.root, w.folder, targets); err != nil {
+		return err
+	}
+	return w.allowReader(ctx)
+}
+
+// install installs the program and its sample.
+func (w *world) install(ctx context.Context) error {
 	for _, file := range []string{"install.yaml", "sample.yaml"} {
 		if file == "sample.yaml" {
 			if err := w.makeTenants(ctx); err != nil {
@@ -95,26 +179,7 @@ func (w *world) fill(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if w.proxy, err = newProxy(strings.TrimPrefix(w.Config().Host, "https://")); err != nil {
-		return err
-	}
-	w.kubeconfig = filepath.Join(w.folder, "kubeconfig")
-	if err := w.login(ctx); err != nil {
-		return err
-	}
-	var targets []string
-	for n := range 2 {
-		r := &replica{identity: name + "-" + strconv.Itoa(n)}
-		if r.address, err = freeAddress(); err != nil {
-			return err
-		}
-		w.replicas, targets = append(w.replicas, r), append(targets, r.address)
-		if err := w.start(r); err != nil {
-			return err
-		}
-	}
-	w.prometheus, err = startPrometheus(w.root, w.folder, targets)
-	return err
+	return nil
 }
 
 // login writes the kubeconfig of the program's account, with a new token.
@@ -156,10 +221,14 @@ func freeAddress() (string, error) {
 
 // start starts a replica.
 func (w *world) start(r *replica) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	//nolint:noctx // it ends by stop
 	r.process = exec.Command(w.program, "--kubeconfig="+w.kubeconfig, "--listen-addr="+r.address, "--log-format=json",
 		"--leader-elect", "--leader-elect-identity="+r.identity, "--leader-elect-resource-namespace="+name)
 	r.process.Stdout, r.process.Stderr = r, r
+	r.process.Env = append(os.Environ(), "GOMEMLIMIT="+memoryLimit, clockVariable+"="+r.clock)
+	r.started = time.Now()
 	return r.process.Start()
 }
 
@@ -170,7 +239,14 @@ func (r *replica) stop() {
 	}
 	_ = r.process.Process.Kill() // it may have ended
 	_ = r.process.Wait()         // by that signal
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.process = nil
+	r.ended()
+	r.previous = since(r.log.String(), r.marked)
+	r.unseen += r.log.String()[r.marked:]
+	r.log.Reset()
+	r.marked = 0
 }
 
 func (w *world) close() error {
@@ -187,7 +263,7 @@ func (w *world) close() error {
 	return errors.Join(err, w.Stop(), os.RemoveAll(w.folder))
 }
 
-// set changes the value of the source.
+// set changes the value in the source Secret.
 func (w *world) set(ctx context.Context) error {
 	w.values++
 	_, err := w.admin.CoreV1().Secrets("platform").Patch(ctx, source, types.MergePatchType,
@@ -202,77 +278,108 @@ func (w *world) well(ctx context.Context) error {
 		return err
 	}
 	return eventually(ctx, func() error {
-		all, err := w.admin.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + source})
+		secrets, err := w.admin.CoreV1().Secrets("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + source})
 		if err != nil {
 			return err
 		}
-		for _, s := range all.Items {
+		for _, s := range secrets.Items {
 			if got := string(s.Data["is"]); got != strconv.Itoa(w.values) {
-				return fmt.Errorf("%s has %q instead of %d", s.Namespace, got, w.values)
+				return fmt.Errorf("the Secret in namespace %s has the value %q, want %d", s.Namespace, got, w.values)
 			}
 		}
-		if len(all.Items) != tenants+1 {
-			return fmt.Errorf("there are %d Secrets", len(all.Items))
+		if len(secrets.Items) != tenants+1 {
+			return fmt.Errorf("there are %d Secrets, want %d", len(secrets.Items), tenants+1)
 		}
-		if text := w.notReady(ctx); text != "" {
-			return errors.New(text)
+		if lines := w.notReady(ctx); len(lines) > 0 {
+			return errors.New(lines[0])
+		}
+		if err := w.scraped(ctx); err != nil {
+			return err
 		}
 		if alert := w.firing(ctx); alert != "" {
-			return fmt.Errorf("still firing: %s", alert)
+			return fmt.Errorf("an alert is still firing: %s", alert)
 		}
 		return nil
 	})
 }
 
-// mark forgets the log lines so far.
+// mark marks the present end of each replica's log. After that, news returns
+// only later lines. mark also forgets how earlier processes ended.
 func (w *world) mark() {
 	for _, r := range w.replicas {
 		r.mu.Lock()
-		r.log.Reset()
+		r.marked, r.unseen, r.previous = r.log.Len(), "", ""
+		r.restarts, r.lastEnd = 0, corev1.ContainerState{}
 		r.mu.Unlock()
 	}
 }
 
-// lastError returns the last error in a replica's log since mark.
-func (w *world) lastError() string {
-	last, at := "", ""
+// errorLines returns the last few different errors in the logs since mark, the
+// oldest of them first.
+func (w *world) errorLines() []string {
+	const most = 3
+	type entry struct{ time, text string }
+	var found []entry
 	for _, r := range w.replicas {
-		r.mu.Lock()
-		text := r.log.String()
-		r.mu.Unlock()
-		for line := range strings.Lines(text) {
-			var entry struct{ Time, Level, Msg, Err, Object string }
-			if json.Unmarshal([]byte(line), &entry) == nil && entry.Level == "ERROR" && entry.Time > at {
-				last, at = strings.Trim(entry.Msg+": "+entry.Err+entry.Object, ": "), entry.Time
+		for line := range strings.Lines(r.news()) {
+			var fields map[string]any
+			if json.Unmarshal([]byte(line), &fields) == nil && fields["level"] == "ERROR" {
+				found = append(found, entry{fmt.Sprint(fields["time"]), logText(fields)})
 			}
 		}
 	}
-	return last
+	slices.SortStableFunc(found, func(a, b entry) int { return strings.Compare(b.time, a.time) })
+	var lines []string
+	for _, e := range found {
+		if len(lines) < most && !slices.Contains(lines, e.text) {
+			lines = append(lines, e.text)
+		}
+	}
+	slices.Reverse(lines)
+	return lines
 }
 
-// notReady returns the lines of /readyz that are not ok.
-func (w *world) notReady(ctx context.Context) string {
+// logText returns a record of the log as a text. It leaves out the fields that
+// differ from run to run.
+func logText(fields map[string]any) string {
+	var text strings.Builder
+	fmt.Fprint(&text, fields["msg"])
+	for _, name := range []string{"err", "kind", "object", "examples", "keys", "lease"} {
+		switch value := fields[name].(type) {
+		case nil:
+		case map[string]any: // a namespaced name
+			fmt.Fprintf(&text, "; %s=%v/%v", name, value["Namespace"], value["Name"])
+		default:
+			fmt.Fprintf(&text, "; %s=%v", name, value)
+		}
+	}
+	return text.String()
+}
+
+// notReady returns the different lines of /readyz that are not ok. It also
+// returns the line that names the holder of the Lease if the holder is not a
+// replica.
+func (w *world) notReady(ctx context.Context) []string {
 	var lines []string
 	for _, r := range w.replicas {
-		text, err := get(ctx, "http://"+r.address+"/readyz?verbose")
+		text, err := get(ctx, "http://"+r.address+"/readyz?verbose", "")
 		if err != nil {
 			lines = append(lines, "no answer of "+r.identity)
 		}
 		for line := range strings.Lines(text) {
-			if line = strings.TrimSpace(line); strings.HasPrefix(line, "[!]") || strings.HasPrefix(line, "[-]") {
+			line = strings.TrimSpace(line)
+			bad := strings.HasPrefix(line, "[!]") || strings.HasPrefix(line, "[-]") || strings.Contains(line, " has held lease ")
+			if bad && !slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}
 		}
 	}
-	if len(lines) == 0 {
-		return ""
-	}
-	return lines[0]
+	return lines
 }
 
 // rewrite changes a copy, as a tenant would.
 func (w *world) rewrite(namespace, value string) error {
 	_, err := w.admin.CoreV1().Secrets(namespace).Patch(context.Background(), source, types.MergePatchType,
-		fmt.Appendf(nil, `{"stringData":{"is":%q}}`, value), metav1.PatchOptions{})
+		fmt.Appendf(nil, `{"stringData":{"is":%q}}`, value), metav1.PatchOptions{FieldManager: "team-tool"})
 	return err
 }

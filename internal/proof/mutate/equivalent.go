@@ -6,12 +6,12 @@ import (
 )
 
 // equivalentsFile lists the mutants of a package that no test can find, each
-// with the reason. It has the form in which survivors are printed: the three
-// lines of a site's key, and a paragraph that begins with "because".
+// with the reason. Each entry has the form in which a survivor is printed: the
+// three lines of a site's key, and a paragraph that begins with "because".
 const equivalentsFile = "testdata/equivalent.txt"
 
-// equivalents parses such a list. Lines before the first mutant that begin with
-// # are comments.
+// equivalents returns the reasons in the text of such a list, by the keys of the
+// mutants. Lines before the first mutant that begin with # are comments.
 func equivalents(source string) (map[string]string, error) {
 	known := map[string]string{}
 	for block := range strings.SplitSeq(strings.TrimSpace(source), "\n\n") {
@@ -21,11 +21,11 @@ func equivalents(source string) (map[string]string, error) {
 		lines := strings.SplitAfterN(strings.TrimSpace(block), "\n", 4)
 		if len(lines) != 4 || !strings.HasPrefix(lines[0], "in ") || !strings.HasPrefix(lines[1], "- ") ||
 			!strings.HasPrefix(lines[2], "+") || !strings.HasPrefix(lines[3], "because ") {
-			return nil, fmt.Errorf("want the lines in, -, + and because, not:\n%s", block)
+			return nil, fmt.Errorf("want lines that begin with in, -, + and because, got:\n%s", block)
 		}
 		key := strings.Join(lines[:3], "")
 		if known[key] != "" {
-			return nil, fmt.Errorf("listed twice:\n%s", key)
+			return nil, fmt.Errorf("a mutant is listed twice:\n%s", key)
 		}
 		known[key] = lines[3]
 	}

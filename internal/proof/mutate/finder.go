@@ -9,13 +9,13 @@ import (
 
 // finder collects the mutation sites of a file.
 type finder struct {
-	fset   *token.FileSet
-	path   string
-	source []byte
-	in     string
-	fn     *ast.FuncDecl
-	found  []*site
-	zeros  map[string]bool // variables of the function that are always zero
+	fset      *token.FileSet
+	path      string
+	source    []byte
+	enclosing string
+	fn        *ast.FuncDecl
+	found     []*site
+	zeros     map[string]bool // variables of the function that are always zero
 }
 
 // swaps maps operators to their replacements.
@@ -31,7 +31,7 @@ var literals = map[string]string{"0": "1", "1": "0", "true": "false", "false": "
 
 // function finds the sites in a function's body. Function literals in it have
 // their own results.
-func (f *finder) function(of *ast.FuncType, body ast.Node) {
+func (f *finder) function(typ *ast.FuncType, body ast.Node) {
 	f.zeros = zerosOf(body)
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -40,7 +40,7 @@ func (f *finder) function(of *ast.FuncType, body ast.Node) {
 			f.zeros = zerosOf(body)
 			return false
 		case *ast.ReturnStmt:
-			f.results(of, n)
+			f.results(typ, n)
 		case ast.Stmt:
 			f.statement(n)
 		case ast.Expr:
@@ -80,11 +80,11 @@ func (f *finder) statement(n ast.Stmt) {
 	}
 }
 
-// assignment removes assignments to fields, elements or the target of a
-// pointer, but not the computation of the value.
+// assignment adds a mutation that removes an assignment to a field, an element
+// or the target of a pointer. The mutant still computes the value.
 func (f *finder) assignment(n *ast.AssignStmt) {
-	if to, ok := swaps[n.Tok]; ok {
-		f.replace(n.TokPos, n.TokPos+token.Pos(len(to)), to)
+	if swapped, ok := swaps[n.Tok]; ok {
+		f.replace(n.TokPos, n.TokPos+token.Pos(len(swapped)), swapped)
 	}
 	local := func(e ast.Expr) bool { _, ok := e.(*ast.Ident); return ok }
 	if n.Tok != token.DEFINE && !slices.ContainsFunc(n.Lhs, local) {
@@ -95,8 +95,8 @@ func (f *finder) assignment(n *ast.AssignStmt) {
 func (f *finder) expression(n ast.Expr) {
 	switch n := n.(type) {
 	case *ast.BinaryExpr:
-		if to, ok := swaps[n.Op]; ok && !isText(n.X) && !isText(n.Y) {
-			f.replace(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), to)
+		if swapped, ok := swaps[n.Op]; ok && !isText(n.X) && !isText(n.Y) {
+			f.replace(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), swapped)
 		}
 	case *ast.BasicLit:
 		f.literal(n, n.Value)
@@ -106,17 +106,17 @@ func (f *finder) expression(n ast.Expr) {
 }
 
 func (f *finder) literal(n ast.Expr, text string) {
-	if to, ok := literals[text]; ok {
-		f.replace(n.Pos(), n.End(), to)
+	if swapped, ok := literals[text]; ok {
+		f.replace(n.Pos(), n.End(), swapped)
 	}
 }
 
 // results adds a mutation that makes a returned value zero, for each value that
 // is not obviously zero.
-func (f *finder) results(of *ast.FuncType, n *ast.ReturnStmt) {
+func (f *finder) results(typ *ast.FuncType, n *ast.ReturnStmt) {
 	var types []string
-	if of.Results != nil {
-		for _, field := range of.Results.List {
+	if typ.Results != nil {
+		for _, field := range typ.Results.List {
 			for range max(1, len(field.Names)) {
 				types = append(types, f.text(field.Type))
 			}
@@ -135,8 +135,8 @@ func (f *finder) results(of *ast.FuncType, n *ast.ReturnStmt) {
 	}
 }
 
-// zerosOf returns the variables that are declared without a value and only
-// returned.
+// zerosOf returns the names of the variables in body that are always zero,
+// because they are declared without a value and only returned.
 func zerosOf(body ast.Node) map[string]bool {
 	uses, declared := map[string]int{}, map[string]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -164,7 +164,8 @@ func zerosOf(body ast.Node) map[string]bool {
 	return declared
 }
 
-// negate negates conditions. Comparisons by == or != have their own mutation.
+// negate adds a mutation that negates each of the conditions. It skips
+// comparisons by == or !=, which have their own mutation.
 func (f *finder) negate(conditions ...ast.Expr) {
 	for _, c := range conditions {
 		if b, ok := c.(*ast.BinaryExpr); !ok || b.Op != token.EQL && b.Op != token.NEQ {
@@ -186,10 +187,10 @@ func (f *finder) blank(list []ast.Expr) string {
 	return strings.Join(left, ", ") + " = " + strings.Join(right, ", ")
 }
 
-func (f *finder) replace(from, to token.Pos, texts ...string) {
-	start, end := f.fset.Position(from), f.fset.Position(to)
+func (f *finder) replace(begin, limit token.Pos, texts ...string) {
+	start, end := f.fset.Position(begin), f.fset.Position(limit)
 	f.found = append(f.found, &site{
-		file: f.path, line: start.Line, in: f.in, fn: f.fn, start: start.Offset, end: end.Offset,
+		file: f.path, line: start.Line, enclosing: f.enclosing, fn: f.fn, start: start.Offset, end: end.Offset,
 		texts: slices.Compact(texts), source: f.source,
 	})
 }

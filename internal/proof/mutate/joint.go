@@ -17,12 +17,12 @@ import (
 	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
-// numberVariable is the environment variable with the number of the mutant that
-// a test program runs. 0 means no mutant.
+// numberVariable is the environment variable that chooses the mutant of a test
+// program, by its number. 0 means no mutant.
 const numberVariable = "MUTANT"
 
-// number is the text of a file that reads the variable, with the package's name
-// as a parameter.
+// number is the template of a Go file that reads the variable. Its parameter is
+// the package's name.
 const number = `package %s
 
 import (
@@ -36,7 +36,7 @@ var mutant, _ = strconv.Atoi(os.Getenv("` + numberVariable + `"))
 // mutant is a site with one of its replacement texts.
 type mutant struct {
 	*site
-	number int // From 1.
+	number int // The number of the mutant, from 1.
 	text   int // The index of the site's text.
 }
 
@@ -46,12 +46,12 @@ func (m *mutant) alone() overlay.Files { return overlay.Files{m.file: m.mutated(
 // copyOf is a mutant's copy of its function in a joint file.
 type copyOf struct {
 	*mutant
-	first, last int // Lines of the joint file.
+	first, last int // The first and the last line of the copy in the joint file.
 }
 
-// joint returns one file with several mutants of that file. Each mutant has a
-// copy of its function. The function calls the copy instead of its body when
-// the mutant's number is set.
+// joint returns a file that contains several mutants of itself. Each mutant is
+// a copy of a function. The function calls that copy, instead of running its
+// own body, if the environment variable has the mutant's number.
 func joint(mutants []*mutant) ([]byte, []copyOf) {
 	source := mutants[0].source
 	byFunction := map[*ast.FuncDecl][]*mutant{}
@@ -65,13 +65,13 @@ func joint(mutants []*mutant) ([]byte, []copyOf) {
 	for _, fn := range slices.SortedFunc(maps.Keys(byFunction), byPlace) {
 		head := headOf(fn, source)
 		file.Write(source[written-1 : fn.Pos()-1])
-		_, _ = fmt.Fprintf(&file, "%s { switch mutant { ", head.of(fn.Name.Name))
+		_, _ = fmt.Fprintf(&file, "%s { switch mutant { ", head.signature(fn.Name.Name))
 		written = fn.Body.Lbrace + 1
 		for _, m := range byFunction[fn] {
 			name := fmt.Sprintf("mutant%d%s", m.number, fn.Name)
 			_, _ = fmt.Fprintf(&file, "case %d: %s; ", m.number, head.call(name))
 			first := bytes.Count(tail.Bytes(), []byte("\n")) + 1
-			_, _ = fmt.Fprintf(&tail, "%s %s%s%s\n", head.of(name),
+			_, _ = fmt.Fprintf(&tail, "%s %s%s%s\n", head.signature(name),
 				source[fn.Body.Pos()-1:m.start], m.texts[m.text], source[m.end:fn.Body.End()-1])
 			copies = append(copies, copyOf{m, first, bytes.Count(tail.Bytes(), []byte("\n"))})
 		}
@@ -87,15 +87,15 @@ func joint(mutants []*mutant) ([]byte, []copyOf) {
 	return slices.Concat(file.Bytes(), tail.Bytes()), copies
 }
 
-// head is a function without its body, in which each parameter has a name, and
-// the call with these names.
-type head struct{ receiver, types, parameters, results, on, typeArguments, arguments string }
+// head contains the parts of a function's signature, in which each parameter
+// has a name, and the parts of a call with these names as arguments.
+type head struct{ receiver, types, parameters, results, target, typeArguments, arguments string }
 
 func headOf(fn *ast.FuncDecl, source []byte) *head {
 	h := &head{}
 	if fn.Recv != nil {
 		list, name := named(fn.Recv, "mutantOf", source)
-		h.receiver, h.on = "("+list+") ", name+"."
+		h.receiver, h.target = "("+list+") ", name+"."
 	}
 	if fn.Type.TypeParams != nil {
 		list, names := named(fn.Type.TypeParams, "MutantType", source)
@@ -108,42 +108,43 @@ func headOf(fn *ast.FuncDecl, source []byte) *head {
 	return h
 }
 
-func (h *head) of(name string) string {
+func (h *head) signature(name string) string {
 	return fmt.Sprintf("func %s%s%s(%s) %s", h.receiver, name, h.types, h.parameters, h.results)
 }
 
 // call returns a statement that returns the results of the function with this
 // name.
 func (h *head) call(name string) string {
-	call := fmt.Sprintf("%s%s%s(%s)", h.on, name, h.typeArguments, h.arguments)
+	call := fmt.Sprintf("%s%s%s(%s)", h.target, name, h.typeArguments, h.arguments)
 	if h.results == "" {
 		return call + "; return"
 	}
 	return "return " + call
 }
 
-// named returns a list of parameters in which each has a name, and the names as
-// arguments.
+// named returns a list of parameters in which each has a name, and the list of
+// these names as the arguments of a call. It makes names that begin with
+// unnamed for parameters without a name.
 func named(list *ast.FieldList, unnamed string, source []byte) (parameters, arguments string) {
-	var each, names []string
+	var declared, names []string
 	for _, field := range list.List {
-		of := field.Names
-		if of == nil {
-			of = []*ast.Ident{{Name: "_"}}
+		ids := field.Names
+		if ids == nil {
+			ids = []*ast.Ident{{Name: "_"}}
 		}
-		for _, id := range of {
+		for _, id := range ids {
 			name := id.Name
 			if name == "_" {
 				name = unnamed + strconv.Itoa(len(names))
 			}
-			each = append(each, name+" "+textOf(field.Type, source))
+			declared = append(declared, name+" "+textOf(field.Type, source))
 			if _, ok := field.Type.(*ast.Ellipsis); ok {
 				name += "..."
 			}
 			names = append(names, name)
 		}
 	}
-	return strings.Join(each, ", "), strings.Join(names, ", ")
+	return strings.Join(declared, ", "), strings.Join(names, ", ")
 }
 
 // textOf returns the source of a node of a file that was parsed alone, so that
@@ -156,7 +157,7 @@ var broken = regexp.MustCompile(`(?m)^(?:\S*/)?(?:\d+_)?(\S+\.go):(\d+):`)
 
 // compile builds the tests of the package with the wanted number of mutants, in
 // the order of the draw. A mutant that does not compile gets the next text of
-// its site. If there is none, the next site replaces it.
+// its site. After the last text, the next site replaces it.
 func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files, program string, err error) {
 	for numbers := 1; ; {
 		for ; len(t.mutants) < t.options.mutants && len(drawn) > 0; numbers++ {
@@ -166,7 +167,7 @@ func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files
 		var copies map[string][]copyOf
 		files, copies = t.joint()
 		// -e: all errors, not ten.
-		program, err = overlay.Build(ctx, t.temp, t.of.Dir, files, "-gcflags=-e")
+		program, err = overlay.Build(ctx, t.temp, t.pkg.Dir, files, "-gcflags=-e")
 		if !errors.Is(err, overlay.ErrBuild) {
 			return files, program, err
 		}
@@ -200,7 +201,7 @@ func blamed(errs string, copies map[string][]copyOf) map[*mutant]bool {
 // joint returns the files of the package with all mutants, and the copies in
 // each file by its name.
 func (t *trial) joint() (overlay.Files, map[string][]copyOf) {
-	files := overlay.Files{filepath.Join(t.of.Dir, "mutant_number.go"): fmt.Appendf(nil, number, t.of.Name)}
+	files := overlay.Files{filepath.Join(t.pkg.Dir, "mutant_number.go"): fmt.Appendf(nil, number, t.pkg.Name)}
 	byFile, copies := map[string][]*mutant{}, map[string][]copyOf{}
 	for _, m := range t.mutants {
 		byFile[m.file] = append(byFile[m.file], m)

@@ -25,17 +25,17 @@ import (
 	"time"
 )
 
-// testedBy names the packages whose tests hold a different package's behaviour,
-// too, below the root of the module.
+// testedBy contains, for some packages, the other packages whose tests also
+// test them. All names are relative to the root of the module.
 var testedBy = map[string][]string{
 	"internal/diff":                {"patch"},
 	"informer":                     {"informer/clientgo"},
-	"informer/internal/clients":    {"informer", "informer/clientgo"},
 	"informer/internal/itemwise":   {"informer"},
 	"informer/internal/mutations":  {"informer"},
 	"informer/internal/references": {"informer"},
 	"informer/internal/requests":   {"informer"},
 	"internal/apisim/rules":        {"internal/apisim"},
+	"internal/clients":             {"informer", "informer/clientgo", "patch"},
 	"leader":                       {"leader/shard"},
 	"leader/shard":                 {"leader/shard/ranges"},
 	"leader/shard/internal/fleet":  {"leader/shard", "leader/shard/ranges"},
@@ -100,13 +100,13 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var all score
+	var total score
 	table := &strings.Builder{}
 	for _, p := range packages {
 		var s *score
 		if s, err = tried(ctx, o, p, out); s != nil {
-			all.killed += s.killed
-			all.survived += s.survived
+			total.killed += s.killed
+			total.survived += s.survived
 			_, _ = fmt.Fprintf(table, "| %s | %d | %d | %d | %d | %d | %.0f %% | %s |\n",
 				s.name, s.sites, s.equivalent, s.tried(), s.killed, s.timeouts, s.percent(), s.took.Round(time.Second))
 		}
@@ -119,13 +119,13 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if all.percent() < o.minimum {
-		return fmt.Errorf("%.1f %% of the mutants are killed: want %.1f %%", all.percent(), o.minimum)
+	if total.percent() < o.minimum {
+		return fmt.Errorf("%.1f %% of the mutants are killed: want %.1f %%", total.percent(), o.minimum)
 	}
 	return nil
 }
 
-// tried tries the mutants of a package, and returns the score.
+// tried runs the tests with the mutants of a package, and returns the score.
 func tried(ctx context.Context, o *options, p listed, out io.Writer) (*score, error) {
 	temp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -133,7 +133,7 @@ func tried(ctx context.Context, o *options, p listed, out io.Writer) (*score, er
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	name := strings.TrimPrefix(p.ImportPath, p.Module.Path+"/")
-	t := &trial{options: *o, of: p, name: name, temp: temp, out: out}
+	t := &trial{options: *o, pkg: p, name: name, temp: temp, out: out}
 	for _, dir := range append([]string{name}, testedBy[name]...) {
 		t.suites = append(t.suites, &suite{dir: filepath.Join(p.Module.Dir, dir), temp: temp, tests: o.tests, out: out})
 	}
@@ -143,8 +143,8 @@ func tried(ctx context.Context, o *options, p listed, out io.Writer) (*score, er
 // printSurvivor prints the place of a surviving mutant and its change.
 func printSurvivor(out io.Writer, survivor *site) {
 	path := survivor.file
-	if here, err := os.Getwd(); err == nil {
-		if relative, err := filepath.Rel(here, path); err == nil {
+	if folder, err := os.Getwd(); err == nil {
+		if relative, err := filepath.Rel(folder, path); err == nil {
 			path = relative
 		}
 	}

@@ -109,16 +109,16 @@ func TestSitesAreNamedByContent(t *testing.T) {
 func TestEquivalentsAreKeptHonest(t *testing.T) {
 	const mutant = "in f\n- a()\n+\n"
 	for name, c := range map[string]struct{ list, want string }{
-		"no reason":    {mutant, "want the lines"},
+		"no reason":    {mutant, "want lines that begin with"},
 		"twice":        {mutant + "because x\n\n" + mutant + "because y", "listed twice"},
-		"not in there": {"in f\n- b()\n+\nbecause x", "does not exist (any longer):\nin f\n- b()"},
+		"not in there": {"in f\n- b()\n+\nbecause x", "does not exist:\nin f\n- b()"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			trial := &trial{of: listed{Dir: t.TempDir(), GoFiles: []string{"x.go"}}}
-			g.Expect(os.Mkdir(filepath.Join(trial.of.Dir, "testdata"), 0o750)).To(Succeed())
-			g.Expect(os.WriteFile(filepath.Join(trial.of.Dir, "x.go"), []byte("package x\nfunc f() { a() }"), 0o600)).To(Succeed())
-			g.Expect(os.WriteFile(filepath.Join(trial.of.Dir, equivalentsFile), []byte(c.list), 0o600)).To(Succeed())
+			trial := &trial{pkg: listed{Dir: t.TempDir(), GoFiles: []string{"x.go"}}}
+			g.Expect(os.Mkdir(filepath.Join(trial.pkg.Dir, "testdata"), 0o750)).To(Succeed())
+			g.Expect(os.WriteFile(filepath.Join(trial.pkg.Dir, "x.go"), []byte("package x\nfunc f() { a() }"), 0o600)).To(Succeed())
+			g.Expect(os.WriteFile(filepath.Join(trial.pkg.Dir, equivalentsFile), []byte(c.list), 0o600)).To(Succeed())
 			sites, err := trial.sites()
 			g.Expect(err).NotTo(HaveOccurred())
 			_, err = trial.withoutEquivalents(sites)
@@ -142,7 +142,7 @@ func TestEveryListedEquivalentIsInItsPackage(t *testing.T) {
 						of.GoFiles = append(of.GoFiles, filepath.Base(source))
 					}
 				}
-				trial := &trial{of: of}
+				trial := &trial{pkg: of}
 				sites, err := trial.sites()
 				g.Expect(err).NotTo(HaveOccurred())
 				_, err = trial.withoutEquivalents(sites)

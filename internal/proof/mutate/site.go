@@ -16,27 +16,28 @@ import (
 type site struct {
 	file       string
 	line       int
-	in         string // The function around it, for example Queue.Add.
-	nth        int    // Counts the sites of one function that read the same, from 1.
+	enclosing  string // The function around the site, such as Queue.Add.
+	nth        int    // The number of the site among the sites of the function with the same text, from 1.
 	fn         *ast.FuncDecl
 	start, end int
 	texts      []string
 	source     []byte
 }
 
-// key returns a name of the site that consists of its content, so that moved
-// lines keep their mutants and reasons.
+// key returns a name for the site that is made of its content, not of its
+// position. So mutants and the reasons in the list of equivalents stay the same
+// if lines are moved.
 func (s *site) key() string {
 	before, after := s.lines(s.texts[0])
-	where := s.in
+	where := s.enclosing
 	if s.nth > 1 {
-		where = fmt.Sprintf("%s #%d", s.in, s.nth)
+		where = fmt.Sprintf("%s #%d", s.enclosing, s.nth)
 	}
 	return fmt.Sprintf("in %s\n- %s\n%s\n", where, before, strings.TrimSpace("+ "+after))
 }
 
-// lines returns the lines around the site before and after the mutation, each
-// joined to one line.
+// lines returns the lines around the site, without the mutation and with it,
+// each joined to one line. text is the replacement.
 func (s *site) lines(text string) (before, after string) {
 	first := bytes.LastIndexByte(s.source[:s.start], '\n') + 1
 	last := len(s.source)
@@ -69,7 +70,7 @@ func sitesOf(path string, source []byte) ([]*site, error) {
 	f := &finder{fset: fset, path: path, source: source}
 	for _, d := range file.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil {
-			f.in, f.fn = nameOf(fn), fn
+			f.enclosing, f.fn = nameOf(fn), fn
 			f.function(fn.Type, fn.Body)
 		}
 	}
@@ -86,17 +87,17 @@ func nameOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name
 	}
-	of := fn.Recv.List[0].Type
-	if star, ok := of.(*ast.StarExpr); ok {
-		of = star.X
+	receiver := fn.Recv.List[0].Type
+	if star, ok := receiver.(*ast.StarExpr); ok {
+		receiver = star.X
 	}
-	switch generic := of.(type) {
+	switch generic := receiver.(type) {
 	case *ast.IndexExpr:
-		of = generic.X
+		receiver = generic.X
 	case *ast.IndexListExpr:
-		of = generic.X
+		receiver = generic.X
 	}
-	return fmt.Sprintf("%s.%s", of, fn.Name.Name)
+	return fmt.Sprintf("%s.%s", receiver, fn.Name.Name)
 }
 
 // draw returns the sites in the order of a seed.

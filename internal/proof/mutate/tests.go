@@ -17,15 +17,15 @@ import (
 	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
-// slow is the duration from which on a test runs only after the quicker ones
-// have passed.
+// slow is the duration from which a test counts as slow. Slow tests run only
+// after the quick ones have passed.
 const slow = time.Second
 
 // memory is the limit of a test program's address space in KiB, because a
 // mutant may allocate without end.
 const memory = 16 << 20
 
-var errTimeout = errors.New("took too long")
+var errTimeout = errors.New("the tests took too long")
 
 // suite contains the tests of one package.
 type suite struct {
@@ -36,12 +36,13 @@ type suite struct {
 	once    sync.Once
 	err     error
 	program string        // The program with all mutants.
-	limit   time.Duration // Of processor time.
+	limit   time.Duration // The limit of processor time for one run.
 	rounds  [][]string    // Flags for the quick tests, and for the slow ones if there are any.
 	alone   []string      // Tests that fail in a program with all mutants, because they count allocations.
 }
 
-// build builds the tests once, with all mutants, and prepares them.
+// build builds the tests with files, which contain all mutants, and prepares
+// them.
 func (s *suite) build(ctx context.Context, files overlay.Files, limit time.Duration) error {
 	s.once.Do(func() {
 		var program string
@@ -54,8 +55,8 @@ func (s *suite) build(ctx context.Context, files overlay.Files, limit time.Durat
 
 var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+) \((.+)\)$`)
 
-// prepare runs the tests without a mutant, to see that they pass and how long
-// they take.
+// prepare runs the tests without a mutant, to check that they pass and to
+// measure how long they take.
 func (s *suite) prepare(ctx context.Context, program string, limit time.Duration) error {
 	s.program, s.limit = program, 10*time.Minute
 	out, took, err := s.run(ctx, program, 0, "-test.v")
@@ -77,8 +78,8 @@ func (s *suite) prepare(ctx context.Context, program string, limit time.Duration
 	return nil
 }
 
-// green runs the tests that fail in a program with all mutants, with the
-// sources on disk.
+// green checks that the tests in alone pass with the sources on disk, without
+// mutants.
 func (s *suite) green(ctx context.Context) error {
 	program, err := overlay.Build(ctx, s.temp, s.dir, nil)
 	if err != nil {
@@ -91,33 +92,32 @@ func (s *suite) green(ctx context.Context) error {
 	return nil
 }
 
-// anyOf returns the pattern of these tests.
+// anyOf returns a pattern for -run that matches exactly these tests.
 func anyOf(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
-// rounds divides the tests of a verbose run into quick and slow ones. It leaves
-// out failed ones.
+// rounds returns the quick and the slow tests from the output of a verbose run.
+// It leaves out failed tests.
 func rounds(out string) [][]string {
-	var late, others []string
+	var slowest, skipped []string
 	for _, m := range verdict.FindAllStringSubmatch(out, -1) {
 		if d, err := time.ParseDuration(m[3]); m[1] == "FAIL" {
-			others = append(others, m[2])
+			skipped = append(skipped, m[2])
 		} else if err == nil && d >= slow {
-			late = append(late, m[2])
+			slowest = append(slowest, m[2])
 		}
 	}
-	if others = append(others, late...); len(others) == 0 {
+	if skipped = append(skipped, slowest...); len(skipped) == 0 {
 		return [][]string{nil}
 	}
-	quick := []string{"-test.skip", anyOf(others)}
-	if len(late) == 0 {
+	quick := []string{"-test.skip", anyOf(skipped)}
+	if len(slowest) == 0 {
 		return [][]string{quick}
 	}
-	return [][]string{quick, {"-test.run", anyOf(late)}}
+	return [][]string{quick, {"-test.run", anyOf(slowest)}}
 }
 
-// kills reports whether a test fails or takes too long with the mutant.
-//
-// Errors: [errTimeout], or the tests cannot be built.
+// kills reports whether a test fails with the mutant. It returns [errTimeout]
+// if the tests take too long, and an error if they cannot be built.
 func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 	for _, flags := range s.rounds {
 		if _, _, err := s.run(ctx, s.program, m.number, append([]string{"-test.failfast"}, flags...)...); err != nil {

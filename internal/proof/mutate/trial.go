@@ -24,7 +24,7 @@ type listed struct {
 	Module                struct{ Path, Dir string }
 }
 
-// score is the result of a package's mutants.
+// score contains the numbers of killed and surviving mutants of a package.
 type score struct {
 	name                       string
 	sites, equivalent          int
@@ -63,9 +63,9 @@ func list(ctx context.Context, patterns ...string) ([]listed, error) {
 // trial mutates one package.
 type trial struct {
 	options
-	of     listed
-	name   string // Below the root of the module.
-	temp   string // A folder of its own.
+	pkg    listed
+	name   string // The path of the package below the root of the module.
+	temp   string // A temporary folder.
 	out    io.Writer
 	suites []*suite // The package's own tests first, then the tests of other packages that test it.
 
@@ -103,9 +103,9 @@ func (t *trial) run(ctx context.Context) (*score, error) {
 }
 
 func (t *trial) sites() ([]*site, error) {
-	var all []*site
-	for _, name := range t.of.GoFiles {
-		path := filepath.Join(t.of.Dir, name)
+	var sites []*site
+	for _, name := range t.pkg.GoFiles {
+		path := filepath.Join(t.pkg.Dir, name)
 		source, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
@@ -114,15 +114,15 @@ func (t *trial) sites() ([]*site, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+		sites = append(sites, found...)
 	}
-	return all, nil
+	return sites, nil
 }
 
 // withoutEquivalents removes the sites for which the package's list has a
 // reason.
 func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
-	path := filepath.Join(t.of.Dir, equivalentsFile)
+	path := filepath.Join(t.pkg.Dir, equivalentsFile)
 	source, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return sites, nil
@@ -140,12 +140,13 @@ func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
 		return ok
 	})
 	for _, k := range slices.Sorted(maps.Keys(known)) {
-		return nil, fmt.Errorf("%s lists a mutant that does not exist (any longer):\n%s", path, k)
+		return nil, fmt.Errorf("%s lists a mutant that does not exist:\n%s", path, k)
 	}
 	return rest, nil
 }
 
-// work tries mutants until there are none.
+// work takes mutants that have not been tried yet, one after the other, and
+// tries them until none is left.
 func (t *trial) work(ctx context.Context, files overlay.Files) {
 	for {
 		m := t.next()

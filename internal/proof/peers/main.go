@@ -78,8 +78,8 @@ func run(ctx context.Context, s *scratchModule, page string, clientGoOnly bool) 
 		return err
 	}
 	var suites []suite
-	for _, of := range sources {
-		result, err := s.runClientGo(ctx, of)
+	for _, src := range sources {
+		result, err := s.runClientGo(ctx, src)
 		if err != nil {
 			return err
 		}
@@ -99,11 +99,11 @@ func run(ctx context.Context, s *scratchModule, page string, clientGoOnly bool) 
 	return failures(suites)
 }
 
-// failures returns the tests that have failed.
+// failures returns an error that names the failed tests, or nil.
 func failures(suites []suite) error {
 	var failed []string
-	for _, of := range suites {
-		failed = append(failed, of.Failed...)
+	for _, s := range suites {
+		failed = append(failed, s.Failed...)
 	}
 	if len(failed) > 0 {
 		return fmt.Errorf("%d tests failed: %s", len(failed), strings.Join(failed, "; "))
@@ -126,7 +126,7 @@ func write(page string, suites []suite) error {
 // scratchModule is the module in which the tests are built.
 type scratchModule struct {
 	dir      string
-	flags    []string          // of go test
+	flags    []string          // flags for go test
 	versions map[string]string // the versions of the modules
 	folders  map[string]string
 }
@@ -173,8 +173,9 @@ func (s *scratchModule) prepare(ctx context.Context) error {
 	return errors.Join(s.write("go.mod", text), s.write("go.sum", string(sums)), s.copyControllerRuntime())
 }
 
-// copyControllerRuntime copies controller-runtime, whose tests have no other
-// way to name a constructor.
+// copyControllerRuntime copies the source of controller-runtime and changes the
+// constructor that its tests call. There is no other way to make the tests call
+// a different constructor.
 func (s *scratchModule) copyControllerRuntime() error {
 	copied := filepath.Join(s.dir, "controller-runtime")
 	if err := os.CopyFS(copied, os.DirFS(s.folders[controllerRuntime])); err != nil {
@@ -187,7 +188,7 @@ func (s *scratchModule) copyControllerRuntime() error {
 		return err
 	}
 	if strings.Count(string(text), constructor) != 1 {
-		return fmt.Errorf("%s does not have %q", file, constructor)
+		return fmt.Errorf("%s does not contain %q exactly once", file, constructor)
 	}
 	changed := strings.NewReplacer(constructor, "newInformer := clientgo.NewSharedIndexInformer",
 		"import (\n", "import (\n\t\"github.com/homeostat/homeostat/informer/clientgo\"\n").Replace(string(text))
@@ -199,8 +200,8 @@ func (s *scratchModule) write(name, text string) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 }
 
-// test runs a test of the scratch module, and returns what it prints. It fails
-// only if the test cannot be run.
+// test runs go test in the scratch module with args, and returns its output. A
+// failed test is not an error, but a test that cannot be run is.
 func (s *scratchModule) test(ctx context.Context, environment []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"test", "-vet=off", "-timeout", "60m"}, s.flags, args)...)
 	cmd.Dir = s.dir
@@ -219,14 +220,15 @@ func lastLines(text string) string {
 	return strings.Join(lines[max(0, len(lines)-20):], "")
 }
 
-// source is a file of client-go's tests, and how it is built around ours.
+// source is a file of client-go's tests, with the changes that make it test our
+// implementation.
 type source struct {
 	folder, file string
-	helpers      []string // other files of their tests
-	shim         string   // what they take from their own package
-	leave        []string // beginnings of functions that the shim has
+	helpers      []string // other test files that the file needs
+	shim         string   // a file that replaces the declarations of client-go's package that the tests use
+	leave        []string // beginnings of the functions to leave out, because the shim has them
 	excluded     []exclusion
-	replace      []string // pairs
+	replace      []string // pairs of an old and a new text
 }
 
 var sources = []source{ //nolint:gochecknoglobals // a table
@@ -259,29 +261,30 @@ var sources = []source{ //nolint:gochecknoglobals // a table
 }
 
 // runClientGo runs a file of client-go's tests.
-func (s *scratchModule) runClientGo(ctx context.Context, of source) (suite, error) {
-	from := filepath.Join(s.folders[clientGo], of.folder)
+func (s *scratchModule) runClientGo(ctx context.Context, src source) (suite, error) {
+	folder := filepath.Join(s.folders[clientGo], src.folder)
 	result := suite{
-		Module: clientGo, Version: s.versions[clientGo], Folder: of.folder + ", " + of.file, Excluded: of.excluded,
+		Module: clientGo, Version: s.versions[clientGo], Folder: src.folder + ", " + src.file, Excluded: src.excluded,
 	}
-	text, err := os.ReadFile(filepath.Join(from, of.file))
+	text, err := os.ReadFile(filepath.Join(folder, src.file))
 	if err != nil {
 		return result, err
 	}
-	shim, err := files.ReadFile(of.shim)
+	shim, err := files.ReadFile(src.shim)
 	if err != nil {
 		return result, err
 	}
-	to := strings.TrimSuffix(of.shim, ".go.txt")
-	err = errors.Join(s.write(to+"/"+of.file, of.adapted(string(text))), s.write(to+"/shim_test.go", string(shim)))
-	for _, name := range of.helpers {
-		other, readErr := os.ReadFile(filepath.Join(from, name))
-		err = errors.Join(err, readErr, s.write(to+"/"+name, string(other)))
+	target := strings.TrimSuffix(src.shim, ".go.txt")
+	err = errors.Join(s.write(target+"/"+src.file, src.adapted(string(text))),
+		s.write(target+"/shim_test.go", string(shim)))
+	for _, name := range src.helpers {
+		helper, readErr := os.ReadFile(filepath.Join(folder, name))
+		err = errors.Join(err, readErr, s.write(target+"/"+name, string(helper)))
 	}
 	if err != nil {
 		return result, err
 	}
-	out, err := s.test(ctx, nil, "-v", "./"+to)
+	out, err := s.test(ctx, nil, "-v", "./"+target)
 	if err != nil {
 		return result, err
 	}
@@ -293,18 +296,18 @@ func (s *scratchModule) runClientGo(ctx context.Context, of source) (suite, erro
 		}
 	}
 	if result.Passed == 0 || len(result.Failed) == 0 && !strings.Contains(out, "\nPASS\n") {
-		return result, fmt.Errorf("%s has no result", result.Folder)
+		return result, fmt.Errorf("the tests of %s have printed no result", result.Folder)
 	}
 	return result, nil
 }
 
-// adapted returns the tests for their own package, with a different
-// constructor. It leaves out functions that the shim has, and tests that are
-// not run.
-func (of source) adapted(tests string) string {
+// adapted returns the text of the tests, changed so that they are a separate
+// package and call our constructor. It leaves out the functions that the shim
+// has, and the excluded tests.
+func (src source) adapted(tests string) string {
 	const functions = `(?m)^(?:func |// [A-Z])`
-	leave := slices.Clone(of.leave)
-	for _, e := range of.excluded {
+	leave := slices.Clone(src.leave)
+	for _, e := range src.excluded {
 		leave = append(leave, e.Test+"(")
 	}
 	var kept strings.Builder
@@ -316,7 +319,7 @@ func (of source) adapted(tests string) string {
 			kept.WriteString(part)
 		}
 	}
-	return strings.NewReplacer(of.replace...).Replace(kept.String())
+	return strings.NewReplacer(src.replace...).Replace(kept.String())
 }
 
 // runControllerRuntime runs the tests of controller-runtime's cache on a
@@ -330,7 +333,7 @@ func (s *scratchModule) runControllerRuntime(ctx context.Context) (result suite,
 		return result, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := cluster.KillControllerManager(); err != nil { // envtest has none, and its tests count ServiceAccounts
+	if err := cluster.KillControllerManager(); err != nil { // envtest runs without it, and the tests count ServiceAccounts
 		return result, err
 	}
 	report := filepath.Join(s.dir, "report.json")
@@ -342,7 +345,8 @@ func (s *scratchModule) runControllerRuntime(ctx context.Context) (result suite,
 	return result, result.read(report)
 }
 
-// read reads a report of Ginkgo.
+// read reads the Ginkgo report in the file with this name, and adds its results
+// to s.
 func (s *suite) read(report string) error {
 	text, err := os.ReadFile(report)
 	if err != nil {
@@ -357,8 +361,8 @@ func (s *suite) read(report string) error {
 	if err := json.Unmarshal(text, &reports); err != nil {
 		return err
 	}
-	for _, of := range reports {
-		for _, spec := range of.SpecReports {
+	for _, r := range reports {
+		for _, spec := range r.SpecReports {
 			name := strings.Join(append(spec.ContainerHierarchyTexts, spec.LeafNodeText), " ")
 			switch {
 			case spec.LeafNodeType == "It" && spec.State == "passed":

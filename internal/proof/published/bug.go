@@ -15,9 +15,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Bug is a known bug of a published controller, and describes how it is found.
+// Bug is a known bug of a published controller, and the case whose exploration
+// finds it.
 type Bug struct {
-	// Of is a function of the controller, such as its constructor.
+	// Of is a function of the controller, such as its constructor. It
+	// identifies the controller's module.
 	Of any
 	// Fixed is the first version of its module that does not have the bug.
 	Fixed string
@@ -25,8 +27,8 @@ type Bug struct {
 	Case *reconciletest.Case
 	// Options are the options of the exploration. Its budget is [Budget].
 	Options reconciletest.Options
-	// Oracle is the oracle that finds the bug, and Says is a regular expression
-	// for its message.
+	// Oracle is the name of the oracle that finds the bug, and Says is a
+	// regular expression that matches its message.
 	Oracle, Says string
 }
 
@@ -35,9 +37,9 @@ type Bug struct {
 // machine.
 const Budget = time.Hour
 
-// Told explores the case with the version that is linked into the test program.
-// It fails the test if a version with the bug passes, or if a version without
-// it fails.
+// Told explores the case with the version of the controller that is linked into
+// the test program. It fails the test if the exploration does not find the bug
+// in a version that has the bug, or finds anything in a version that does not.
 func (b *Bug) Told(t *testing.T) {
 	t.Helper()
 	module, version := results.Version(t, b.Of)
@@ -53,9 +55,9 @@ func (b *Bug) Told(t *testing.T) {
 		}
 	case r.Failure == "":
 		if !r.Covered() {
-			t.Errorf("not everything was tried: %v", r)
+			t.Errorf("not all deviations were tried: %v", r)
 		}
 	default:
-		t.Errorf("%s %s is accused: %s", module, version, first)
+		t.Errorf("%s %s does not have the bug, but the exploration fails: %s", module, version, first)
 	}
 }

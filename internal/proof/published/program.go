@@ -13,11 +13,12 @@ import (
 // Loop runs a controller until ctx ends.
 type Loop func(ctx context.Context)
 
-// Wire makes controllers with one client and one factory of informers, as the
-// controller manager does.
+// Wire makes controllers that share one client and one informer factory, as
+// they do in the controller manager.
 type Wire func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]Loop, error)
 
-// Program is the program for [reconciletest.Case.Run].
+// Program makes the controllers with w and runs them. It is for
+// [reconciletest.Case.Run].
 func (w Wire) Program(env *reconciletest.Env) error {
 	ctx := env.Context()
 	factory := informers.NewSharedInformerFactory(env.Client(), 0)

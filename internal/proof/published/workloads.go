@@ -22,7 +22,7 @@ var labels = map[string]string{"app": "web"}
 // derived from its name.
 func Meta() metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "d", Name: "web"} }
 
-// Selector selects the Pods of [Template].
+// Selector returns a selector of the Pods of [Template].
 func Selector() *metav1.LabelSelector { return &metav1.LabelSelector{MatchLabels: labels} }
 
 // Template returns a template for Pods with one container.
@@ -51,7 +51,8 @@ func DaemonSet() *appsv1.DaemonSet {
 	}
 }
 
-// Job returns a Job that needs completions Pods to succeed, n of them at once.
+// Job returns a Job that needs as many Pods to succeed as completions says, and
+// runs n Pods at once.
 func Job(completions, n int32) *batchv1.Job {
 	pod := Template()
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -81,7 +82,8 @@ func Ending() reconciletest.Actor {
 }
 
 // Later returns an actor that takes a step when the first object of a resource
-// has reached an age, if need reports that the step is needed.
+// has reached the given age. It takes the step only if the function need
+// returns true.
 func Later(
 	age time.Duration, resource string, step reconciletest.Step, need func(w *reconciletest.World) bool,
 ) reconciletest.Actor {
@@ -96,14 +98,15 @@ func Later(
 		Name: "later, " + step.Name,
 		Due:  due,
 		Enabled: func(w *reconciletest.World) bool {
-			at := due(w)
-			return !at.IsZero() && !time.Now().Before(at)
+			t := due(w)
+			return !t.IsZero() && !time.Now().Before(t)
 		},
 		Do: func(w *reconciletest.World) { _ = step.Do(context.Background(), w) },
 	}
 }
 
-// Unchanged reports whether the specs of a resource are as they were created.
+// Unchanged returns a function that reports whether all objects of a resource
+// still have the spec with which they were created.
 func Unchanged(resource string) func(w *reconciletest.World) bool {
 	return func(w *reconciletest.World) bool {
 		objects, err := w.Objects(resource)
@@ -112,21 +115,23 @@ func Unchanged(resource string) func(w *reconciletest.World) bool {
 	}
 }
 
-// first returns the first Pod for which is returns true, or nil.
-func first(w *reconciletest.World, is func(p *corev1.Pod) bool) *corev1.Pod {
+// first returns the first Pod of the world for which matches returns true, or
+// nil.
+func first(w *reconciletest.World, matches func(p *corev1.Pod) bool) *corev1.Pod {
 	pods, err := reconciletest.List[corev1.Pod](w, "pods")
 	if err != nil {
 		return nil
 	}
 	for i := range pods {
-		if is(&pods[i]) {
+		if matches(&pods[i]) {
 			return &pods[i]
 		}
 	}
 	return nil
 }
 
-// write writes the status of a Pod. After an error the actor remains enabled.
+// write writes the status of a Pod. It ignores errors, because after an error
+// the actor remains enabled and tries again.
 func write(w *reconciletest.World, pod *corev1.Pod) {
 	_, _ = w.Client().CoreV1().Pods(pod.Namespace).UpdateStatus(context.Background(), pod, metav1.UpdateOptions{})
 }
@@ -142,8 +147,8 @@ func RunningPod(name, ip string) *corev1.Pod {
 	}}
 }
 
-// SliceOf returns the slice that the EndpointSlice controller makes for a
-// headless Service without ports and one Pod.
+// SliceOf returns the slice that the EndpointSlice controller makes for one Pod
+// of a headless Service that has no ports.
 func SliceOf(service *corev1.Service, pod *corev1.Pod) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{

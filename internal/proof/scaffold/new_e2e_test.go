@@ -217,11 +217,21 @@ func TestE2EUndeployLeavesNothing(t *testing.T) {
 		s.sh("sed 's/namespace: default/namespace: " + namespace + "/' config/sample.yaml | kubectl apply -f -")
 		s.sh("kubectl patch -n " + namespace + ` widgets sample --type merge -p '{"metadata":{"finalizers":["example.com/outside"]}}'`)
 	}
+	s.sh("sed -i s/--timeout=5m/--timeout=3s/ Makefile")
+	for range 2 { // the operator is down, and then a user deletes the CRD
+		out, err := s.try("make undeploy")
+		s.Expect(err).To(HaveOccurred())
+		s.Expect(out).To(ContainSubstring("start the operator, and run this again"))
+		s.Expect(s.sh("kubectl get deployments -n widget-operator")).To(ContainSubstring("widget-operator"))
+		s.sh("kubectl delete crd widgets.example.com --wait=false")
+	}
+	s.sh("sed -i s/--timeout=3s/--timeout=5m/ Makefile")
 	ctx, stop := context.WithCancel(t.Context())
 	var operator sync.WaitGroup
 	defer operator.Wait()
 	defer stop()
 	operator.Go(func() { s.cleanUp(ctx) })
+	s.sh("make undeploy")
 	s.sh("make undeploy")
 	s.Expect(s.sh("kubectl get namespace widget-operator --ignore-not-found")).To(BeEmpty())
 	s.Expect(s.sh("kubectl get crd widgets.example.com --ignore-not-found")).To(BeEmpty())
@@ -361,7 +371,7 @@ func (s *stranger) read(name string) string {
 	return string(text)
 }
 
-// content is that of all files, by name.
+// content returns the content of all files, by name.
 func (s *stranger) content() map[string]string {
 	s.t.Helper()
 	content := map[string]string{}
@@ -410,7 +420,7 @@ func (s *stranger) operator() *exec.Cmd {
 	return command
 }
 
-// text is that of the ConfigMap.
+// text returns the text of the ConfigMap.
 func (s *stranger) text() (string, error) {
 	got, err := s.admin.CoreV1().ConfigMaps("default").Get(s.t.Context(), "sample", metav1.GetOptions{})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command site makes a static site of the documents of this repository: the
-// same Markdown files, for a browser.
+// Command site makes a static web site from the Markdown documents of this
+// repository.
 //
 //	go run . -root ../../.. -out ../../../bin/site
 package main
@@ -54,7 +54,7 @@ type document struct {
 	Body  template.HTML
 }
 
-// URL is the path of the page below the site's root.
+// URL returns the path of the page below the site's root.
 func (d document) URL() string {
 	folder, file := path.Split(d.Path)
 	if file == "README.md" {
@@ -63,9 +63,8 @@ func (d document) URL() string {
 	return strings.TrimSuffix(d.Path, ".md") + ".html"
 }
 
-// build writes a page for each document of the repository.
-//
-// Errors: a file that cannot be read or written; a link to a document that does
+// build writes a page for each document of the repository. It returns an error
+// if a file cannot be read or written, or if a link names a document that does
 // not exist.
 func build(root, out string) error {
 	paths, pictures, err := documents(root)
@@ -80,13 +79,13 @@ func build(root, out string) error {
 	for _, p := range paths {
 		d, err := read(root, p, paths)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+			errs = append(errs, fmt.Errorf("building the page of %s: %w", p, err))
 			continue
 		}
-		up := strings.Repeat("../", strings.Count(d.URL(), "/"))
+		root := strings.Repeat("../", strings.Count(d.URL(), "/"))
 		var b bytes.Buffer
 		err = page.Execute(&b, map[string]any{
-			"Title": d.Title, "Body": d.Body, "Up": up, "Style": template.CSS(style), "Edit": source + d.Path,
+			"Title": d.Title, "Body": d.Body, "Up": root, "Style": template.CSS(style), "Edit": source + d.Path,
 			"Guide": strings.HasPrefix(p, "docs/") && strings.Count(p, "/") == 1,
 		})
 		if err != nil {
@@ -104,7 +103,7 @@ func build(root, out string) error {
 }
 
 // documents returns the paths of the documents and their pictures, from the root.
-func documents(root string) (all, pictures []string, err error) {
+func documents(root string) (pages, pictures []string, err error) {
 	err = fs.WalkDir(os.DirFS(root), ".", func(p string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -114,17 +113,18 @@ func documents(root string) (all, pictures []string, err error) {
 		}
 		switch path.Ext(p) {
 		case ".md":
-			all = append(all, p)
+			pages = append(pages, p)
 		case ".svg":
 			pictures = append(pictures, p)
 		}
 		return nil
 	})
-	return all, pictures, err
+	return pages, pictures, err
 }
 
-// read makes a document from a file. all are the paths of the documents.
-func read(root, p string, all []string) (document, error) {
+// read returns the document of the file p. pages are the paths of all
+// documents, for links between them.
+func read(root, p string, pages []string) (document, error) {
 	content, err := os.ReadFile(filepath.Join(root, p))
 	if err != nil {
 		return document{}, err
@@ -144,7 +144,7 @@ func read(root, p string, all []string) (document, error) {
 			}
 		case *ast.Link:
 			if entering {
-				n.Destination = []byte(target(p, string(n.Destination), all))
+				n.Destination = []byte(target(p, string(n.Destination), pages))
 			}
 		}
 		return ast.WalkContinue, nil
@@ -161,21 +161,21 @@ func read(root, p string, all []string) (document, error) {
 	return d, nil
 }
 
-// target returns the target of a link in the document at p: a page or a source
-// file.
-func target(p, link string, all []string) string {
+// target returns the address of a link in the document at p. It is the address
+// of a page, if the link names one of pages, or of a source file.
+func target(p, link string, pages []string) string {
 	if strings.Contains(link, ":") || strings.HasPrefix(link, "#") {
 		return link
 	}
 	file, anchor, _ := strings.Cut(link, "#")
 	file = path.Join(path.Dir(p), file)
-	if readme := path.Join(file, "README.md"); slices.Contains(all, readme) {
+	if readme := path.Join(file, "README.md"); slices.Contains(pages, readme) {
 		file = readme
 	}
 	if anchor != "" {
 		anchor = "#" + anchor
 	}
-	if !slices.Contains(all, file) {
+	if !slices.Contains(pages, file) {
 		return source + file + anchor
 	}
 	return strings.Repeat("../", strings.Count(p, "/")) + document{Path: file}.URL() + anchor

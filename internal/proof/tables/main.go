@@ -25,24 +25,25 @@ func main() {
 
 func run(args []string, tests io.Reader) error {
 	if len(args) != 1 {
-		return errors.New("want: go test -json … | tables PAGE")
+		return errors.New("usage: go test -json … | tables PAGE")
 	}
 	page, err := os.ReadFile(args[0])
 	if err != nil {
 		return err
 	}
-	all, err := read(tests, loadOf("/proc/loadavg"))
+	measurements, err := read(tests, loadOf("/proc/loadavg"))
 	if err != nil {
 		return err
 	}
-	text, err := all.write(string(page), time.Now().UTC().Format(time.DateOnly))
+	text, err := measurements.write(string(page), time.Now().UTC().Format(time.DateOnly))
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(args[0], []byte(text), 0o644) //nolint:gosec // a document
 }
 
-// loadOf reads the load of the last minute: of a machine without that file it is 0.
+// loadOf returns a function that reads the machine's load of the last minute
+// from a file. The function returns 0 if the file does not exist.
 func loadOf(file string) func() float64 {
 	return func() (load float64) {
 		if text, err := os.ReadFile(file); err == nil {

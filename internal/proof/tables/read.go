@@ -23,12 +23,12 @@ type exploration struct {
 	seconds, load                                      float64
 }
 
-// measured contains the reports of all tests.
+// measured contains the measurements that the tests have reported.
 type measured struct {
 	bugs     []string // rows of the zoo
 	twins    []exploration
-	explored map[string]exploration // by the title of the row
-	loads    []float64              // the loads of the zoo
+	explored map[string]exploration // the explorations, by the title of the row
+	loads    []float64              // the load of the machine during each test of the zoo
 }
 
 var (
@@ -36,7 +36,8 @@ var (
 	twin   = regexp.MustCompile(`^ *zoo_test\.go:\d+: (\d+ runs: .*), in `)
 )
 
-// read reads events to their end. A test that fails is an error.
+// read reads events to their end, and returns the measurements in them. load
+// returns the load of the machine. A test that fails is an error.
 func read(r io.Reader, load func() float64) (*measured, error) {
 	m := &measured{explored: map[string]exploration{}}
 	began := map[string]exploration{}
@@ -45,7 +46,7 @@ func read(r io.Reader, load func() float64) (*measured, error) {
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return nil, fmt.Errorf("reading what go test -json says: %w", err)
+			return nil, fmt.Errorf("reading the output of go test -json: %w", err)
 		}
 		switch test := e.Package + " " + e.Test; {
 		case e.Action == "fail":
@@ -53,12 +54,12 @@ func read(r io.Reader, load func() float64) (*measured, error) {
 		case e.Action == "attr" && e.Key == "reconciletest":
 			x, err := parse(e.Value)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", test, err)
+				return nil, fmt.Errorf("reading the output of %s: %w", test, err)
 			}
 			x.load = load()
 			began[test] = x
 		case e.Action == "pass" && e.Test != "":
-			if x, is := began[test]; is {
+			if x, ok := began[test]; ok {
 				x.seconds = e.Elapsed
 				m.explored[title(e.Package, e.Test)] = x
 			}
@@ -71,7 +72,8 @@ func read(r io.Reader, load func() float64) (*measured, error) {
 	return m, lines.Err()
 }
 
-// zoo records a line of the zoo's test, if it is about a bug or a twin.
+// zoo records a line of output of the zoo's test, if the line is about a bug or
+// its twin.
 func (m *measured) zoo(e *event, load func() float64) error {
 	line := strings.TrimRight(e.Output, "\n")
 	if row := bugRow.FindStringSubmatch(line); row != nil && strings.HasSuffix(e.Test, "/bug") {
@@ -81,7 +83,7 @@ func (m *measured) zoo(e *event, load func() float64) error {
 	if text := twin.FindStringSubmatch(line); text != nil && strings.Contains(e.Test, "/twin") {
 		x, err := parse(text[1])
 		if err != nil {
-			return fmt.Errorf("%s: %w", e.Test, err)
+			return fmt.Errorf("reading the output of %s: %w", e.Test, err)
 		}
 		m.twins = append(m.twins, x)
 	}
@@ -92,10 +94,10 @@ func (m *measured) zoo(e *event, load func() float64) error {
 func parse(text string) (x exploration, err error) {
 	numbers := regexp.MustCompile(`\d+`).FindAllString(text, 8) // the fourth is a percentage
 	if len(numbers) < 8 {
-		return x, fmt.Errorf("%q is no summary of an exploration", text)
+		return x, fmt.Errorf("%q is not a summary of an exploration", text)
 	}
-	for i, to := range []*int{&x.runs, &x.tried, &x.planned, new(int), &x.pairs, &x.calls, &x.writes, &x.events} {
-		if *to, err = strconv.Atoi(numbers[i]); err != nil {
+	for i, field := range []*int{&x.runs, &x.tried, &x.planned, new(int), &x.pairs, &x.calls, &x.writes, &x.events} {
+		if *field, err = strconv.Atoi(numbers[i]); err != nil {
 			return x, err
 		}
 	}

@@ -70,10 +70,10 @@ func TestWhatIsNotMeasuredIsRefused(t *testing.T) {
 	for name, row := range map[string]struct{ said, page, want string }{
 		"a failure":    {`{"Action":"fail","Package":"p","Test":"TestX"}`, old, "p TestX has failed"},
 		"a part":       {strings.Replace(said, "625 of 625", "624 of 625", 1), old, "not every single fault was tried"},
-		"no summary":   {strings.Replace(said, "1722 runs: 625 of 625", "done", 1), old, "is no summary"},
-		"no JSON":      {"ok", old, "reading what go test -json says"},
+		"no summary":   {strings.Replace(said, "1722 runs: 625 of 625", "done", 1), old, "is not a summary"},
+		"no JSON":      {"ok", old, "reading the output of go test -json"},
 		"no place":     {said, "", "no place for the measured zoo"},
-		"an unknown":   {strings.ReplaceAll(said, "website", "other"), old, `no row of "other"`},
+		"an unknown":   {strings.ReplaceAll(said, "website", "other"), old, `no row for "other"`},
 		"no such page": {said, "none", "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestWhatIsNotMeasuredIsRefused(t *testing.T) {
 			g.Expect(run([]string{file}, strings.NewReader(row.said))).To(MatchError(ContainSubstring(row.want)))
 		})
 	}
-	NewWithT(t).Expect(run(nil, nil)).To(MatchError(ContainSubstring("want: go test -json")))
+	NewWithT(t).Expect(run(nil, nil)).To(MatchError(ContainSubstring("usage: go test -json")))
 }
 
 func TestAPageIsWritten(t *testing.T) {

@@ -14,14 +14,14 @@ import (
 func (m *measured) write(page, day string) (string, error) {
 	if len(m.bugs) > 0 {
 		var err error
-		if page, err = between(page, "zoo", func(string) string { return m.zooTable(day) }); err != nil {
+		if page, err = replaceBetween(page, "zoo", func(string) string { return m.zooTable(day) }); err != nil {
 			return "", err
 		}
 	}
 	left := maps.Clone(m.explored)
 	for _, mark := range []string{"examples", "cases"} {
 		var err error
-		page, err = between(page, mark, func(old string) string {
+		page, err = replaceBetween(page, mark, func(old string) string {
 			lines := strings.Split(old, "\n")
 			for i, line := range lines {
 				cells := strings.Split(line, " | ")
@@ -38,20 +38,21 @@ func (m *measured) write(page, day string) (string, error) {
 		}
 	}
 	for title := range left {
-		return "", fmt.Errorf("the page has no row of %q", title)
+		return "", fmt.Errorf("the page has no row for %q", title)
 	}
 	return page, nil
 }
 
-// between replaces the text between two marks.
-func between(page, mark string, by func(old string) string) (string, error) {
+// replaceBetween replaces the text between the two comments with the given mark
+// by the result of replace, and returns the page.
+func replaceBetween(page, mark string, replace func(old string) string) (string, error) {
 	begin, end := "<!-- begin of the measured "+mark+" -->\n", "<!-- end of the measured "+mark+" -->"
 	head, rest, begins := strings.Cut(page, begin)
 	old, tail, ends := strings.Cut(rest, end)
 	if !begins || !ends {
 		return "", fmt.Errorf("the page has no place for the measured %s", mark)
 	}
-	return head + begin + by(old) + end + tail, nil
+	return head + begin + replace(old) + end + tail, nil
 }
 
 const zooHead = `| class | bug | found by | on Homeostat | steps | runs | time |
@@ -71,8 +72,8 @@ func (m *measured) zooTable(day string) string {
 		for _, x := range m.twins {
 			runs += x.runs
 		}
-		count := func(of func(exploration) int) string {
-			return span(m.twins, func(x exploration) string { return strconv.Itoa(of(x)) })
+		count := func(value func(exploration) int) string {
+			return span(m.twins, func(x exploration) string { return strconv.Itoa(value(x)) })
 		}
 		fmt.Fprintf(&b, " None of the %s runs of the %d twins fails: %s for each, with %s single faults.", group(runs),
 			len(m.twins), count(func(x exploration) int { return x.runs }), count(func(x exploration) int { return x.planned }))
@@ -82,7 +83,7 @@ func (m *measured) zooTable(day string) string {
 }
 
 // byClass groups rows by their class, which is in their first cell.
-func byClass(rows []string) (all []string) {
+func byClass(rows []string) (sorted []string) {
 	class := func(row string) string { return strings.SplitN(row, " | ", 2)[0] }
 	for i, row := range rows {
 		if slices.ContainsFunc(rows[:i], func(r string) bool { return class(r) == class(row) }) {
@@ -90,17 +91,18 @@ func byClass(rows []string) (all []string) {
 		}
 		for _, r := range rows[i:] {
 			if class(r) == class(row) {
-				all = append(all, r)
+				sorted = append(sorted, r)
 			}
 		}
 	}
-	return all
+	return sorted
 }
 
-// span returns the range of numbers among some words.
-func span[T any](all []T, word func(T) string) string {
-	words := make([]string, len(all))
-	for i, v := range all {
+// span returns the smallest and the largest of values as text, such as "3 to
+// 7". word formats a value.
+func span[T any](values []T, word func(T) string) string {
+	words := make([]string, len(values))
+	for i, v := range values {
 		words[i] = word(v)
 	}
 	slices.SortFunc(words, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
@@ -110,7 +112,7 @@ func span[T any](all []T, word func(T) string) string {
 	return words[0] + " to " + words[len(words)-1]
 }
 
-// row is a line of a table of explorations.
+// row returns the line of an exploration in a table of explorations.
 func (x exploration) row(title, day string) string {
 	return fmt.Sprintf("| %s | %d | %d | %d | %s | %s | %s | %s s | %.0f ms | %.0f | %s |", title, x.calls, x.writes,
 		x.events, group(x.planned), group(x.pairs), group(x.runs), seconds(x.seconds), 1000*x.seconds/float64(x.runs),

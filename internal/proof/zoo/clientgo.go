@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -23,17 +24,17 @@ import (
 // informers, a work queue, one worker.
 type plain struct {
 	wiring
-	client     kubernetes.Interface
-	world      any
-	apps       cache.SharedIndexInformer
-	others     cache.SharedIndexInformer // Secrets
-	queue      workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	list       func() []any                                               // the Secrets that it knows
-	look       func(ctx context.Context, name types.NamespacedName) error // a look at one key
-	reconciles Reconcile
-	lister     listers.ConfigMapLister
-	synced     []cache.InformerSynced
-	started    sync.WaitGroup
+	client      kubernetes.Interface
+	world       any
+	apps        cache.SharedIndexInformer
+	secretCache cache.SharedIndexInformer // the cached Secrets
+	queue       workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	list        func() []any                                               // returns the cached Secrets
+	look        func(ctx context.Context, name types.NamespacedName) error // handles one key
+	reconciles  Reconcile
+	lister      listers.ConfigMapLister
+	synced      []cache.InformerSynced
+	started     sync.WaitGroup
 }
 
 func onClientGo(w wiring) Program {
@@ -41,9 +42,9 @@ func onClientGo(w wiring) Program {
 		p := newPlain(env.Client(), w)
 		p.world = env.Outside()
 		env.Cache("configmaps", p.apps.GetStore().List)
-		env.Cache("secrets", p.others.GetStore().List)
+		env.Cache("secrets", p.secretCache.GetStore().List)
 		p.handle(p.apps, p.appHandler())
-		p.handle(p.others, p.secretHandler())
+		p.handle(p.secretCache, p.secretHandler())
 		return p.run(env.Context(), p.synced...)
 	}
 }
@@ -51,10 +52,10 @@ func onClientGo(w wiring) Program {
 func newPlain(client kubernetes.Interface, w wiring) *plain {
 	ofApps := informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = labelApp })
 	apps := informers.NewSharedInformerFactoryWithOptions(client, 0, ofApps).Core().V1().ConfigMaps()
-	others := informers.NewSharedInformerFactory(client, 0).Core().V1().Secrets().Informer()
+	secrets := informers.NewSharedInformerFactory(client, 0).Core().V1().Secrets().Informer()
 	p := &plain{
 		wiring: w, client: client, reconciles: w.reconcile(),
-		apps: apps.Informer(), lister: apps.Lister(), others: others, list: others.GetStore().List,
+		apps: apps.Informer(), lister: apps.Lister(), secretCache: secrets, list: secrets.GetStore().List,
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName]()),
 	}
@@ -85,8 +86,8 @@ func (p *plain) secretHandler() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
 }
 
-// last returns the object, or the last known state of an object whose deletion
-// was missed.
+// last returns obj or, if obj stands for an object whose deletion was missed,
+// the last known state of that object.
 func last(obj any) any {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj
@@ -103,7 +104,8 @@ func keyOf(obj any) types.NamespacedName {
 	return types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
-// run waits until all of synced have synced, and then works until ctx ends.
+// run waits until the informers in synced have synced, and then works until ctx
+// ends.
 func (p *plain) run(ctx context.Context, synced ...cache.InformerSynced) error {
 	defer p.started.Wait()
 	defer p.queue.ShutDown()
@@ -117,7 +119,7 @@ func (p *plain) run(ctx context.Context, synced ...cache.InformerSynced) error {
 
 func (p *plain) watch(ctx context.Context) {
 	p.started.Go(func() { p.apps.RunWithContext(ctx) })
-	p.started.Go(func() { p.others.RunWithContext(ctx) })
+	p.started.Go(func() { p.secretCache.RunWithContext(ctx) })
 }
 
 func (p *plain) work(ctx context.Context) {
@@ -160,14 +162,14 @@ func (p *plain) outside() any { return p.world }
 func (p *plain) kube() kubernetes.Interface { return p.client }
 
 func (p *plain) secrets(app string) []*corev1.Secret {
-	var all []*corev1.Secret
+	var found []*corev1.Secret
 	for _, obj := range p.list() {
 		if s := obj.(*corev1.Secret); app == "" || s.Labels[labelOf] == app {
-			all = append(all, s)
+			found = append(found, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b *corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
-	return all
+	slices.SortFunc(found, func(a, b *corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
+	return found
 }
 
 func (p *plain) create(ctx context.Context, s *corev1.Secret) error {
@@ -181,7 +183,7 @@ func (p *plain) create(ctx context.Context, s *corev1.Secret) error {
 func (p *plain) remove(ctx context.Context, s *corev1.Secret) error {
 	err := p.client.CoreV1().Secrets(s.Namespace).Delete(ctx, s.Name,
 		metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(s.UID))})
-	if apierrors.IsNotFound(err) {
+	if names.IsNotFound(err, corev1.Resource("secrets"), s.Name) { // a proxy's 404 says nothing of it
 		return nil
 	}
 	return err
@@ -197,13 +199,13 @@ func (p *plain) annotate(ctx context.Context, app *corev1.ConfigMap, key, value 
 	return err
 }
 
-func (p *plain) finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error {
-	if slices.Contains(app.Finalizers, finalizer) == on {
+func (p *plain) finalize(ctx context.Context, app *corev1.ConfigMap, wanted bool) error {
+	if slices.Contains(app.Finalizers, finalizer) == wanted {
 		return nil
 	}
 	app = app.DeepCopy()
 	app.Finalizers = slices.DeleteFunc(app.Finalizers, func(f string) bool { return f == finalizer })
-	if on {
+	if wanted {
 		app.Finalizers = append(app.Finalizers, finalizer)
 	}
 	_, err := p.client.CoreV1().ConfigMaps(app.Namespace).Update(ctx, app, metav1.UpdateOptions{})

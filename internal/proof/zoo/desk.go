@@ -8,11 +8,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Reconcile handles one cached App, and writes its outputs. An error is retried
-// with back-off.
+// Reconcile reconciles one cached App, and writes its outputs with d. An error
+// is retried with back-off.
 type Reconcile func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
 
-// gone is a reconcile for an App that does not exist.
+// gone reconciles the name of an App that does not exist.
 type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 
 // Desk provides the tools of a reconcile: reads from the cache, and the usual
@@ -23,23 +23,25 @@ type Desk interface { //nolint:interfacebloat // each is for one kind of reconci
 	// outside returns the state outside of the cluster:
 	// reconciletest.Case.Outside.
 	outside() any
-	// secrets are the cached Secrets that are labelled as an App's; all of them
-	// for "".
+	// secrets returns the cached Secrets with the label of the named App. For
+	// the empty name it returns all of them.
 	secrets(app string) []*corev1.Secret
-	// create makes a Secret.
+	// create creates a Secret.
 	create(ctx context.Context, s *corev1.Secret) error
-	// remove deletes a Secret that was read.
+	// remove deletes a Secret that was read from the cache.
 	remove(ctx context.Context, s *corev1.Secret) error
-	// annotate sets an annotation of an App that was read, if it has changed.
+	// annotate sets an annotation of an App that was read from the cache,
+	// unless the annotation has this value already.
 	annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error
-	// finalize adds the finalizer, or removes it.
-	finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error
+	// finalize adds the finalizer to an App if it is wanted, and removes it
+	// otherwise.
+	finalize(ctx context.Context, app *corev1.ConfigMap, wanted bool) error
 }
 
-// right is a correct reconcile. Each step checks whether it is done, and ready
-// is the last step.
+// right is a correct reconcile. It checks before each step whether the step is
+// needed, and reports ready last.
 func right(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+	if _, ok := find(d.secrets(app.Name), app.Name+"-key"); !ok {
 		if err := d.create(ctx, newKey(app)); err != nil {
 			return err
 		}

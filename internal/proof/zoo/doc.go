@@ -1,6 +1,6 @@
-// Package zoo holds small controllers with one bug each, and a correct twin of
-// each: a simulation of faults has to find the bugs and must not accuse the
-// twins. It is a catalogue to read, one file for each class of bug.
+// Package zoo contains small controllers with one bug each, and a correct twin
+// of each. A simulation of faults must find every bug, and must find nothing in
+// the twins. It is also a catalogue to read, with a file for each class of bug.
 //
 // # The world
 //
@@ -14,10 +14,12 @@
 //
 // Most bugs are in a reconcile, a function that looks at one App and writes.
 // Two harnesses call the same reconciles: one on client-go (informers, work
-// queue, one worker), one on Homeostat. A [Desk] has a reconcile's tools; each
-// harness gives it the usual writes. So a bug that a harness prevents shows as
-// one that survives there. The other bugs are in the callers of reconciles, and
-// are separate programs.
+// queue, one worker), one on Homeostat. A [Desk] provides the reads and writes
+// of a reconcile, and each harness implements them in its usual way. So if a
+// harness prevents a bug, the simulation finds nothing in the program with the
+// bug there. The other bugs are in the callers of reconciles, and are separate
+// programs.
 //
-// The test of this package finds every bug, and accuses no twin.
+// The test of this package checks that every bug is found, and that no twin is
+// reported.
 package zoo

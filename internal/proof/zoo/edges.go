@@ -32,40 +32,41 @@ func edges() []Specimen {
 	}
 }
 
-// switches turns the machine off when it sees the deletion of the App. It
-// misses the deletion while it is down.
+// switches returns a program that turns the machine of an App off when it is
+// called for the deleted App. The program never turns it off if the App is
+// deleted while the program is down.
 func switches() wiring {
-	var on map[types.NamespacedName]types.UID
+	var running map[types.NamespacedName]types.UID
 	return wiring{
 		reconcile: func() Reconcile {
-			on = map[types.NamespacedName]types.UID{}
+			running = map[types.NamespacedName]types.UID{}
 			return func(_ context.Context, d Desk, app *corev1.ConfigMap) error {
-				on[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}] = app.UID
+				running[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}] = app.UID
 				d.outside().(*machines).start(app.UID)
 				return nil
 			}
 		},
 		gone: func(_ context.Context, d Desk, name types.NamespacedName) error {
-			delete(d.outside().(*machines).on, on[name])
+			delete(d.outside().(*machines).running, running[name])
 			return nil
 		},
 	}
 }
 
-// onRequest makes a key for Apps that request one, and calls without for the
-// others.
-func onRequest(without Reconcile) Reconcile {
+// onRequest returns a reconcile that makes a key for Apps that request one, and
+// calls the reconcile otherwise for all other Apps.
+func onRequest(otherwise Reconcile) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Annotations[optIn] != "" {
-			if _, there := find(d.secrets(app.Name), app.Name+"-key"); there {
+			if _, ok := find(d.secrets(app.Name), app.Name+"-key"); ok {
 				return nil
 			}
 			return d.create(ctx, newKey(app))
 		}
-		if without == nil {
+		if otherwise == nil {
 			return nil
 		}
-		return without(ctx, d, app)
+		return otherwise(ctx, d, app)
 	}
 }
 
@@ -95,17 +96,18 @@ func removeUnwanted(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return removeOwn(ctx, d, app)
 }
 
-// handlesOptOut removes the key when it sees the change from wanted to
-// unwanted, and at no other time.
+// handlesOptOut returns a program that removes the key of an App only when an
+// event shows that the App no longer wants it. So the program never removes the
+// key if it misses that event.
 func handlesOptOut(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), w)
 		p.handle(p.apps, p.appHandler())
-		p.handle(p.others, p.secretHandler())
+		p.handle(p.secretCache, p.secretHandler())
 		p.handle(p.apps, cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
-			had, has := before.(*corev1.ConfigMap), after.(*corev1.ConfigMap)
-			if had.Annotations[optIn] != "" && has.Annotations[optIn] == "" {
-				_ = p.client.CoreV1().Secrets(has.Namespace).Delete(env.Context(), has.Name+"-key", metav1.DeleteOptions{})
+			had, current := before.(*corev1.ConfigMap), after.(*corev1.ConfigMap)
+			if had.Annotations[optIn] != "" && current.Annotations[optIn] == "" {
+				_ = p.client.CoreV1().Secrets(current.Namespace).Delete(env.Context(), current.Name+"-key", metav1.DeleteOptions{})
 			}
 		}})
 		return p.run(env.Context(), p.synced...)

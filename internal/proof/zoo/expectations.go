@@ -14,7 +14,7 @@ const classExpectation = "expectations in memory"
 func expectations() []Specimen {
 	return []Specimen{
 		Specimen{
-			Name: "remembers by name", Class: classExpectation, World: again, Found: "tail", SDKFound: "tail",
+			Name: "remembers by name", Class: classExpectation, World: recreation, Found: "tail", SDKFound: "tail",
 			Options: reconciletest.Options{SkipDrift: true},
 		}.reconciles(byName(), byUID()),
 		Specimen{
@@ -23,8 +23,9 @@ func expectations() []Specimen {
 	}
 }
 
-// byName remembers the Apps for which it has made a key, until it sees the App
-// deleted, which may never happen.
+// byName returns a program that remembers the Apps for which it has made a key.
+// It forgets an App when it sees that the App is deleted, which may never
+// happen.
 func byName() wiring {
 	var made map[types.NamespacedName]bool
 	return wiring{
@@ -48,12 +49,14 @@ func byName() wiring {
 	}
 }
 
-// byUID needs no clean-up, because a recreated App has a different UID. It also
-// checks that the key belongs to this App.
+// byUID returns a program that makes the key of an App unless there is a key
+// whose owner reference has the UID of this App. The program remembers nothing
+// that could become wrong: a recreated App has a different UID, so it gets a
+// new key.
 func byUID() wiring {
 	return always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-		key, there := find(d.secrets(app.Name), app.Name+"-key")
-		if !there || key.OwnerReferences[0].UID != app.UID {
+		key, ok := find(d.secrets(app.Name), app.Name+"-key")
+		if !ok || key.OwnerReferences[0].UID != app.UID {
 			if err := d.create(ctx, newKey(app)); err != nil {
 				return err
 			}
@@ -62,13 +65,14 @@ func byUID() wiring {
 	})
 }
 
-// expects waits until the cache shows the key that it has made. If the create
-// failed, it waits forever, unless it gives up the expectation.
+// expects returns a program that waits until the cache shows the key that it
+// has made. If the create failed, the program waits forever, unless givesUp is
+// set.
 func expects(givesUp bool) wiring {
 	return wiring{reconcile: func() Reconcile {
 		coming := map[types.UID]bool{}
 		return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-			if _, there := find(d.secrets(app.Name), app.Name+"-key"); there {
+			if _, ok := find(d.secrets(app.Name), app.Name+"-key"); ok {
 				delete(coming, app.UID)
 				return d.annotate(ctx, app, ready, "yes")
 			}
@@ -85,9 +89,9 @@ func expects(givesUp bool) wiring {
 	}}
 }
 
-// again is a world in which an App is deleted and recreated at once.
-func again() *reconciletest.Case {
-	return with(reconciletest.Step{
+// recreation returns a case in which an App is deleted and recreated at once.
+func recreation() *reconciletest.Case {
+	return withSteps(reconciletest.Step{
 		Name: "delete and create d/a",
 		Do: func(ctx context.Context, w *reconciletest.World) error {
 			if err := reconciletest.Delete("configmaps", namespace+"/a").Do(ctx, w); err != nil {

@@ -25,7 +25,7 @@ func failures() []Specimen {
 // back-off of milliseconds is left. A server that asks for a pause gets even
 // more calls.
 func impatientClient(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+	if _, ok := find(d.secrets(app.Name), app.Name+"-key"); !ok {
 		err := d.kube().CoreV1().RESTClient().Post().Namespace(app.Namespace).Resource("secrets").
 			Body(newKey(app)).MaxRetries(0).Do(ctx).Error()
 		if err != nil && !apierrors.IsAlreadyExists(err) {

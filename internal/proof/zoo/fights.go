@@ -52,7 +52,8 @@ func wholeMap(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return err
 }
 
-// checked is a world in which another client marks Apps, too.
+// checked returns a case in which another client sets an annotation of Apps,
+// too.
 func checked() *reconciletest.Case {
 	c := noted()
 	missing := func(w *reconciletest.World) bool {

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -32,7 +33,9 @@ func finalizers() []Specimen {
 	}
 }
 
-// guarded keeps a finalizer on Apps until they are clean.
+// guarded returns a program that keeps a finalizer on Apps. When an App is
+// being deleted, the program calls the reconcile clean before it removes the
+// finalizer.
 func guarded(clean Reconcile) wiring {
 	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.DeletionTimestamp != nil {
@@ -50,9 +53,9 @@ func guarded(clean Reconcile) wiring {
 	return i
 }
 
-// unowned keeps a finalizer on Apps whose keys have no owner, so that only
-// clean deletes the keys. With asks it makes a key only if the server confirms
-// the finalizer.
+// unowned returns a program like guarded, except that the keys have no owner,
+// so that only clean deletes them. If asks is set, the program makes a key only
+// after the server has confirmed that the App has the finalizer.
 func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()
@@ -82,15 +85,15 @@ func unowned(clean Reconcile, asks bool) wiring {
 // stillHeld asks the server whether the App still has the finalizer, because
 // the cache may be stale.
 func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error) {
-	now, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
+	live, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
-	return err == nil && now.UID == app.UID && now.DeletionTimestamp == nil, err
+	return err == nil && live.UID == app.UID && live.DeletionTimestamp == nil, err
 }
 
-// cleanCached deletes the cached objects. The cache does not show the newest
-// objects yet.
+// cleanCached deletes the objects in the cache. It misses the newest objects,
+// which the cache does not show yet.
 func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
 		if err := d.remove(ctx, s); err != nil {
@@ -100,9 +103,10 @@ func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return nil
 }
 
-// cleanByName deletes every object that it may have made, cached or not.
+// cleanByName deletes every object that the program may have made, even if the
+// cache does not show it.
 func cleanByName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	if err := strictClean(ctx, d, app); !apierrors.IsNotFound(err) {
+	if err := strictClean(ctx, d, app); !names.IsNotFound(err, corev1.Resource("secrets"), app.Name+"-key") {
 		return err
 	}
 	return nil
@@ -116,7 +120,9 @@ func strictClean(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 
 var errInvalid = errors.New("the size must not be negative")
 
-// validFirst does not remove the finalizer from Apps that it cannot parse.
+// validFirst returns a reconcile that calls t for valid Apps, and fails for
+// others, even if they are being deleted. So it never removes the finalizer of
+// such an App.
 func validFirst(t Reconcile) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Data["size"] == "-1" {
@@ -136,7 +142,7 @@ func validAlive(t Reconcile) Reconcile {
 }
 
 func invalid() *reconciletest.Case {
-	return with(
+	return withSteps(
 		reconciletest.Patch("configmaps", namespace+"/a", `{"data":{"size":"-1"}}`),
 		reconciletest.Delete("configmaps", namespace+"/a"),
 	)()

@@ -44,16 +44,18 @@ func (i *index) drop(obj any) {
 func (i *index) list() []any {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var all []any
+	var list []any
 	for _, s := range i.keys {
-		all = append(all, s)
+		list = append(list, s)
 	}
-	return all
+	return list
 }
 
-// indexes keeps the keys in its own index. An object that was deleted while its
-// watch was broken arrives as a tombstone, and not as a Secret. A handler that
-// does not unwrap the tombstone keeps the key forever, and makes no new key.
+// indexes returns a program that keeps the keys in its own index. An object
+// that was deleted while its watch was broken arrives as a tombstone, and not
+// as a Secret. Unless tombstones is set, the handler does not unwrap the
+// tombstone. Then the index keeps the key forever, and the program makes no new
+// key.
 func indexes(tombstones bool) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), always(right))
@@ -66,7 +68,7 @@ func indexes(tombstones bool) Program {
 			i.put(obj)
 			enqueue.OnAdd(obj, false)
 		}
-		p.handle(p.others, cache.ResourceEventHandlerFuncs{
+		p.handle(p.secretCache, cache.ResourceEventHandlerFuncs{
 			AddFunc: put, UpdateFunc: func(_, obj any) { put(obj) },
 			DeleteFunc: func(obj any) {
 				if tombstones {

@@ -24,14 +24,16 @@ func hotLoops() []Specimen {
 	}
 }
 
-// counts causes its own reconciles by its writes.
+// counts increments a counter in every reconcile. Each write is a change that
+// causes the next reconcile.
 func counts(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	n, _ := strconv.Atoi(app.Annotations["reconciles"])
 	return d.annotate(ctx, app, "reconciles", strconv.Itoa(n+1))
 }
 
-// stamps writes in every reconcile. In this world this is once a second, and in
-// a large one it is always.
+// stamps writes the time in every reconcile, and each write causes another
+// reconcile. The time has whole seconds, so in this case there is one write a
+// second. With many objects, there is always one whose time has changed.
 func stamps(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, "looked-at", time.Now().UTC().Format(time.RFC3339))
 }

@@ -31,9 +31,11 @@ func readyFirst(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.create(ctx, newKey(app))
 }
 
-// oneForBoth concludes from the key that the certificate exists, too.
+// oneForBoth concludes from the existence of the key that the certificate
+// exists, too. After a crash between the two creates, the certificate is never
+// created.
 func oneForBoth(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+	if _, ok := find(d.secrets(app.Name), app.Name+"-key"); !ok {
 		if err := d.create(ctx, newKey(app)); err != nil {
 			return err
 		}
@@ -46,7 +48,7 @@ func oneForBoth(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 
 func eachForItself(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, name := range []string{app.Name + "-key", app.Name + "-cert"} {
-		if _, there := find(d.secrets(app.Name), name); there {
+		if _, ok := find(d.secrets(app.Name), name); ok {
 			continue
 		}
 		if err := d.create(ctx, newSecret(app, name)); err != nil {

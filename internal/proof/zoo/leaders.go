@@ -37,15 +37,18 @@ func leaders() []Specimen {
 	}
 }
 
-// term is one leadership. stop ends with the process, and lead with the Lease.
-// The work function returns at its end.
+// term is one leadership of a program. The program competes for the Lease until
+// elect ends. stop ends when the process must stop. work reconciles while the
+// program leads, and lead ends with the leadership.
 type term struct {
 	elect, stop context.Context //nolint:containedctx // the context of the term
 	release     context.CancelFunc
 	work        func(lead context.Context)
 }
 
-// led runs for the Lease again and again.
+// led returns a program that competes for the Lease, works while it holds the
+// Lease, and starts again after losing it. how sets the contexts and the work
+// of each term.
 func led(how func(t *term, p *plain)) Program {
 	return func(env *reconciletest.Env) error {
 		for env.Context().Err() == nil {
@@ -60,12 +63,12 @@ func led(how func(t *term, p *plain)) Program {
 func run(env *reconciletest.Env, how func(t *term, p *plain)) error {
 	p := newPlain(env.Client(), always(marksOnce(env.Replica())))
 	p.handle(p.apps, p.appHandler())
-	p.handle(p.others, p.secretHandler())
+	p.handle(p.secretCache, p.secretHandler())
 	defer p.queue.ShutDown()
 	elect, release := context.WithCancel(context.WithoutCancel(env.Context()))
 	t := &term{elect: elect, stop: env.Context(), release: release}
 	how(t, p)
-	leading, over, done := make(chan context.Context, 1), make(chan struct{}), make(chan struct{})
+	leading, ended, done := make(chan context.Context, 1), make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: "apps"}, Client: env.Client().CoordinationV1(),
@@ -88,21 +91,22 @@ func run(env *reconciletest.Env, how func(t *term, p *plain)) error {
 		case lead := <-leading:
 			t.work(lead)
 		case <-t.stop.Done():
-		case <-over:
+		case <-ended:
 		}
 	}()
 	elector.Run(t.elect)
-	close(over)
+	close(ended)
 	<-done
 	return nil
 }
 
-// drains works under the Lease, and releases it after its last reconcile.
+// drains reconciles while it holds the Lease, and releases the Lease after the
+// last reconcile.
 func drains(t *term, p *plain) {
 	t.work = func(lead context.Context) { p.serve(t.stop, lead) }
 }
 
-// worksOn works as long as the process runs, regardless of the leadership.
+// worksOn reconciles until the process stops, even after it has lost the Lease.
 func worksOn(t *term, p *plain) {
 	t.work = func(context.Context) { p.serve(t.stop, t.stop) }
 }
@@ -123,7 +127,8 @@ func releasesEarly(t *term, p *plain) {
 	}
 }
 
-// serve works until stop or lead ends; reconciles write under lead.
+// serve reconciles until stop or lead ends. The writes of the reconciles use
+// lead as their context.
 func (p *plain) serve(stop, lead context.Context) {
 	stop, cancel := context.WithCancel(stop)
 	defer cancel()
@@ -137,8 +142,8 @@ func (p *plain) serve(stop, lead context.Context) {
 	}
 }
 
-// marksOnce records which replica was the first, with a patch that is never
-// refused.
+// marksOnce returns a reconcile that records which replica was the first to
+// reconcile an App. The server never refuses its patch.
 func marksOnce(replica int) Reconcile {
 	note := fmt.Appendf(nil, `{"metadata":{"annotations":{"by":"%d"}}}`, replica)
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
@@ -163,9 +168,9 @@ func ledSDK(env *reconciletest.Env) error {
 	return runSDK(env, client, always(marksOnce(env.Replica())), elector)
 }
 
-// pair is a world with two replicas.
+// pair returns a case with two replicas.
 func pair() *reconciletest.Case {
-	c := with(reconciletest.Create(newApp("b")))()
+	c := withSteps(reconciletest.Create(newApp("b")))()
 	c.Replicas, c.Goal, c.Ignore = 2, nil, []string{"metadata.annotations.by"}
 	return c
 }

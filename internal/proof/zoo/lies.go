@@ -33,21 +33,22 @@ func lies() []Specimen {
 // work handles one cached Deployment.
 type work func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error
 
-// release records the image of a Deployment in a Secret, and the observed
-// generation in the status. It writes the status to a fresh copy, so that there
-// is no conflict. So a reconcile of an older copy reports a spec that it has
-// not seen.
+// release returns a function that records the image of a Deployment in a
+// Secret, and the observed generation in the status. It reads a fresh copy of
+// the Deployment for the status, so that there is no conflict. Unless worksOnIt
+// is set, it records the image of the cached copy. If that copy is older, the
+// status then names a generation whose image has not been recorded.
 func release(worksOnIt bool) work {
 	return func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error {
 		fresh, err := client.AppsV1().Deployments(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		of := cached
+		noted := cached
 		if worksOnIt {
-			of = fresh
+			noted = fresh
 		}
-		if err := noteImage(ctx, client, of); err != nil || fresh.Status.ObservedGeneration == fresh.Generation {
+		if err := noteImage(ctx, client, noted); err != nil || fresh.Status.ObservedGeneration == fresh.Generation {
 			return err
 		}
 		fresh.Status.ObservedGeneration = fresh.Generation
@@ -58,13 +59,13 @@ func release(worksOnIt bool) work {
 
 const imageNote = "image"
 
-func noteImage(ctx context.Context, client kubernetes.Interface, of *appsv1.Deployment) error {
-	secrets, image := client.CoreV1().Secrets(of.Namespace), imageOf(of)
-	note, err := secrets.Get(ctx, of.Name, metav1.GetOptions{})
+func noteImage(ctx context.Context, client kubernetes.Interface, d *appsv1.Deployment) error {
+	secrets, image := client.CoreV1().Secrets(d.Namespace), imageOf(d)
+	note, err := secrets.Get(ctx, d.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-			Name: of.Name, Labels: map[string]string{labelOf: of.Name}, Annotations: map[string]string{imageNote: image},
+			Name: d.Name, Labels: map[string]string{labelOf: d.Name}, Annotations: map[string]string{imageNote: image},
 		}}, metav1.CreateOptions{})
 	case err == nil && note.Annotations[imageNote] != image:
 		metav1.SetMetaDataAnnotation(&note.ObjectMeta, imageNote, image)
@@ -80,16 +81,16 @@ func ofDeployments(do work) Program {
 		p := newPlain(env.Client(), always(nil))
 		p.apps = informers.NewSharedInformerFactory(p.client, 0).Apps().V1().Deployments().Informer()
 		p.look = func(ctx context.Context, name types.NamespacedName) error {
-			obj, there, err := p.apps.GetStore().GetByKey(name.String())
-			if err != nil || !there {
+			obj, exists, err := p.apps.GetStore().GetByKey(name.String())
+			if err != nil || !exists {
 				return err
 			}
 			return do(ctx, p.client, obj.(*appsv1.Deployment))
 		}
 		env.Cache("deployments.apps", p.apps.GetStore().List)
-		env.Cache("secrets", p.others.GetStore().List)
+		env.Cache("secrets", p.secretCache.GetStore().List)
 		p.handle(p.apps, p.appHandler())
-		p.handle(p.others, p.secretHandler())
+		p.handle(p.secretCache, p.secretHandler())
 		return p.run(env.Context(), p.synced...)
 	}
 }
@@ -98,8 +99,8 @@ func ofDeploymentsSDK(do work) Program {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
 		one := func(ctx context.Context, r reconcile.Request[*appsv1.Deployment]) (reconcile.Result, error) {
-			d, there := r.Object()
-			if !there {
+			d, ok := r.Object()
+			if !ok {
 				return reconcile.Result{}, nil
 			}
 			return reconcile.Result{}, do(ctx, client, d)
@@ -115,8 +116,9 @@ func ofDeploymentsSDK(do work) Program {
 	}
 }
 
-// released is a world with a Deployment that gets a different image. Programs
-// that wait for observedGeneration may rely on it.
+// released returns a case in which the image of a Deployment is changed. It
+// checks at all times that the image of the observed generation has been
+// recorded.
 func released() *reconciletest.Case {
 	labels := map[string]string{"run": "web"}
 	return &reconciletest.Case{
@@ -156,7 +158,7 @@ func observedIsDone(w *reconciletest.World) error {
 			}
 		}
 		if noted != imageOf(&d) {
-			return fmt.Errorf("generation %d of %s is said to be observed: it has %q, and %q is noted",
+			return fmt.Errorf("the status says that generation %d of %s is observed: its image is %q, but %q is recorded",
 				d.Generation, d.Name, imageOf(&d), noted)
 		}
 	}

@@ -29,8 +29,8 @@ func lostUpdates() []Specimen {
 	}
 }
 
-// restamps defeats the lock, because it reads only the resourceVersion again,
-// and not the object.
+// restamps defeats the lock of its update. It sends its old object with a new
+// resourceVersion, and so overwrites changes by other clients.
 func restamps(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil
@@ -53,8 +53,8 @@ func marks(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 
 const finalizer = "example.com/zoo"
 
-// replacesList sends the list that it knows, and so removes an entry that
-// another client has just added.
+// replacesList sends the list from the cache with its own entry, and so removes
+// an entry that another client has just added.
 func replacesList(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if slices.Contains(app.Finalizers, finalizer) {
 		return nil
@@ -74,16 +74,18 @@ func finalizes(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.finalize(ctx, app, true)
 }
 
-// noted is a world in which another client writes to the App, too.
+// noted returns a case in which another client writes to the App, too.
 func noted() *reconciletest.Case {
-	c := with(reconciletest.Patch("configmaps", namespace+"/a", `{"data":{"note":"mine"}}`))()
+	c := withSteps(reconciletest.Patch("configmaps", namespace+"/a", `{"data":{"note":"mine"}}`))()
 	c.Goal = nil
 	return c
 }
 
-// theirs is a world in which another client adds a finalizer, too.
+// theirs returns a case in which another client adds a finalizer, too.
 func theirs() *reconciletest.Case {
-	c := with(reconciletest.Step{Name: "add their finalizer", Do: func(ctx context.Context, w *reconciletest.World) error {
+	c := withSteps(reconciletest.Step{Name: "add their finalizer", Do: func(
+		ctx context.Context, w *reconciletest.World,
+	) error {
 		maps := w.Client().CoreV1().ConfigMaps(namespace)
 		app, err := maps.Get(ctx, "a", metav1.GetOptions{})
 		if err != nil {

@@ -23,8 +23,9 @@ func mutations() []Specimen {
 	}
 }
 
-// editsShared finds its own edit in the cache at the next attempt, and
-// concludes that the write succeeded.
+// editsShared modifies the cached object before it writes it. If the write
+// fails, the next attempt finds the edit in the cache, and concludes that the
+// write succeeded.
 func editsShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil
@@ -37,11 +38,12 @@ func editsShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return err
 }
 
-// merge puts the wanted entries into a map, and reports whether it has changed.
-func merge(into, want map[string]string) (changed bool) {
+// merge puts the entries of want into dst, and reports whether that has changed
+// dst.
+func merge(dst, want map[string]string) (changed bool) {
 	for k, v := range want {
-		if into[k] != v {
-			into[k], changed = v, true
+		if dst[k] != v {
+			dst[k], changed = v, true
 		}
 	}
 	return changed
@@ -49,7 +51,8 @@ func merge(into, want map[string]string) (changed bool) {
 
 var tier = map[string]string{"tier": "gold"}
 
-// mergesShared does not know that merge modifies its argument.
+// mergesShared passes a map of the cached object to merge, which modifies the
+// map.
 func mergesShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if !merge(app.Labels, tier) {
 		return nil

@@ -23,8 +23,8 @@ func orders() []Specimen {
 	}
 }
 
-// firstSeen makes the first App that it sees the primary. After a restart this
-// may be a different App.
+// firstSeen returns a program that makes the first App that it sees the
+// primary. After a restart this may be a different App.
 func firstSeen() wiring {
 	return wiring{reconcile: func() Reconcile {
 		primary := ""
@@ -40,15 +40,16 @@ func firstSeen() wiring {
 	}}
 }
 
-// byBirth uses the creation time of the objects instead of the order of events.
+// byBirth records the creation time of the App, which does not depend on the
+// order of events.
 func byBirth(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, "born", app.CreationTimestamp.UTC().Format("2006-01-02"))
 }
 
-// laterFirst is a world in which the order of names differs from the order of
-// creation.
+// laterFirst returns a case in which the order of names differs from the order
+// of creation.
 func laterFirst() *reconciletest.Case {
-	c := with(reconciletest.Create(newApp("0")))()
+	c := withSteps(reconciletest.Create(newApp("0")))()
 	c.Goal = nil
 	return c
 }
@@ -68,7 +69,7 @@ func eachByNumber(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	have := d.secrets(app.Name)
 	for n := range enough {
 		name := fmt.Sprintf("%s-%d", app.Name, n)
-		if _, there := find(have, name); there {
+		if _, ok := find(have, name); ok {
 			continue
 		}
 		if err := d.create(ctx, newSecret(app, name)); err != nil {

@@ -26,7 +26,7 @@ func owners() []Specimen {
 
 // withoutOwner leaves the key behind when the App is deleted.
 func withoutOwner(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+	if _, ok := find(d.secrets(app.Name), app.Name+"-key"); !ok {
 		key := newKey(app)
 		key.OwnerReferences = nil
 		if err := d.create(ctx, key); err != nil {
@@ -39,7 +39,7 @@ func withoutOwner(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 // ownsAbroad makes an object that the garbage collector deletes at once,
 // because an owner must be in the same namespace.
 func ownsAbroad(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+	if _, ok := find(d.secrets(app.Name), app.Name+"-key"); !ok {
 		key := newKey(app)
 		key.Namespace = "vault"
 		return d.create(ctx, key)

@@ -14,8 +14,8 @@ import (
 
 var draw = flag.Bool("draw", false, "draw the picture of docs/testing.md again")
 
-// The picture of docs/testing.md is that of the failure which stands there.
-// make pictures draws it.
+// The picture of docs/testing.md shows the failure that the page quotes. make
+// pictures draws it.
 func TestPictureShowsTheFailure(t *testing.T) {
 	const file = "../../../docs/pictures/found-bug.svg"
 	r := reconciletest.Search(t, shop(generateKey), &reconciletest.Options{Budget: toFind})

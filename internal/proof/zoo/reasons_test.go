@@ -10,9 +10,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// reasons has the code of the reason for each bug; "" if there is none, since
-// only a rule of the case is broken; "a|b" if it depends on which deviation
-// finds it first.
+// reasons has the code of the reason for each bug. It is "" if only a rule of
+// the case is broken, which has no reason, and "a|b" if it depends on which
+// deviation finds the bug first.
 var reasons = map[string]string{
 	"ready before the work":                            "unknown-reply",
 	"one of two stands for both":                       "unknown-reply",

@@ -22,7 +22,7 @@ func replies() []Specimen {
 	}
 }
 
-// unnamed returns a key whose name the server chooses.
+// unnamed returns a new key for app, whose name the server chooses.
 func unnamed(app *corev1.ConfigMap) *corev1.Secret {
 	s := newKey(app)
 	s.Name, s.GenerateName = "", app.Name+"-"

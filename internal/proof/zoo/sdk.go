@@ -15,12 +15,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// sdk is the same controller on Homeostat.
+// sdk is a controller like plain, written with Homeostat.
 type sdk struct {
 	wiring
 	client     kubernetes.Interface
 	world      any
-	of         *informer.Index[*corev1.Secret, string]
+	byApp      *informer.Index[*corev1.Secret, string]
 	reconciles Reconcile
 }
 
@@ -35,7 +35,7 @@ func runSDK(env *reconciletest.Env, client kubernetes.Interface, w wiring, leade
 	secrets := informer.For(client.CoreV1().Secrets(""), nil)
 	s := &sdk{
 		wiring: w, client: client, world: env.Outside(), reconciles: w.reconcile(),
-		of: informer.NewIndex(secrets, appsOf),
+		byApp: informer.NewIndex(secrets, appsOf),
 	}
 	c, err := reconcile.New("apps", apps, s, &reconcile.Options{
 		Leader: leader, Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)},
@@ -59,11 +59,11 @@ func appOf(_ context.Context, old, s *corev1.Secret) ([]reconcile.Key, error) {
 func (s *sdk) Reconcile(
 	ctx context.Context, r reconcile.Request[*corev1.ConfigMap],
 ) (reconcile.Result, error) {
-	app, there := r.Object()
+	app, ok := r.Object()
 	switch {
-	case !there && s.gone != nil:
+	case !ok && s.gone != nil:
 		return reconcile.Result{}, s.gone(ctx, s, types.NamespacedName(r.Key))
-	case !there, app.DeletionTimestamp != nil && !s.deleting:
+	case !ok, app.DeletionTimestamp != nil && !s.deleting:
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, s.reconciles(ctx, s, app)
@@ -73,7 +73,7 @@ func (s *sdk) outside() any { return s.world }
 
 func (s *sdk) kube() kubernetes.Interface { return s.client }
 
-func (s *sdk) secrets(app string) []*corev1.Secret { return slices.Collect(s.of.Get(app)) }
+func (s *sdk) secrets(app string) []*corev1.Secret { return slices.Collect(s.byApp.Get(app)) }
 
 func (s *sdk) create(ctx context.Context, secret *corev1.Secret) error {
 	if secret.Name == "" { // patch.Ensure needs a name
@@ -97,11 +97,11 @@ func (s *sdk) annotate(ctx context.Context, app *corev1.ConfigMap, key, value st
 	return err
 }
 
-func (s *sdk) finalize(ctx context.Context, app *corev1.ConfigMap, on bool) error {
+func (s *sdk) finalize(ctx context.Context, app *corev1.ConfigMap, wanted bool) error {
 	_, err := patch.Merge(ctx, s.client.CoreV1().ConfigMaps, app, nil,
 		func(edit *corev1.ConfigMap) {
 			edit.Finalizers = slices.DeleteFunc(edit.Finalizers, func(f string) bool { return f == finalizer })
-			if on {
+			if wanted {
 				edit.Finalizers = append(edit.Finalizers, finalizer)
 			}
 		})

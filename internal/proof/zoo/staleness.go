@@ -26,7 +26,8 @@ func staleness() []Specimen {
 	}
 }
 
-// noneKnown makes a second key while the cache has not seen the first.
+// noneKnown makes a key if the cache shows none. So it makes a second key while
+// the cache does not show the first one yet.
 func noneKnown(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if len(d.secrets(app.Name)) == 0 {
 		if err := d.create(ctx, unnamed(app)); err != nil {
@@ -36,8 +37,8 @@ func noneKnown(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// nextNumber gives two Apps the same number if the cache has not seen the first
-// one's yet.
+// nextNumber gives an App the next free number. It gives two Apps the same
+// number if the cache does not show the number of the first App yet.
 func nextNumber(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return number(ctx, d, app, strconv.Itoa(len(d.secrets(""))+1))
 }
@@ -48,7 +49,7 @@ func ownNumber(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 }
 
 func number(ctx context.Context, d Desk, app *corev1.ConfigMap, value string) error {
-	if _, there := find(d.secrets(app.Name), app.Name+"-number"); there {
+	if _, ok := find(d.secrets(app.Name), app.Name+"-number"); ok {
 		return nil
 	}
 	s := newSecret(app, app.Name+"-number")
@@ -67,8 +68,8 @@ func twoApps() *reconciletest.Case {
 			taken := map[string]string{}
 			for _, n := range numbers {
 				number := n.Annotations["number"]
-				if other := taken[number]; other != "" {
-					return fmt.Errorf("%s and %s have the same number", other, n.Name)
+				if owner := taken[number]; owner != "" {
+					return fmt.Errorf("%s and %s have the same number", owner, n.Name)
 				}
 				taken[number] = n.Name
 			}

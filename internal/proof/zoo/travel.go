@@ -24,19 +24,19 @@ func travels() []Specimen {
 	}
 }
 
-// cleansName deletes the key of the recreated App if it still sees the deleted
-// one.
+// cleansName deletes the key by its name, without checking the key's UID. So it
+// deletes the key of a recreated App if the cache still shows the deleted App.
 func cleansName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	if _, there := find(d.secrets(app.Name), app.Name+"-key"); !there {
+	if _, ok := find(d.secrets(app.Name), app.Name+"-key"); !ok {
 		return nil
 	}
 	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
 }
 
-// successor is a world in which an App is deleted, and a recreated object
-// follows as soon as it is deleted.
+// successor returns a case in which an App is deleted. As soon as it is not
+// found any more, another client recreates it under the same name.
 func successor() *reconciletest.Case {
-	c := with(reconciletest.Delete("configmaps", namespace+"/a"))()
+	c := withSteps(reconciletest.Delete("configmaps", namespace+"/a"))()
 	missing := func(w *reconciletest.World) bool {
 		apps, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
 		return err == nil && len(apps) == 0
@@ -49,29 +49,32 @@ func successor() *reconciletest.Case {
 	return c
 }
 
-// machines are outside of the cluster.
+// machines is the state outside of the cluster. It records which machines are
+// on, and how often each was started.
 type machines struct {
-	on     map[types.UID]bool
-	starts map[types.UID]int
+	running map[types.UID]bool
+	starts  map[types.UID]int
 }
 
 func (m *machines) start(uid types.UID) {
-	if !m.on[uid] {
-		m.on[uid] = true
+	if !m.running[uid] {
+		m.running[uid] = true
 		m.starts[uid]++
 	}
 }
 
-// starts keeps a machine on for each App. The machine of a deleted App must not
-// start again, and only the server knows whether the App is deleted.
+// starts returns a program that keeps a machine on for each App. It must not
+// start the machine of a deleted App again. If asks is set, it asks the server
+// whether the App still exists before it starts a machine, because the cache
+// may be stale.
 func starts(asks bool) wiring {
 	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		m := d.outside().(*machines)
 		if app.DeletionTimestamp != nil {
-			delete(m.on, app.UID)
+			delete(m.running, app.UID)
 			return d.finalize(ctx, app, false)
 		}
-		if err := d.finalize(ctx, app, true); err != nil || m.on[app.UID] {
+		if err := d.finalize(ctx, app, true); err != nil || m.running[app.UID] {
 			return err
 		}
 		if asks {
@@ -89,7 +92,7 @@ func starts(asks bool) wiring {
 
 func datacenter() *reconciletest.Case {
 	c := comeAndGo()
-	c.Outside = func() any { return &machines{on: map[types.UID]bool{}, starts: map[types.UID]int{}} }
+	c.Outside = func() any { return &machines{running: map[types.UID]bool{}, starts: map[types.UID]int{}} }
 	c.Goal = func(w *reconciletest.World) error {
 		m := w.Outside().(*machines)
 		for uid, n := range m.starts {
@@ -98,8 +101,8 @@ func datacenter() *reconciletest.Case {
 			}
 		}
 		apps, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
-		if err == nil && len(m.on) != len(apps) {
-			err = fmt.Errorf("%d machines are on for %d apps", len(m.on), len(apps))
+		if err == nil && len(m.running) != len(apps) {
+			err = fmt.Errorf("%d machines are running for %d apps: want one for each", len(m.running), len(apps))
 		}
 		return err
 	}

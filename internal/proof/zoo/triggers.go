@@ -44,8 +44,10 @@ func blind(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, ready, "yes")
 }
 
-// fromSeed records the version of the seed, a Service, or of the App itself. A
-// change of the seed causes no event.
+// fromSeed returns a reconcile that records a version in an annotation of the
+// App. If reads is set, it reads the version from a Service, the seed. Changes
+// of the seed do not cause a reconcile. Otherwise it copies the version from
+// the App itself.
 func fromSeed(reads bool) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		version := app.Data["version"]
@@ -66,7 +68,8 @@ func seeded() *reconciletest.Case {
 	return c
 }
 
-// unwatched has an informer only for the objects that it reconciles.
+// unwatched returns a program that has an informer only for the objects that it
+// reconciles, and not for the other objects that the reconcile reads.
 func unwatched(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), w)
@@ -90,14 +93,15 @@ func unwatchedSDK(w wiring) Program {
 	}
 }
 
-// noDeletes does not set the handler's third function, for deletions.
+// noDeletes returns a program that registers a handler without a DeleteFunc, so
+// it is never notified of deletions.
 func noDeletes(w wiring) Program {
 	return func(env *reconciletest.Env) error {
 		p := newPlain(env.Client(), w)
 		p.handle(p.apps, p.appHandler())
 		h := p.secretHandler()
 		h.DeleteFunc = nil
-		p.handle(p.others, h)
+		p.handle(p.secretCache, h)
 		return p.run(env.Context(), p.synced...)
 	}
 }

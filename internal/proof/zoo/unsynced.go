@@ -31,21 +31,21 @@ func unsynced() []Specimen {
 
 // removeKey deletes the key of an App that does not exist.
 func removeKey(ctx context.Context, d Desk, name types.NamespacedName) error {
-	if key, there := find(d.secrets(name.Name), name.Name+"-key"); there {
+	if key, ok := find(d.secrets(name.Name), name.Name+"-key"); ok {
 		return d.remove(ctx, key)
 	}
 	return nil
 }
 
-// impatient starts to work after a while, even if the caches are incomplete. It
-// takes an App that it does not know yet for a deleted one, and deletes its
-// key.
+// impatient returns a program that starts to reconcile after the time in
+// patience, even if the caches are incomplete. It mistakes an App that is not
+// in the cache yet for a deleted App, and deletes the App's key.
 func impatient(w wiring, patience time.Duration) Program {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()
 		p := newPlain(env.Client(), w)
 		p.handle(p.apps, p.appHandler())
-		p.handle(p.others, p.secretHandler())
+		p.handle(p.secretCache, p.secretHandler())
 		defer p.started.Wait()
 		defer p.queue.ShutDown()
 		p.watch(ctx)
@@ -65,8 +65,8 @@ func impatient(w wiring, patience time.Duration) Program {
 	}
 }
 
-// readyApp is a world in which all work is done. An outage would delete the
-// key.
+// readyApp returns a case in which all work is done at the start. So a program
+// that deletes the key causes an outage.
 func readyApp() *reconciletest.Case {
 	app := newApp("a")
 	app.UID = types.UID("00000000-0000-4000-8000-0000000000aa")

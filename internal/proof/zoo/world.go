@@ -17,17 +17,17 @@ const (
 	ready     = "ready"
 )
 
-// newApp is an App.
+// newApp returns an App, which is a ConfigMap, with this name.
 func newApp(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Labels: map[string]string{labelApp: "yes"},
 	}}
 }
 
-// newKey is the key of an App, owned by it.
+// newKey returns the key of an App, which the App owns.
 func newKey(app *corev1.ConfigMap) *corev1.Secret { return newSecret(app, app.Name+"-key") }
 
-// newSecret is a Secret that an App owns.
+// newSecret returns a Secret that an App owns.
 func newSecret(app *corev1.ConfigMap, name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: app.Namespace, Name: name, Labels: map[string]string{labelOf: app.Name},
@@ -37,7 +37,7 @@ func newSecret(app *corev1.ConfigMap, name string) *corev1.Secret {
 	}}
 }
 
-// find returns the Secret of that name.
+// find returns the Secret with the given name, and whether secrets contains it.
 func find(secrets []*corev1.Secret, name string) (*corev1.Secret, bool) {
 	for _, s := range secrets {
 		if s.Name == name {
@@ -47,8 +47,8 @@ func find(secrets []*corev1.Secret, name string) (*corev1.Secret, bool) {
 	return nil, false
 }
 
-// comeAndGo is the usual world: one App exists, and another one is created and
-// deleted.
+// comeAndGo returns the usual case: one App exists, and a second App is created
+// and deleted.
 func comeAndGo() *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{newApp("a")},
@@ -60,8 +60,8 @@ func comeAndGo() *reconciletest.Case {
 	}
 }
 
-// with puts other steps into a world.
-func with(steps ...reconciletest.Step) func() *reconciletest.Case {
+// withSteps returns a function that returns the usual case with other steps.
+func withSteps(steps ...reconciletest.Step) func() *reconciletest.Case {
 	return func() *reconciletest.Case {
 		c := comeAndGo()
 		c.Workload = steps
@@ -69,8 +69,8 @@ func with(steps ...reconciletest.Step) func() *reconciletest.Case {
 	}
 }
 
-// keys is the goal of most worlds: every App has its key and says so, and every
-// key has its App.
+// keys is the Goal of most cases. It returns nil if every App has its key and
+// reports ready, and every key belongs to an App.
 func keys(w *reconciletest.World) error {
 	apps, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
 	if err != nil {
@@ -86,15 +86,15 @@ func keys(w *reconciletest.World) error {
 	}
 	for _, app := range apps {
 		if app.DeletionTimestamp != nil {
-			return fmt.Errorf("app %s does not go", app.Name)
+			return fmt.Errorf("app %s is never deleted", app.Name)
 		}
 		if have[app.Name] == 0 || app.Annotations[ready] == "" {
-			return fmt.Errorf("app %s: %d keys, ready %q", app.Name, have[app.Name], app.Annotations[ready])
+			return fmt.Errorf("app %s must have a key and report ready: it has %d keys and reports %q", app.Name, have[app.Name], app.Annotations[ready])
 		}
 		delete(have, app.Name)
 	}
 	for name := range have {
-		return fmt.Errorf("a key is left over of app %q", name)
+		return fmt.Errorf("a key of app %q still exists, although the app does not", name)
 	}
 	return nil
 }

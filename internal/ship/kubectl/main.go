@@ -1,4 +1,5 @@
-// Command kubectl is the one in the image of observe, for its scripts.
+// Command kubectl is the kubectl in the image of observe. The scripts of
+// observe call it.
 package main
 
 import (

@@ -23,7 +23,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Budget is more time than the tests need to find any of the bugs.
+// Budget limits how long a test searches for a bug. Each of the bugs is found
+// in less time.
 const Budget = 5 * time.Minute
 
 // Parent returns a ConfigMap with the label parent. The controller gives it a
@@ -34,7 +35,7 @@ func Parent(name string) *corev1.ConfigMap {
 	}}
 }
 
-// Child returns the Secret of a parent.
+// Child returns the Secret that the controller has to create for a parent.
 func Child(parent *corev1.ConfigMap) *corev1.Secret {
 	yes := true
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
@@ -64,7 +65,7 @@ func (b *Breeder) Reconcile(ctx context.Context, r reconcile.Request[*corev1.Con
 	return reconcile.Result{}, b.Breed(ctx, b, p)
 }
 
-// ChildrenOf returns the parent's children that the cache has.
+// ChildrenOf returns the children of p in the cache.
 func (b *Breeder) ChildrenOf(p *corev1.ConfigMap) []*corev1.Secret {
 	var children []*corev1.Secret
 	for s := range b.Children.Snapshot().All() {
@@ -75,12 +76,12 @@ func (b *Breeder) ChildrenOf(p *corev1.ConfigMap) []*corev1.Secret {
 	return children
 }
 
-// Ready marks a parent as done.
+// Ready sets the annotation ready of a parent.
 func (b *Breeder) Ready(ctx context.Context, p *corev1.ConfigMap) error {
 	return b.Annotate(ctx, p, "ready", "yes")
 }
 
-// Annotate sets an annotation without checking whether the parent has it.
+// Annotate sets an annotation, even if the parent already has the same value.
 func (b *Breeder) Annotate(ctx context.Context, p *corev1.ConfigMap, key, value string) error {
 	_, err := patch.Merge(ctx, b.Client.CoreV1().ConfigMaps, p, nil, func(edit *corev1.ConfigMap) {
 		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value)
@@ -88,7 +89,7 @@ func (b *Breeder) Annotate(ctx context.Context, p *corev1.ConfigMap, key, value 
 	return err
 }
 
-// Create creates a child, unless it exists.
+// Create creates a child. It is not an error if the child exists.
 func (b *Breeder) Create(ctx context.Context, s *corev1.Secret) error {
 	_, err := b.Client.CoreV1().Secrets(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -124,7 +125,8 @@ func Parents(client kubernetes.Interface) *informer.Informer[*corev1.ConfigMap] 
 	return informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
 }
 
-// Run returns a program that runs the controller.
+// Run returns a program that runs the controller, which calls breed for each
+// parent.
 func Run(breed Breed) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
@@ -138,8 +140,9 @@ func Run(breed Breed) func(env *reconciletest.Env) error {
 	}
 }
 
-// Led returns a program that runs the controller while it leads. If fenced is
-// set, its clients refuse to write while it does not lead.
+// Led returns a program that runs the controller while it leads. The controller
+// calls breed for each parent. If fenced is true, its clients refuse to write
+// while it does not lead.
 func Led(fenced bool, breed Breed) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		elector, err := leader.New(leader.Lease{
@@ -163,8 +166,8 @@ func Led(fenced bool, breed Breed) func(env *reconciletest.Env) error {
 	}
 }
 
-// Case returns a case with one parent that exists, one that is created, and one
-// that is deleted.
+// Case returns a case that runs the program Run(breed). One parent exists at
+// the start, one is created, and one is deleted.
 func Case(breed Breed) *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{Parent("a")},
@@ -180,7 +183,7 @@ func Case(breed Breed) *reconciletest.Case {
 				return err
 			}
 			if len(secrets) != 1 {
-				return fmt.Errorf("%d children: want one, of the one parent that is left", len(secrets))
+				return fmt.Errorf("there are %d children: want one, for the one parent that is left", len(secrets))
 			}
 			return nil
 		},

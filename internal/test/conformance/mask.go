@@ -18,7 +18,7 @@ type Mask struct {
 	count map[string]int
 }
 
-// NewMask returns a mask for a namespace.
+// NewMask returns a mask for the answers about one namespace, ns.
 func NewMask(ns string) *Mask {
 	return &Mask{ns: ns, known: map[string]string{}, count: map[string]int{}}
 }
@@ -38,7 +38,8 @@ var (
 	versions = regexp.MustCompile(`(?:version: |record \(|current: )\d+(?: \(\d+\))?`)
 )
 
-// Show returns an answer with its values masked.
+// Show returns the text of an answer in which the values that differ between
+// servers are masked.
 func (m *Mask) Show(raw []byte) string {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
@@ -105,9 +106,9 @@ func (m *Mask) noteGenerated(meta map[string]any) {
 	}
 }
 
-// sortOwners sorts entries of managedFields in the order that servers use for
-// entries of the same second. Servers also sort by time, which depends on when
-// the clock ticks.
+// sortOwners sorts the entries of managedFields regardless of their times.
+// Servers sort by time first, so without this the order would depend on whether
+// two writes fall into the same second.
 func sortOwners(owners []any) {
 	field := func(owner any, key string) string {
 		o, _ := owner.(map[string]any)

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Golden returns the file with a real server's answers to the requests of a
-// file.
+// Golden returns the path of the file that has a real server's answers to the
+// requests in file.
 func Golden(file string) string { return strings.TrimSuffix(file, ".txt") + ".golden" }
 
 // player plays one scenario, which is a list of blocks. A block is one of
@@ -211,7 +211,7 @@ func (p *player) events(ctx context.Context, name, count string) {
 			}
 			p.output.WriteString(p.mask.Show([]byte(line)) + "\n")
 		case <-ctx.Done():
-			p.t.Errorf("watch %s: %d of %d events", name, i, n)
+			p.t.Errorf("watch %s: %d of %d events had arrived when the test ended", name, i, n)
 			return
 		case <-time.After(10 * time.Second):
 			p.t.Errorf("watch %s: only %d of %d events arrived", name, i, n)
@@ -221,8 +221,9 @@ func (p *player) events(ctx context.Context, name, count string) {
 	p.output.WriteString("\n")
 }
 
-// end writes the events until the watch ends. It writes repeated bookmarks
-// once, because the real server sends the last one once or twice.
+// end writes the remaining events of a watch until the server ends it. It
+// writes repeated bookmarks once, because the real server sends the last
+// bookmark once or twice.
 func (p *player) end(ctx context.Context, name string) {
 	for previous := ""; ; {
 		select {

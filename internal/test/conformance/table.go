@@ -16,11 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Script is one case of the table, which is a list of requests. Each is "[as
-// NAME] METHOD PATH [TYPE] [? FIELD,FIELD]" with a body, or "rest PATH", which
-// reads again when the server is idle. A file holds several scripts, each under
-// "== title". If a file begins with a block of kinds, with a line "name path
-// fragment change" for each, its scripts are repeated for each kind.
+// Script is one case of the table. It is a list of requests, each of which is
+// "[as NAME] METHOD PATH [TYPE] [? FIELD,FIELD]" with a body, or "rest PATH",
+// which waits until the server is idle before it reads PATH.
+//
+// A file holds several scripts, each under "== title". A file may begin with a
+// block of kinds, one per line in the form "name path fragment change". Its
+// scripts are then repeated for each kind.
 type Script struct {
 	File, Title string
 	number      int
@@ -75,15 +77,15 @@ func (s *Script) namespace() string {
 	return fmt.Sprintf("%s-%d", strings.TrimSuffix(filepath.Base(s.File), ".txt"), s.number)
 }
 
-// Again returns the script with a new namespace, for a server on which it has
-// been played n times.
+// Again returns the script with a new namespace, for a server on which the
+// script has been played n times.
 func (s *Script) Again(n int) *Script {
 	repeated := *s
 	repeated.number += 10_000 * n
 	return &repeated
 }
 
-// World is a server on which scripts run.
+// World is a server on which scripts are played.
 type World struct {
 	Config *rest.Config
 	Settle func(path string) // returns when the server is idle
@@ -174,8 +176,8 @@ func (m *Mask) brief(resp *http.Response, raw []byte, fields string) string {
 	return strings.Join(words, " ")
 }
 
-// owners matches causes that name the element since v1.37. The simulated server
-// follows the rules of that version.
+// owners matches the causes in which servers since v1.37 name the index of an
+// owner reference. The simulated server follows that version.
 var owners = regexp.MustCompile(`ownerReferences\[\d+\]\.(\w+):FieldValueRequired`)
 
 func (m *Mask) refusal(v map[string]any) []string {
@@ -201,7 +203,7 @@ func (m *Mask) refusal(v map[string]any) []string {
 	return words
 }
 
-// metadata returns the fields that all servers set, and the ones that show
+// metadata returns the fields that all servers set, and the fields that show
 // whether a write changed the object.
 func (m *Mask) metadata(meta map[string]any) []string {
 	var words []string
@@ -222,8 +224,8 @@ func (m *Mask) metadata(meta map[string]any) []string {
 	return words
 }
 
-// moved reports whether the object has a resourceVersion that no earlier answer
-// had.
+// moved returns a word that says whether the resourceVersion of the object is
+// new, that is, absent from all earlier answers.
 func (m *Mask) moved(meta map[string]any) string {
 	rv, _ := meta["resourceVersion"].(string)
 	if rv == "" {
@@ -243,7 +245,7 @@ func (m *Mask) words(s string) string {
 	return generated.ReplaceAllString(s, "$$ns-*")
 }
 
-// allocated are the addresses and ports that a server chooses.
+// allocated matches the addresses and ports that a server chooses.
 var allocated = regexp.MustCompile(`(clusterIPs?:\[?10\.0\.|odePort:)[0-9.]+`)
 
 var generated = regexp.MustCompile(`\$ns-[a-z0-9]{5}\b`)
@@ -253,7 +255,8 @@ func encode(v any) string {
 	return string(raw)
 }
 
-// dig finds "spec.template.spec.containers.0.image".
+// dig returns the value at a path such as
+// "spec.template.spec.containers.0.image".
 func dig(v any, path string) any {
 	for step := range strings.SplitSeq(path, ".") {
 		switch t := v.(type) {
@@ -272,7 +275,8 @@ func dig(v any, path string) any {
 	return v
 }
 
-// recorded returns the answers of the real server by the titles of scripts.
+// recorded returns the recorded answers of the real server. The keys are the
+// titles of scripts.
 func recorded(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(Golden(file))
@@ -325,8 +329,9 @@ func rows(differences []Difference) string {
 	return b.String()
 }
 
-// HoldPage compares the table of differences with the table between two marks
-// on a page. If write is set, it writes the table to the page instead.
+// HoldPage fails the test if the text between two marks on a page is not the
+// table of these differences. If write is set, it writes the table to the page
+// instead. count is the number of requests.
 func HoldPage(t *testing.T, page, mark string, differences []Difference, count int, write bool) {
 	t.Helper()
 	begin, end := "<!-- begin of the generated "+mark+" -->", "<!-- end of the generated "+mark+" -->"
@@ -347,13 +352,13 @@ func HoldPage(t *testing.T, page, mark string, differences []Difference, count i
 			t.Fatalf("writing the page: %v", err)
 		}
 	} else if want != string(text) {
-		t.Errorf("the simulated server answers otherwise than %s says: mend it, or run this test with -write; it differs "+
+		t.Errorf("the simulated server does not match %s: correct the server, or run this test with -write; it differs "+
 			"in\n%s", page, rows(differences))
 	}
 }
 
-// distinct returns two answers reduced to the code and the words in which they
-// differ.
+// distinct returns both answers without the words that they share. The status
+// codes remain.
 func distinct(a, b string) (string, string) {
 	as, bs := strings.Fields(a), strings.Fields(b)
 	only := func(words, otherWords []string) string {

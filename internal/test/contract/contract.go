@@ -21,8 +21,9 @@ import (
 	"unicode"
 )
 
-// Tests maps each promise to its test. Sentences are written without the
-// brackets of doc links, and with spaces for line breaks.
+// Tests maps each promise to its test. A promise is a sentence of a list in the
+// package comment, without the brackets of doc links and with spaces instead of
+// line breaks.
 type Tests map[string]func(t *testing.T)
 
 // Check reads doc.go in the directory of the test, and runs the test of each
@@ -47,7 +48,8 @@ func Check(t *testing.T, tests Tests) {
 	}
 }
 
-// mismatches returns the differences between the promises and their tests.
+// mismatches describes the promises without a test, and the tests without a
+// promise.
 func mismatches(promises []string, tests Tests) []string {
 	var wrong []string
 	for _, promise := range promises {

@@ -83,8 +83,8 @@ func (c *Cluster) apply(ctx context.Context, o *unstructured.Unstructured) error
 	return nil
 }
 
-// mapping finds the resource of a kind. For an unknown kind it asks the server
-// again.
+// mapping finds the resource of a kind. If the kind is not in the discovery
+// cache, mapping reads the kinds from the server again.
 func (c *Cluster) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {

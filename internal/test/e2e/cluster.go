@@ -30,7 +30,8 @@ type Cluster struct {
 
 // Start builds bin/controlplane if it is missing or older than its sources,
 // starts it, and waits until it is ready. It runs until Stop; ctx limits only
-// the build and the start. The first build takes minutes: see Options.Progress.
+// the build and the start. The first build takes minutes, during which
+// Options.Progress receives reports.
 func Start(ctx context.Context, o *Options) (*Cluster, error) {
 	options := o.withDefaults()
 	program, err := compile.ControlPlane(ctx, options.Progress)
@@ -87,15 +88,15 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
 // KillEtcd ends etcd like kill -9 does. The API server runs without it until
 // Restart. The API server retries the connection with increasing delays, so
-// that Restart may take half as long as etcd was down.
+// Restart may take up to half the time for which etcd was down.
 func (c *Cluster) KillEtcd() error { return c.kill("etcd") }
 
 // KillAPIServer ends the API server like kill -9 does. The other components run
 // without it until Restart.
 func (c *Cluster) KillAPIServer() error { return c.kill("kube-apiserver") }
 
-// KillControllerManager stops kube-controller-manager, as in an environment without
-// controllers, until Restart.
+// KillControllerManager ends kube-controller-manager like kill -9 does. Until
+// Restart, the cluster is like an environment without built-in controllers.
 func (c *Cluster) KillControllerManager() error { return c.kill("kube-controller-manager") }
 
 func (c *Cluster) kill(component string) error {

@@ -3,7 +3,9 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"os/exec"
 	"time"
 
@@ -20,7 +22,7 @@ var _ = Describe("Cluster", func() {
 	It("reports the version of Kubernetes that it is", func() {
 		version, err := client.Discovery().ServerVersion()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(version.GitVersion).To(Equal("v1.36.3"))
+		Expect(version.GitVersion).To(HavePrefix("v" + cmp.Or(os.Getenv("KUBERNETES"), "1.36") + "."))
 	})
 
 	It("serves only on loopback", func() {
@@ -97,7 +99,7 @@ var _ = Describe("Cluster", func() {
 			Expect(cluster.KillAPIServer()).To(Succeed())
 			_, err := client.Discovery().ServerVersion()
 			Expect(err).To(MatchError(ContainSubstring("connection refused")))
-			Expect(cluster.KillAPIServer()).To(MatchError(ContainSubstring("it does not run")))
+			Expect(cluster.KillAPIServer()).To(MatchError(ContainSubstring("not running")))
 			Expect(cluster.Restart(ctx)).To(Succeed())
 		})
 

@@ -4,5 +4,5 @@ package e2e
 
 import "syscall"
 
-// attributes leaves the server in the process group of the tests.
+// attributes returns nil on systems without process groups.
 func attributes() *syscall.SysProcAttr { return nil }

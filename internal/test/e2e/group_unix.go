@@ -4,6 +4,6 @@ package e2e
 
 import "syscall"
 
-// attributes puts the server into its own process group, so that an interrupt
-// from the terminal ends the tests first.
+// attributes returns the attributes of a server in its own process group, so
+// that an interrupt from the terminal ends the tests first.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

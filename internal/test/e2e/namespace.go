@@ -36,8 +36,8 @@ func (c *Cluster) Namespace(ctx context.Context, prefix string) (string, error) 
 	return namespace.Name, nil
 }
 
-// poll calls f until it returns true or an error, or until patience or ctx
-// ends.
+// poll calls f until f returns true or an error, the time in patience has
+// passed, or ctx has ended.
 func poll(ctx context.Context, f wait.ConditionWithContextFunc) error {
 	return wait.PollUntilContextTimeout(ctx, pollInterval, patience, true, f)
 }

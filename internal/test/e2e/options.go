@@ -4,17 +4,18 @@ import (
 	"io"
 )
 
-// Options configure Start. nil and zero fields mean the defaults.
+// Options configure [Start]. A nil Options is the same as a zero one.
 type Options struct {
 	// Scheduler also runs a kube-scheduler. Without it, Pods can be created but
 	// stay Pending.
 	Scheduler bool
-	// DataDir is created if it is missing, and is kept. A later Start with it
-	// has the same objects, ports and credentials. Defaults to a temporary
-	// directory, which is removed at the end.
+	// DataDir is the folder for the data of the control plane. It is created if
+	// it is missing, and is kept. A later Start with the same folder has the
+	// same objects, ports and credentials. Defaults to a temporary directory,
+	// which is removed at the end.
 	DataDir string
-	// Flags are passed to the components. For example,
-	// "kube-apiserver:--watch-cache=false".
+	// Flags are passed to the components. Each has the form "component:flag",
+	// such as "kube-apiserver:--watch-cache=false".
 	Flags []string
 	// Progress receives lines about the build and the start. By default they
 	// are discarded.

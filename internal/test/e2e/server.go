@@ -19,7 +19,7 @@ import (
 const patience = 30 * time.Second
 
 // A server is the process of bin/controlplane. It reads commands from its
-// standard input, and exits when that is closed.
+// standard input, and exits when the input is closed.
 type server struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -128,7 +128,8 @@ func asError(answer string) error {
 }
 
 // stop closes the input, which ends the process, and waits until it has ended.
-// After patience it kills the process, whose children then end by themselves.
+// If that takes longer than the time in patience, stop kills the process, whose
+// children then end by themselves.
 func (s *server) stop() error {
 	s.closeInput.Do(func() { _ = s.stdin.Close() }) // The process may have ended already.
 	kill := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })

@@ -16,16 +16,17 @@ import (
 
 // A ServiceAccount is an identity with exactly the permissions of its rules.
 type ServiceAccount struct {
-	// Namespace and Name of the account. The namespace must exist.
+	// Namespace and Name identify the account. The namespace must exist.
 	Namespace, Name string
-	// Rules are the permissions in its namespace.
+	// Rules are the account's permissions in Namespace.
 	Rules []rbacv1.PolicyRule
-	// ClusterRules are the permissions in all namespaces.
+	// ClusterRules are the account's permissions in all namespaces.
 	ClusterRules []rbacv1.PolicyRule
 }
 
-// ServiceAccount creates the account, its roles and their bindings. It returns
-// a configuration with the account's token once the server grants the rules.
+// ServiceAccount creates the account, its roles and their bindings, waits until
+// the server grants the rules, and returns a configuration with the account's
+// token.
 func (c *Cluster) ServiceAccount(ctx context.Context, a ServiceAccount) (*rest.Config, error) {
 	meta := metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}
 	account := &corev1.ServiceAccount{ObjectMeta: meta}
@@ -95,8 +96,9 @@ func roleRef(kind, name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }
 
-// attributes returns one request for each role. The server learns a role as a
-// whole, so that one request per rule is enough.
+// attributes returns one request for each rule, which asks for one of the
+// permissions of the rule. That is enough, because the server learns all
+// permissions of a rule at once.
 func (a ServiceAccount) attributes() []authorizationv1.SubjectAccessReviewSpec {
 	var reviews []authorizationv1.SubjectAccessReviewSpec
 	for _, r := range a.Rules {

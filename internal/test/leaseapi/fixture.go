@@ -16,13 +16,14 @@ import (
 )
 
 // ErrDead is the error of clients of a killed replica.
-var ErrDead = errors.New("dead")
+var ErrDead = errors.New("the replica is dead")
 
 // ErrForbidden is the error of clients without permission.
-var ErrForbidden = errors.New("forbidden")
+var ErrForbidden = errors.New("the request is forbidden")
 
-// Fixture has an API for Leases, a record of events in order, and the owners of
-// the slots, in a bubble of virtual time.
+// Fixture is the environment of one test in a bubble of virtual time. It has an
+// API for Leases, a diary of events in order, and a record of the owners of the
+// slots.
 type Fixture struct {
 	*gomega.WithT
 	*Diary
@@ -32,7 +33,8 @@ type Fixture struct {
 	API *API
 }
 
-// InBubble runs f, and then expects that no slot has had two owners at once.
+// InBubble runs f in a bubble of virtual time, and then fails the test if a
+// slot ever had two owners at once.
 func InBubble(t *testing.T, f func(x *Fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,7 +44,8 @@ func InBubble(t *testing.T, f func(x *Fixture)) {
 	})
 }
 
-// Run runs f until stop is called. stop expects that f returns no error.
+// Run runs f in a goroutine. stop ends the context of f, waits until f returns,
+// and fails the test if f returns an error.
 func (x *Fixture) Run(f func(context.Context) error) (stop func()) {
 	x.T.Helper()
 	ctx, cancel := context.WithCancel(x.T.Context())
@@ -54,7 +57,8 @@ func (x *Fixture) Run(f func(context.Context) error) (stop func()) {
 	}
 }
 
-// Released expects that the Lease has no holder, and returns the Lease.
+// Released fails the test if the Lease with this name has a holder, and returns
+// the Lease.
 func (x *Fixture) Released(name string) *coordinationv1.Lease {
 	x.T.Helper()
 	l, err := x.API.Get(name)
@@ -71,8 +75,8 @@ func (x *Fixture) Free(name string) bool {
 	return l.Spec.HolderIdentity == nil
 }
 
-// Touch edits an annotation of a Lease every ten seconds, as some tools do that
-// stamp objects.
+// Touch edits an annotation of a Lease every ten seconds until stop is called,
+// like tools that write the time into objects.
 func (x *Fixture) Touch(name string) (stop func()) {
 	return x.Run(func(ctx context.Context) error {
 		for n := 0; ctx.Err() == nil; n++ {
@@ -89,8 +93,9 @@ func (x *Fixture) Touch(name string) (stop func()) {
 	})
 }
 
-// Pages returns the errors of a client for answers that are not the server's
-// own, such as error pages of proxies, by the name of the answer.
+// Pages returns the errors that a client makes from answers that are not the
+// server's own, such as error pages of proxies. The keys are the names of the
+// answers.
 func (x *Fixture) Pages(name string) map[string]error {
 	x.T.Helper()
 	errs := map[string]error{}
@@ -101,13 +106,14 @@ func (x *Fixture) Pages(name string) map[string]error {
 	return errs
 }
 
-// LeaseOf returns the Lease that the replicas of a test share, for a replica
-// with a link.
+// LeaseOf returns the Lease that the replicas of a test share. The replica with
+// the given identity reaches it through l.
 func LeaseOf(l *Link, identity string) leader.Lease {
 	return leader.Lease{Client: l, Namespace: "default", Name: "test", Identity: identity}
 }
 
-// Background runs f and returns a function that waits for its error.
+// Background runs f in a goroutine. The function wait waits until f has
+// returned, and returns its error.
 func Background(f func() error) (wait func() error) {
 	result := make(chan error, 1)
 	go func() { result <- f() }()

@@ -31,16 +31,16 @@ type API struct {
 	history  []change
 	stored   map[string]*coordinationv1.Lease
 	watchers map[*leaseWatch]bool
-	inFlight int        // watches and requests, including abandoned requests
-	idle     *sync.Cond // with mu, signals that inFlight is zero
+	inFlight int        // number of watches and requests, including abandoned requests
+	idle     *sync.Cond // signals that inFlight is zero; its lock is mu
 
 	// Written is called after each write if it is not nil. It must not call the
 	// API.
 	Written func(*coordinationv1.Lease)
 }
 
-// New returns an empty API. The test does not end before all requests have
-// ended.
+// New returns an empty API. At the end of the test, it waits until all requests
+// have ended.
 func New(t interface{ Cleanup(f func()) }) *API {
 	a := &API{stored: map[string]*coordinationv1.Lease{}, watchers: map[*leaseWatch]bool{}}
 	a.idle = sync.NewCond(&a.mu)
@@ -85,7 +85,7 @@ func (a *API) Newest() int {
 	return a.version
 }
 
-// Get returns a Lease.
+// Get returns the Lease with this name.
 func (a *API) Get(name string) (*coordinationv1.Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,7 +108,7 @@ func (a *API) list(selector string) *coordinationv1.LeaseList {
 	return list
 }
 
-// Create adds a Lease.
+// Create adds a Lease and returns it as it was stored.
 func (a *API) Create(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,15 +137,16 @@ func (a *API) store(kind watch.EventType, l *coordinationv1.Lease, uid types.UID
 	a.version++
 	l = l.DeepCopy()
 	l.UID, l.ResourceVersion = uid, strconv.Itoa(a.version)
+	before := a.stored[l.Name]
 	a.stored[l.Name] = l
-	a.announce(kind, l)
+	a.announce(kind, l, before)
 	if a.Written != nil {
 		a.Written(l)
 	}
 	return l.DeepCopy()
 }
 
-// Delete deletes a Lease if it exists.
+// Delete deletes the Lease with this name, if it exists.
 func (a *API) Delete(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,12 +154,12 @@ func (a *API) Delete(name string) {
 		a.version++
 		delete(a.stored, name)
 		l.ResourceVersion = strconv.Itoa(a.version)
-		a.announce(watch.Deleted, l)
+		a.announce(watch.Deleted, l, l)
 	}
 }
 
-func (a *API) announce(kind watch.EventType, l *coordinationv1.Lease) {
-	c := change{version: a.version, event: watch.Event{Type: kind, Object: l.DeepCopy()}}
+func (a *API) announce(kind watch.EventType, l, before *coordinationv1.Lease) {
+	c := change{version: a.version, event: watch.Event{Type: kind, Object: l.DeepCopy()}, before: before.DeepCopy()}
 	a.history = append(a.history, c)
 	for w := range a.watchers {
 		w.add(c)
@@ -166,31 +167,33 @@ func (a *API) announce(kind watch.EventType, l *coordinationv1.Lease) {
 }
 
 // Link is one replica's connection to the API. It may be slow, and lose
-// requests or answers. A request that its client has given up still arrives.
+// requests or answers. A request that the client has given up still reaches the
+// API.
 type Link struct {
 	coordinationclient.LeaseInterface
 	api *API
 
 	mu       sync.Mutex
 	rand     *rand.Rand
-	Slow     time.Duration // the longest time in one direction
+	Slow     time.Duration // the longest delay of a message in one direction
 	Reads    Delay         // additional delay of reads
 	Writes   Delay         // additional delay of writes
 	LoseAsk  float64       // the probability that a request is lost
 	LoseTell float64       // the probability that an answer is lost
 	Fail     error
-	FailGet  error // for reads only
+	FailGet  error // the error that reads return instead of an answer, unless it is nil
 	Calls    int
-	Cut      chan struct{} // if not nil, requests wait until it is closed
-	Stall    chan struct{} // if not nil, events wait until it is closed
-	Deaf     chan struct{} // if not nil, watches do not open until it is closed
+	Cut      chan struct{} // requests wait until this channel is closed, unless it is nil
+	Stall    chan struct{} // events wait until this channel is closed, unless it is nil
+	Deaf     chan struct{} // watches do not open until this channel is closed, unless it is nil
 }
 
-// Delay is how long requests take to the API, and how long answers take back.
+// Delay is the latency of a connection: a request needs There to reach the API,
+// and its answer needs Back to return.
 type Delay struct{ There, Back time.Duration }
 
 // Link returns a fast and reliable connection to the API. The seed determines
-// the faults that are set later.
+// which requests are affected by faults that are set later.
 func (a *API) Link(seed int64) *Link {
 	return &Link{api: a, rand: rand.New(rand.NewSource(seed))}
 }
@@ -198,7 +201,8 @@ func (a *API) Link(seed int64) *Link {
 // Leases returns the link for any namespace.
 func (l *Link) Leases(string) coordinationclient.LeaseInterface { return l }
 
-// Set changes the link while it is used.
+// Set calls f with the link locked. f may change its fields, also while clients
+// are using the link.
 func (l *Link) Set(f func(*Link)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,7 +274,7 @@ func Wait(d time.Duration) {
 	}
 }
 
-// Get implements the client's method.
+// Get implements [coordinationclient.LeaseInterface].
 func (l *Link) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
 	return read(ctx, l, func() (*coordinationv1.Lease, error) {
 		l.mu.Lock()
@@ -282,21 +286,21 @@ func (l *Link) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coor
 	})
 }
 
-// Create implements the client's method.
+// Create implements [coordinationclient.LeaseInterface].
 func (l *Link) Create(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
 	return write(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Create(lease) })
 }
 
-// Update implements the client's method.
+// Update implements [coordinationclient.LeaseInterface].
 func (l *Link) Update(
 	ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
 	return write(ctx, l, func() (*coordinationv1.Lease, error) { return l.api.Update(lease) })
 }
 
-// Delete implements the client's method.
+// Delete implements [coordinationclient.LeaseInterface].
 func (l *Link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	_, err := write(ctx, l, func() (struct{}, error) {
 		old, err := l.api.Get(name)
@@ -312,7 +316,7 @@ func (l *Link) Delete(ctx context.Context, name string, o metav1.DeleteOptions) 
 	return err
 }
 
-// List implements the client's method.
+// List implements [coordinationclient.LeaseInterface].
 func (l *Link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.LeaseList, error) {
 	return read(ctx, l, func() (*coordinationv1.LeaseList, error) { return l.api.list(o.LabelSelector), nil })
 }
@@ -320,15 +324,17 @@ func (l *Link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.
 type change struct {
 	version int
 	event   watch.Event
+	before  *coordinationv1.Lease // nil if the Lease is new
 }
 
-// selects reports whether a selector of one label selects the Lease.
+// selects reports whether selector, which is empty or has one label, selects
+// the Lease.
 func selects(selector string, l *coordinationv1.Lease) bool {
 	key, value, _ := strings.Cut(selector, "=")
 	return l.Labels[key] == value
 }
 
-// Watch implements the client's method.
+// Watch implements [coordinationclient.LeaseInterface].
 func (l *Link) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	version, err := strconv.Atoi(o.ResourceVersion)
 	if err != nil {
@@ -373,9 +379,20 @@ type leaseWatch struct {
 	waiting []change
 }
 
+// add queues a change. A Lease that the selector no longer selects counts as
+// deleted, and one that it selects again as added, as on a real server.
 func (w *leaseWatch) add(c change) {
-	if !selects(w.selector, c.event.Object.(*coordinationv1.Lease)) {
+	after := c.event.Object.(*coordinationv1.Lease)
+	was, is := c.before != nil && selects(w.selector, c.before), selects(w.selector, after)
+	switch {
+	case !was && !is:
 		return
+	case !is:
+		last := c.before.DeepCopy()
+		last.ResourceVersion = after.ResourceVersion
+		c.event = watch.Event{Type: watch.Deleted, Object: last}
+	case !was:
+		c.event.Type = watch.Added
 	}
 	w.mu.Lock()
 	w.waiting = append(w.waiting, c)

@@ -45,8 +45,8 @@ func (d *Diary) Log(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, funcr.New(func(_, args string) { d.Add("%s", args) }, funcr.Options{}))
 }
 
-// Owners records the owner of each slot as the functions of the slots report
-// it. Its methods may be called concurrently.
+// Owners records the owner of each slot. The functions that work on the slots
+// report the changes. Its methods may be called concurrently.
 type Owners struct {
 	mu       sync.Mutex
 	slots    map[int]string
@@ -60,7 +60,7 @@ func newOwners() *Owners {
 	return &Owners{slots: map[int]string{}, previous: map[int]string{}, takes: map[int]int{}}
 }
 
-// Take makes name the owner of a slot.
+// Take records that the replica with this name owns a slot from now on.
 func (o *Owners) Take(slot int, name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,14 +74,14 @@ func (o *Owners) Take(slot int, name string) {
 	o.takes[slot]++
 }
 
-// Leave ends the ownership of a slot.
+// Leave records that a slot has no owner any more.
 func (o *Owners) Leave(slot int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.slots, slot)
 }
 
-// Shares returns the number of slots by owner.
+// Shares returns the number of slots that each owner has.
 func (o *Owners) Shares() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,7 +92,7 @@ func (o *Owners) Shares() map[string]int {
 	return shares
 }
 
-// Owned returns a copy of the owners by slot.
+// Owned returns the owner of each owned slot. The map is a copy.
 func (o *Owners) Owned() map[int]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -116,16 +116,17 @@ func (o *Owners) MovedSince() int {
 	return moves
 }
 
-// conflict describes a slot that had two owners at once. It returns "" if no
-// slot had.
+// conflict describes a slot that had two owners at once. It returns "" if there
+// was no such slot.
 func (o *Owners) conflict() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.fault
 }
 
-// Work returns a function that owns a slot until its context ends, and for the
-// drain time afterwards.
+// Work returns a function that owns a slot for the replica with this name. It
+// returns when its context has ended and the duration drain has passed after
+// that.
 func (o *Owners) Work(name string, drain time.Duration) func(context.Context, int) error {
 	return func(ctx context.Context, slot int) error {
 		o.Take(slot, name)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Transport is an API server, or a connection to one, for requests about other
-// resources than Leases.
+// Transport is an API server, or a connection to one, for requests about
+// resources other than Leases.
 type Transport func(*http.Request) (*http.Response, error)
 
 // RoundTrip calls f.
@@ -37,7 +37,8 @@ func (d *Diary) Server(req *http.Request) (*http.Response, error) {
 	return Reply(req, http.StatusOK, `{"kind":"ConfigMap","apiVersion":"v1"}`), nil
 }
 
-// Deaf is a Transport that never answers.
+// Deaf is a Transport that never answers. It returns when the request's context
+// ends.
 func Deaf(req *http.Request) (*http.Response, error) {
 	_, _ = io.Copy(io.Discard, req.Body)
 	<-req.Context().Done()
@@ -66,8 +67,8 @@ func Through(ctx context.Context, e fencer, host string, rt Transport, method, p
 	return client.Do(req)
 }
 
-// Serializing sets the codecs of client-go's own kinds in c. No client can be
-// made of a config without codecs.
+// Serializing sets the codecs of client-go's own kinds in c and returns c. A
+// client cannot be made from a config without codecs.
 func Serializing(c *rest.Config) *rest.Config {
 	c.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	return c

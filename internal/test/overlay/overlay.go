@@ -13,18 +13,19 @@ import (
 )
 
 // ErrBuild is the error for a package that does not compile.
-var ErrBuild = errors.New("does not compile")
+var ErrBuild = errors.New("the package does not compile")
 
 // Files maps absolute paths to the contents of files.
 type Files map[string][]byte
 
 // Edit replaces one text of a file.
 type Edit struct {
-	File     string // Relative to the root that Apply gets.
+	File     string // the path of the file, relative to the root that Apply gets
 	Old, New string
 }
 
-// Apply returns the files below root after the edits.
+// Apply returns the edited files below root, without changing the files on
+// disk.
 //
 // It returns an error if a file cannot be read, or if an old text does not
 // occur exactly once in its file.
@@ -44,7 +45,7 @@ func Apply(root string, edits ...Edit) (Files, error) {
 			return nil, fmt.Errorf("reading a file to edit: %w", err)
 		}
 		if n := strings.Count(string(source), e.Old); n != 1 {
-			return nil, fmt.Errorf("editing %s: the old text is there %d times, want once:\n%s", e.File, n, e.Old)
+			return nil, fmt.Errorf("editing %s: the old text occurs %d times, want once:\n%s", e.File, n, e.Old)
 		}
 		files[path] = []byte(strings.Replace(string(source), e.Old, e.New, 1))
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// Patience is more time than any step takes on a busy machine.
+// Patience is how long a spec waits for a step. No step takes that long, even
+// on a busy machine.
 const Patience = time.Minute
 
 // Cluster is a control plane with the manifests of one example, for one suite.
@@ -81,8 +82,8 @@ func (c *Cluster) Deploy(ctx context.Context, name, deploy string) {
 	}, Patience).Should(gomega.BeTrue())
 }
 
-// Start runs a controller as the given user, through a tap, until it is stopped
-// or the spec ends.
+// Start runs a controller as the given user until it is stopped or the spec
+// ends. Its requests pass through tap.
 func (c *Cluster) Start(as *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	ginkgo.GinkgoHelper()
 	ctx := context.Background() // it outlives the Ginkgo node that starts it
@@ -102,8 +103,8 @@ func (c *Cluster) Start(as *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	return run
 }
 
-// TemporaryNamespace creates a namespace that is deleted at the end of the
-// spec.
+// TemporaryNamespace creates a namespace, which is deleted at the end of the
+// spec, and returns its name.
 func (c *Cluster) TemporaryNamespace(ctx context.Context) string {
 	ginkgo.GinkgoHelper()
 	name, err := c.Namespace(ctx, "test")
@@ -114,8 +115,8 @@ func (c *Cluster) TemporaryNamespace(ctx context.Context) string {
 	return name
 }
 
-// KubeconfigOf writes a kubeconfig file with the token of an account. It is
-// removed at the end of the spec.
+// KubeconfigOf writes a kubeconfig file with the token of an account, and
+// returns its path. The file is removed at the end of the spec.
 func KubeconfigOf(account *rest.Config) string {
 	ginkgo.GinkgoHelper()
 	path := filepath.Join(ginkgo.GinkgoT().TempDir(), "kubeconfig")

@@ -7,8 +7,8 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// Reach returns a Cluster for config, as programs use it, which sees the writes
-// of reconciles. It panics if config is not usable.
+// Reach returns a Cluster for config, like the programs of the examples do. It
+// observes the writes of reconciles. Reach panics if config is not usable.
 func Reach(config *rest.Config) *cluster.Cluster {
 	c, err := cluster.New(config, nil)
 	if err != nil {
@@ -17,7 +17,8 @@ func Reach(config *rest.Config) *cluster.Cluster {
 	return c
 }
 
-// Client returns a client that sends its requests through Reach.
+// Client returns a client that sends its requests through the Cluster of
+// [Reach].
 func Client(config *rest.Config) kubernetes.Interface {
 	return Reach(config).Client()
 }

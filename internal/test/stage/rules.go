@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Rules returns the rules of the ClusterRole in the folder deploy of an
-// example.
+// Rules returns the rules of the ClusterRole in deploy, which is the folder
+// with the manifests of an example.
 func Rules(deploy string) ([]rbacv1.PolicyRule, error) {
 	file, err := os.Open(filepath.Join(deploy, "rbac.yaml"))
 	if err != nil {
@@ -24,7 +24,7 @@ func Rules(deploy string) ([]rbacv1.PolicyRule, error) {
 		err := decoder.Decode(role)
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("reading %s: it has no ClusterRole", file.Name())
+			return nil, fmt.Errorf("reading %s: the file has no ClusterRole", file.Name())
 		case err != nil:
 			return nil, fmt.Errorf("reading %s: %w", file.Name(), err)
 		case role.Kind == "ClusterRole":

@@ -36,8 +36,8 @@ func start(ctx context.Context, c *reconcile.Controller, tap *wiretap.Tap, ended
 // return the same result.
 func (r *Run) Stop() error { return r.stop() }
 
-// Idle reports whether the controller runs, and no key is being reconciled or
-// waits.
+// Idle reports whether the controller is running and has no work: no key is
+// being reconciled or is waiting.
 func (r *Run) Idle() bool {
 	stats := r.QueueStats()
 	waiting := stats.Held + stats.Delayed

@@ -31,7 +31,7 @@ type World struct {
 	Events *events.FakeRecorder
 }
 
-// Simulate calls f in a new world.
+// Simulate calls f with a new world, inside a bubble of virtual time.
 func Simulate(t *testing.T, o *apisim.Options, f func(w *World)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,16 +61,16 @@ func (w *World) Start(make Maker) *Run {
 	return run
 }
 
-// Pass lets time pass, and then waits until the controllers are idle. Work of
-// their goroutines at that moment happens before Pass returns; work before a
-// timer fires does not.
+// Pass lets time pass, and then waits until all goroutines of the controllers
+// are blocked. Work that a controller has postponed with a timer, such as a
+// retry, remains for a later Pass.
 func (w *World) Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// Writes returns the controllers' writes since the last call, after waiting
-// until they are idle.
+// Writes waits until the controllers are idle, and returns their writes since
+// the last call.
 func (w *World) Writes() []string {
 	synctest.Wait()
 	return w.Tap.Writes()

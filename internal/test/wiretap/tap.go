@@ -32,7 +32,7 @@ type Tap struct {
 	counts   map[string]int
 	writes   []string
 	finished *sync.Cond // signals that inFlight has decreased
-	inFlight int        // number of writes
+	inFlight int        // number of writes that have not been answered yet
 	killed   bool
 }
 
@@ -95,7 +95,7 @@ func IsWrite(r *http.Request) bool {
 		!strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/") && !strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/")
 }
 
-// Answer returns a response with a body.
+// Answer returns a response to r with this status and body.
 func Answer(r *http.Request, status int, body []byte) *http.Response {
 	return &http.Response{
 		StatusCode: status, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -121,8 +121,8 @@ func Mute(path string) func(*http.Request) *http.Response {
 	}
 }
 
-// Once returns a hook that calls do for the first request with this method and
-// path, and for no other. do may answer the request.
+// Once returns a hook that calls do only for the first request with this method
+// and path. do may answer the request.
 func Once(method, path string, do func(*http.Request) *http.Response) func(*http.Request) *http.Response {
 	var called atomic.Bool
 	return func(r *http.Request) *http.Response {
@@ -133,9 +133,8 @@ func Once(method, path string, do func(*http.Request) *http.Response) func(*http
 	}
 }
 
-// For returns a hook that calls do for requests with this method and path,
-// until the time d has passed since the first of them. do may answer the
-// requests.
+// For returns a hook that calls do for requests with this method and path, from
+// the first such request until d later. do may answer the requests.
 func For(
 	d time.Duration, method, path string, do func(*http.Request) *http.Response,
 ) func(*http.Request) *http.Response {
@@ -153,7 +152,7 @@ func For(
 	}
 }
 
-// Refuse returns the response with which a server refuses a request.
+// Refuse returns the response of a server that refuses r with the given error.
 func Refuse(r *http.Request, why *apierrors.StatusError) *http.Response {
 	status := why.Status()
 	status.APIVersion, status.Kind = "v1", "Status"

@@ -33,8 +33,8 @@ type Parts interface {
 type Member struct {
 	// Verbs are the verbs on leases that the client may need.
 	Verbs string
-	// Timing and Process are set by Join. Process is the holder's name without
-	// the number of the term.
+	// Timing contains the durations of the elector, and Process is the holder's
+	// name without the number of the term. Join sets both.
 	Timing  Timing
 	Process string
 
@@ -51,18 +51,20 @@ type Member struct {
 type Timing struct {
 	LeaseDuration  time.Duration
 	RequestTimeout time.Duration
-	AnswerTimeout  time.Duration // within which a record is read or written
+	AnswerTimeout  time.Duration // the time limit for reading or writing a record
 	RetryPeriod    time.Duration
 	Clock          clock.Clock
 }
 
-// NewMember returns a member whose Lease has the given labels.
+// NewMember returns a member whose Lease has the given labels. verbs are the
+// verbs on leases that its client may need, for error messages.
 func NewMember(verbs string, labels map[string]string) *Member {
 	return &Member{Verbs: verbs, labels: labels, nudge: make(chan struct{}, 1)}
 }
 
-// Join sets Process and Timing when an elector joins the member, and returns
-// the holder's name in the first term.
+// Join records that an elector has joined the member: it sets Process and
+// Timing. It returns the name under which the elector holds slots in its first
+// term.
 func (m *Member) Join(process string, t Timing) string {
 	m.Process, m.Timing = process, t
 	return m.NextHolder()
@@ -124,8 +126,8 @@ func (m *Member) Leave() {
 	}
 }
 
-// Nudged returns a channel that receives when the Lease should be renewed
-// immediately.
+// Nudged returns a channel that receives a value when the Lease should be
+// renewed immediately.
 func (m *Member) Nudged() <-chan struct{} {
 	if m == nil {
 		return nil
@@ -133,16 +135,17 @@ func (m *Member) Nudged() <-chan struct{} {
 	return m.nudge
 }
 
-// Begin is called when a term begins. cut returns until when a request of this
-// term that was cut off may still arrive.
+// Begin is called when a term begins. cut returns the time after which a
+// request that was cut off in this term can no longer arrive.
 func (m *Member) Begin(cut func() time.Time) {
 	if m != nil {
 		m.cut.Store(&cut)
 	}
 }
 
-// CutUntil returns until when a request of the last term that was cut off may
-// still arrive. It returns the zero time if no request was cut off.
+// CutUntil returns the time after which a request that was cut off in the last
+// term can no longer arrive. It returns the zero time if no request was cut
+// off.
 func (m *Member) CutUntil() time.Time {
 	if cut := m.cut.Load(); cut != nil {
 		return (*cut)()

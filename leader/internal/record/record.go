@@ -4,6 +4,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -46,24 +47,25 @@ const ReleaseTries = 3
 // Observation is a Lease as this replica last saw it. The times in the Lease
 // are from another machine's clock and are never compared with this replica's.
 type Observation struct {
-	Lease       *coordinationv1.Lease // nil: it does not exist, or was never seen
+	Lease       *coordinationv1.Lease // nil if the Lease does not exist, or was never seen
 	LastHolder  string                // the last holder, even after the Lease was deleted
+	UID         types.UID             // the UID of the last Lease, even after it was deleted
 	Since       time.Time             // when the last renewal or change of the holder was seen
 	HolderSince time.Time             // when the holder was first seen
 }
 
 // See returns the observation after the Lease was read at now. lease is nil if
-// it was not found. An edit that does not renew the Lease, for example a new
-// label, does not prolong it.
+// it was not found. An edit that does not change the holder or the renew time,
+// for example a new label, does not count as a renewal.
 func (o Observation) See(lease *coordinationv1.Lease, now time.Time) Observation {
 	if !o.Since.IsZero() && same(o.Lease, lease) {
 		o.Lease = lease // its resourceVersion may be newer
 		return o
 	}
-	next := Observation{Lease: lease, LastHolder: o.LastHolder, Since: now, HolderSince: o.HolderSince}
+	next := Observation{Lease: lease, LastHolder: o.LastHolder, UID: o.UID, Since: now, HolderSince: o.HolderSince}
 	holder := Holder(lease)
 	if lease != nil {
-		next.LastHolder = holder
+		next.LastHolder, next.UID = holder, lease.UID
 	}
 	if holder != Holder(o.Lease) {
 		next.HolderSince = now
@@ -71,8 +73,9 @@ func (o Observation) See(lease *coordinationv1.Lease, now time.Time) Observation
 	return next
 }
 
-// FreeAt returns when the Lease may be taken by a replica whose own lease
-// duration is own. A Lease that had no holder may be taken immediately.
+// FreeAt returns the earliest time at which a replica whose own lease duration
+// is own may take the Lease. A Lease that had no holder may be taken
+// immediately.
 func (o Observation) FreeAt(own time.Duration) time.Time {
 	if o.LastHolder == "" {
 		return o.Since
@@ -104,11 +107,17 @@ func Holder(l *coordinationv1.Lease) string {
 // Lease that change was made from. No other process writes this holder, and no
 // two writes of this process have the same renew time.
 func Shows(l, change *coordinationv1.Lease) bool {
-	if l.Spec.RenewTime == nil || Holder(l) != Holder(change) || l.ResourceVersion == change.ResourceVersion {
-		return false
+	return l.Spec.RenewTime != nil && Holder(l) == Holder(change) && l.ResourceVersion != change.ResourceVersion &&
+		sameTime(l.Spec.RenewTime, change.Spec.RenewTime)
+}
+
+// sameTime reports whether a and b are the same time, as precisely as the API
+// stores it. Both may be nil.
+func sameTime(a, b *metav1.MicroTime) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	precision := func(t *metav1.MicroTime) time.Time { return t.Truncate(time.Microsecond) } // as the API stores it
-	return precision(l.Spec.RenewTime).Equal(precision(change.Spec.RenewTime))
+	return a.Truncate(time.Microsecond).Equal(b.Truncate(time.Microsecond))
 }
 
 // promised returns the lease duration that the holder wrote into the Lease. The
@@ -120,7 +129,8 @@ func promised(l *coordinationv1.Lease) time.Duration {
 	return time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
 }
 
-// Taken returns a copy of l with a new holder.
+// Taken returns a copy of l in which holder has taken the Lease for duration at
+// the time now.
 func Taken(l *coordinationv1.Lease, holder string, duration time.Duration, now time.Time) *coordinationv1.Lease {
 	next := Renewed(l, now)
 	if Holder(l) != holder {
@@ -132,9 +142,10 @@ func Taken(l *coordinationv1.Lease, holder string, duration time.Duration, now t
 	return next
 }
 
-// transitions returns the number of changes of the holder after the next
-// change. Like client-go's elector, it does not count the first holder. It stays
-// at the greatest number, because servers refuse a negative one.
+// transitions returns the value of leaseTransitions after the next change of the
+// holder. Like client-go's elector, it does not count the first holder. At the
+// maximum of an int32 the number stays unchanged, because a larger one would
+// overflow, and servers refuse a negative number.
 func transitions(l *coordinationv1.Lease) int32 {
 	if l.ResourceVersion == "" {
 		return 0
@@ -142,7 +153,8 @@ func transitions(l *coordinationv1.Lease) int32 {
 	return max(0, min(ptr.Deref(l.Spec.LeaseTransitions, 0), math.MaxInt32-1)) + 1
 }
 
-// Renewed returns a copy of l with a new renew time.
+// Renewed returns a copy of l in which the holder has renewed the Lease at the
+// time now.
 func Renewed(l *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 	next := l.DeepCopy()
 	next.Spec.RenewTime = new(metav1.NewMicroTime(now))
@@ -150,8 +162,8 @@ func Renewed(l *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
 }
 
 // Released returns a copy of l without a holder. Requests of the former holder
-// may still arrive within quiet, so any other replica takes the Lease only
-// after it has seen it for that long.
+// may still arrive within quiet, so another replica takes the Lease only when
+// it has seen the released Lease for that long.
 func Released(l *coordinationv1.Lease, quiet time.Duration, now time.Time) *coordinationv1.Lease {
 	next := Renewed(l, now)
 	next.Spec.HolderIdentity = nil
@@ -162,8 +174,10 @@ func Released(l *coordinationv1.Lease, quiet time.Duration, now time.Time) *coor
 	return next
 }
 
-// QuietUntil returns until when a released Lease must not be taken. It returns
-// the zero time if the Lease is free or has a holder.
+// QuietUntil returns the time before which no replica may take a released
+// Lease, because requests of the former holder may still arrive. It returns the
+// zero time if the Lease has a holder, or if a replica may take the Lease at
+// once.
 func (o Observation) QuietUntil() time.Time {
 	if d := promised(o.Lease); o.Lease != nil && Holder(o.Lease) == "" && d > time.Second {
 		return o.Since.Add(d)
@@ -177,9 +191,9 @@ func seconds(d time.Duration) int32 {
 	return int32((d + time.Second - 1) / time.Second)
 }
 
-// Explain wraps an error of the API server. The result says what an
-// administrator can do about it, for example to grant the client verbs on
-// leases.
+// Explain wraps an error of the API server. doing says what the request was
+// for, such as "reading". The result says what an administrator can do about
+// the error, for example to grant the client verbs on leases.
 func Explain(doing string, lease types.NamespacedName, verbs string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):
@@ -187,25 +201,66 @@ func Explain(doing string, lease types.NamespacedName, verbs string, err error) 
 			"namespace %q: %w", doing, lease, verbs, lease.Namespace, err)
 	case absent.Namespace(err, lease.Namespace):
 		return fmt.Errorf("%s lease %q: namespace %q must exist: %w", doing, lease, lease.Namespace, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s lease %q: no answer in time: %s: %w", doing, lease, causeOf(err, CauseUnknown), err)
 	default:
 		return fmt.Errorf("%s lease %q: %w", doing, lease, err)
 	}
 }
 
-// DrainingError is a cause of a context whose Lease or slot is held until the
-// function returns, so that reconciles in flight may finish.
+// Informed returns err with what the client of the request knows about it, for
+// example the account whose token was refused. Clients without a method Explain
+// know nothing more.
+func Informed(client any, err error) error {
+	if c, ok := client.(interface{ Explain(err error) error }); ok {
+		return c.Explain(err)
+	}
+	return err
+}
+
+// The ends of messages about a request without an answer.
+const (
+	HowToDecide = "ask `kubectl get --raw '/readyz?verbose'` from another machine: if it answers at once, the fault " +
+		"is on the way from this replica to the server"
+	CauseUnknown = "the API server is slow or hangs, or packets are lost: " + HowToDecide
+)
+
+// CauseError is the error of a request that was not answered in time. Cause is
+// the reason, as far as it is known.
+type CauseError struct {
+	Err   error
+	Cause string
+}
+
+func (c *CauseError) Error() string { return c.Err.Error() }
+
+// Unwrap returns the error without the cause.
+func (c *CauseError) Unwrap() error { return c.Err }
+
+// causeOf returns what is known about the reason for err, or otherwise the text
+// unknown.
+func causeOf(err error, unknown string) string {
+	if c, ok := errors.AsType[*CauseError](err); ok {
+		return c.Cause
+	}
+	return unknown
+}
+
+// DrainingError is the cause of a context that has ended, although the replica
+// holds the Lease or the slot until the function with that context returns. So
+// reconciles in flight may finish.
 type DrainingError string
 
 func (d DrainingError) Error() string { return string(d) }
 
-// Draining reports true.
+// Draining returns true, which means that reconciles in flight may finish.
 func (d DrainingError) Draining() bool { return true }
 
 type ownKey struct{}
 
 // WithOwn returns a context for a request that owner makes for its own Leases.
-// It does not end with ctx, since a request that is cut off could leave a Lease
-// taken.
+// The returned context does not end with ctx, since a request that is cut off
+// could leave a Lease taken.
 func WithOwn(ctx context.Context, owner any) context.Context {
 	return context.WithValue(context.WithoutCancel(ctx), ownKey{}, owner)
 }

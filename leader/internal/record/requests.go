@@ -10,17 +10,19 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// Get returns a Lease.
+// Get reads the Lease with this name.
 //
-// Errors: the error of the request, or an answer that cannot be the API
-// server's answer about this Lease. For example, the {} of a gateway would
+// Get returns the error of the request, or an error if the answer cannot be the
+// API server's answer about this Lease. For example, the {} of a gateway would
 // otherwise look like a Lease without a holder.
 func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) (*coordinationv1.Lease, error) {
 	lease, err := c.Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
-		err = absent.Answer(lease, name)
+		namespace, _ := bound.NamespaceOf(c)
+		err = absent.Answer(lease, &metav1.ObjectMeta{Namespace: namespace, Name: name})
 	}
 	if err != nil {
 		return nil, err // clients return an empty Lease with it
@@ -31,8 +33,8 @@ func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) 
 // List returns the Leases that a selector selects. Callers select at least one
 // existing Lease, so an empty list is suspicious and is checked.
 //
-// Errors: the error of the request, or an answer that cannot be the API
-// server's.
+// List returns the error of the request, or an error if the answer cannot be
+// the API server's.
 func List(
 	ctx context.Context, c coordinationclient.LeaseInterface, selector string,
 ) (*coordinationv1.LeaseList, error) {
@@ -45,8 +47,8 @@ func List(
 
 // Create creates a Lease.
 //
-// Errors: the error of the request, or an answer that does not show that the
-// API server has written the Lease.
+// Create returns the error of the request, or an error if the answer does not
+// show that the API server has written the Lease.
 func Create(
 	ctx context.Context, c coordinationclient.LeaseInterface, lease *coordinationv1.Lease,
 ) (*coordinationv1.Lease, error) {
@@ -56,8 +58,8 @@ func Create(
 
 // Update replaces a Lease.
 //
-// Errors: the error of the request, or an answer that does not show that the
-// API server has written the Lease.
+// Update returns the error of the request, or an error if the answer does not
+// show that the API server has written the Lease.
 func Update(
 	ctx context.Context, c coordinationclient.LeaseInterface, lease *coordinationv1.Lease,
 ) (*coordinationv1.Lease, error) {
@@ -65,13 +67,17 @@ func Update(
 	return written(lease, got, err)
 }
 
-var errEcho = errors.New("the answer has the old resourceVersion: a proxy or gateway has sent it")
+var (
+	errEcho   = errors.New("the answer has the old resourceVersion: a proxy or gateway has sent it")
+	errReplay = errors.New("the answer has the renew time of another write: a proxy or gateway has sent it")
+)
 
 // written returns the answer to a write of lease, or an error if the answer
-// shows a different object or is an echo of the request.
+// shows a different object, is an echo of the request, or is the answer to an
+// earlier write.
 func written(lease, got *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
 	if err == nil {
-		err = absent.Answer(got, lease.Name)
+		err = absent.Answer(got, lease)
 	}
 	switch {
 	case err != nil:
@@ -80,6 +86,8 @@ func written(lease, got *coordinationv1.Lease, err error) (*coordinationv1.Lease
 		return nil, fmt.Errorf("the answer has the holder %q, not %q", Holder(got), Holder(lease))
 	case lease.ResourceVersion != "" && got.ResourceVersion == lease.ResourceVersion:
 		return nil, errEcho
+	case !sameTime(got.Spec.RenewTime, lease.Spec.RenewTime):
+		return nil, errReplay
 	}
 	return got, nil
 }

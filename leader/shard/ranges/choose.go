@@ -54,7 +54,7 @@ type adopted struct {
 
 	id   string                 // identifies the choice of ranges
 	text string                 // the recorded form of the ranges
-	keys []types.NamespacedName // left with slots of earlier ranges
+	keys []types.NamespacedName // the keys that were left over from slots of earlier ranges
 }
 
 // mark returns the value of rangeAnnotation for a slot.
@@ -133,12 +133,13 @@ func (r *Shards) expire(ctx context.Context, now time.Time) error {
 			return r.replica.Records.Explain("writing a record of", err)
 		}
 	}
-	return fmt.Errorf("choosing ranges: lease %q was deleted, and another replica may still work", r.replica.Records.Key())
+	return fmt.Errorf("choosing ranges: lease %q was deleted, but another replica may still be working",
+		r.replica.Records.Key())
 }
 
-// unfound returns the keys that were recorded with the ranges, without the keys
-// whose slot has had an owner since: that owner has found them. The caller
-// holds the mutex of Replica.
+// unfound returns the keys that were recorded with the ranges, except for keys
+// whose slot has had an owner since. That owner has already got its keys. The
+// caller holds the mutex of Replica.
 func (r *Shards) unfound(config *coordinationv1.Lease) []types.NamespacedName {
 	a, err := r.parse(config)
 	return slices.DeleteFunc(fleet.KeysOf(config), func(key types.NamespacedName) bool {
@@ -247,11 +248,11 @@ func (r *Shards) deleted() error {
 	return fmt.Errorf("%w: lease %q was deleted while replicas ran", shard.ErrConfig, r.replica.Records.Key())
 }
 
-// Decide returns an [shard.ErrConfig] if this replica's ranges are no longer
-// the recorded ones. It reports false while a slot has an owner with a
-// different range, and for a lease duration after it last had one, since that
-// owner may be about to claim more slots. The caller holds the mutex of
-// Replica.
+// Decide returns an error that wraps [shard.ErrConfig] if this replica's ranges
+// are no longer the recorded ones. It reports whether this replica may claim
+// slots. The replica must not claim slots while a slot has an owner with a
+// different range, and for a lease duration after that, because that owner may
+// be about to claim more slots. The caller holds the mutex of Replica.
 func (r divider) Decide(ctx context.Context, self string, now time.Time) (claims bool, err error) {
 	a, v := r.recorded.Load(), r.replica.View
 	switch {

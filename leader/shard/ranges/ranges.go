@@ -40,20 +40,21 @@ type Shards struct {
 
 	equal    *adopted                // equal ranges, used until recorded ranges are known
 	recorded atomic.Pointer[adopted] // nil until a term has adopted ranges
-	primary  slots.Cache             // counts the objects; nil before Divide
+	primary  slots.Cache             // the cache whose objects are counted; nil before Divide
 	foreign  time.Time               // when an owner with a different range was last seen; guarded by replica's mutex
 
 	mu      sync.Mutex // guards samples
-	samples []sample   // the oldest first
+	samples []sample   // the samples, the oldest first
 }
 
-// sample is the resourceVersion that a cache had at a time, or an earlier one.
+// sample is the resourceVersion that a cache had at a time, or an earlier
+// resourceVersion.
 type sample struct {
 	taken time.Time
 	rv    string
 }
 
-// sampleEvery is how often samples are taken. eventsKept is for how long an API
+// sampleEvery is how often samples are taken. eventsKept is how long an API
 // server remembers events by default.
 const (
 	sampleEvery = 15 * time.Second
@@ -69,7 +70,7 @@ var (
 // Replicas with and without ranges cannot share a Lease. To switch from one to
 // the other, stop all replicas and delete the Lease.
 //
-// Errors: the errors of shard.New, and any other Options.By.
+// New returns the errors of shard.New, and an error if Options.By is different.
 func New(lease leader.Lease, o *shard.Options) (*Shards, error) {
 	if o != nil && o.By != shard.ByNamespace {
 		return nil, fmt.Errorf("making shards %q: %w", lease.Name,
@@ -100,11 +101,11 @@ type parts struct {
 // Owners returns the owner and the weight of each slot, and the imbalance.
 func (r parts) Owners() ([]slots.Status, float64) {
 	status := r.Status()
-	all := make([]slots.Status, len(status.Slots))
+	owners := make([]slots.Status, len(status.Slots))
 	for n, s := range status.Slots {
-		all[n] = slots.Status{State: string(s.State), Owner: s.Owner, Since: s.Since, Weight: s.Weight, Heavy: s.Heavy}
+		owners[n] = slots.Status{State: string(s.State), Owner: s.Owner, Since: s.Since, Weight: s.Weight, Heavy: s.Heavy}
 	}
-	return all, status.Imbalance
+	return owners, status.Imbalance
 }
 
 // divider has the methods that only package shard calls.
@@ -116,8 +117,8 @@ type divider struct{ *Shards }
 // objects are counted when Run chooses the ranges. Package reconcile calls
 // Divide before Run, like the methods below.
 //
-// Errors: the cause of ctx when it ends. Any other error is logged and reported
-// by Ready, and Divide tries again after RetryPeriod.
+// Divide returns the cause of ctx when ctx ends. It logs every other error,
+// reports the error by Ready, and tries again after RetryPeriod.
 func (r parts) Divide(ctx context.Context, caches []slots.Cache) error {
 	r.primary = caches[0]
 	_ = r.replica.Retry(ctx, "listing the cached kinds", func(ctx context.Context) error {
@@ -177,7 +178,8 @@ func (r *Shards) Status() shard.Status {
 // has added. Several callers may share the cache; RunCache calls joined when
 // this caller has joined them.
 //
-// Errors: the error with which the cache gives up; nil if ctx ended.
+// RunCache returns the error with which the cache gives up, or nil if ctx
+// ended.
 func (r parts) RunCache(ctx context.Context, c slots.Cache, joined func()) error {
 	return c.RunShards(ctx, joined)
 }
@@ -186,7 +188,8 @@ func (r parts) RunCache(ctx context.Context, c slots.Cache, joined func()) error
 // these slots, as new as the server was at the call. The caches are filled
 // concurrently. drop removes the objects of a slot from all caches.
 //
-// Errors: the errors of all caches, joined; then no cache keeps the slots.
+// Fill returns the errors of all caches, joined. If it returns an error, no
+// cache keeps the slots.
 func (r parts) Fill(ctx context.Context, caches []slots.Cache, numbers []int) (drop func(slot int), err error) {
 	ranges := r.rangesOf(numbers)
 	errs := make([]error, len(caches))
@@ -235,7 +238,8 @@ func (r parts) Measure(ctx context.Context, objects func() int) {
 	}
 }
 
-// A replica that has at most few objects more than the mean is not imbalanced.
+// few is the number of objects above the mean up to which a replica does not
+// count as imbalanced.
 const few = 10
 
 // imbalance returns the number of objects of the heaviest member relative to
@@ -261,9 +265,11 @@ func (r *Shards) imbalance() float64 {
 }
 
 // Remember samples the resourceVersion of a cache every 15 seconds until ctx
-// ends, so that Deleted can look back as far as ago. Servers remember events
-// for about five minutes. A sample of an empty cache costs one request; if it
-// fails, the error is logged and the next sample is taken as usual.
+// ends, and keeps the samples of the last period of length ago. So Deleted can
+// find the objects that were deleted during that period, as far as the server
+// still has their events: servers keep events for about five minutes. A sample
+// of an empty cache costs one request; if it fails, the error is logged and the
+// next sample is taken as usual.
 func (r parts) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
 	for {
 		r.replica.Sleep(ctx, sampleEvery)
@@ -308,13 +314,13 @@ func samplesSince(samples []sample, moment time.Time) []sample {
 	return samples
 }
 
-// Deleted calls found with the keys of objects of the slots that were deleted
-// within ago and never were in the cache. If the server no longer remembers
-// that far back, Deleted looks back less far. It calls found from its own
-// goroutine, and may name a key more than once.
+// Deleted calls found with the keys of objects of the slots that never were in
+// the cache, because they were deleted earlier. It looks back for the duration
+// ago, or for as long as the server keeps events if that is shorter. It calls
+// found from its own goroutine, and may name a key more than once.
 //
-// Errors: the server's error, the error of a cache that is not running, or the
-// error of ctx; then some keys may be missing.
+// Deleted returns an error if the server answers with an error, if a cache is
+// not running, or if ctx ends. Some keys may then be missing.
 func (r parts) Deleted(
 	ctx context.Context, primary slots.Cache, numbers []int, ago time.Duration, found func(types.NamespacedName),
 ) (err error) {

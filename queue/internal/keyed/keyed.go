@@ -13,10 +13,11 @@ import (
 // use.
 type Queue[K comparable] interface {
 	State
-	// AddLater adds key after delay, in addition to its other additions. The
-	// earliest of these additions counts. If failed is true, the addition
-	// counts as a failure of key, and delay is its back-off. AddLater returns
-	// false after Drain and Stop.
+	// AddLater adds key after delay. It does not replace additions that were
+	// made in other ways. Of several calls of AddLater, the one with the
+	// earliest time counts. If failed is true, the addition counts as a failure
+	// of key, and delay is its back-off. AddLater returns false after Drain and
+	// Stop.
 	AddLater(key K, delay time.Duration, failed bool) bool
 	// Get returns the next key and, if timed, how long it has waited. In a
 	// drained queue it does not wait for held keys.
@@ -28,11 +29,11 @@ type Queue[K comparable] interface {
 	Failures(key K) int
 }
 
-// State is the part of a Queue that is not about one key.
+// State contains the methods of a Queue that do not concern a single key.
 type State interface {
-	// Pending returns how many keys are pending: waiting for a worker, or
-	// waiting as soon as their worker ends. began is how often a key has become
-	// pending.
+	// Pending returns how many keys are pending. A pending key waits for a
+	// worker, or was added while a worker holds it. began is how often a key
+	// has become pending.
 	Pending() (pending, began int64)
 	// Draining reports whether additions are dropped.
 	Draining() bool

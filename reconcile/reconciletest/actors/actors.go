@@ -23,38 +23,42 @@ import (
 )
 
 // Deployments returns an actor that does the work of the controllers of
-// Deployments and ReplicaSets: ReplicaSets for Deployments, Pods for
-// ReplicaSets, owner references, the status of both with observedGeneration and
-// conditions, scaling, and rollouts with maxSurge and maxUnavailable, or by
-// recreating. The Pods stay Pending unless another actor, such as [Kubelet],
-// runs them.
+// Deployments and ReplicaSets. It creates ReplicaSets and Pods with owner
+// references, scales them, and rolls out a new template with maxSurge and
+// maxUnavailable or by recreating. It reports the status of both kinds with
+// observedGeneration and conditions. The Pods stay Pending unless another
+// actor, such as [Kubelet], runs them.
 //
-// An old ReplicaSet is deleted when the rollout is over, and there are no
-// revisions: their number would depend on how often the actor ran. Nothing is
-// adopted, and progressDeadlineSeconds is ignored.
+// An old ReplicaSet is deleted when the rollout is over. There are no
+// revisions, because their number would depend on how often the actor ran. The
+// actor does not adopt ReplicaSets or Pods, and ignores
+// progressDeadlineSeconds.
 //
 // Each write is a separate act, which the exploration may delay by a minute.
 func Deployments() reconciletest.Actor {
 	return (&routine{look: deployments.Look}).actor("deployments")
 }
 
-// routine is an actor that looks at everything, and then does one task after
-// the other. It looks again when something was written, and when it is time.
+// routine is an actor that looks at all objects and then does one task after
+// the other. It calls look again after each write by any client, and at the
+// time that look has returned.
 type routine struct {
-	// look returns the tasks to do now, and when the clock alone will bring
-	// more; zero means never. It depends only on the world and the time.
+	// look returns the tasks to do now, and the time at which there will be
+	// more tasks even if no object changes. A zero time means never. The result
+	// depends only on the world and the time.
 	look func(w *reconciletest.World, seen *deployments.Known, now time.Time) (
 		todo []deployments.Task, due time.Time, err error)
 
 	world   *reconciletest.World
 	client  kubernetes.Interface
 	seen    *deployments.Known
-	version int64 // of the world, when it looked
+	version int64 // the version of the world when the routine last looked
 	todo    []deployments.Task
 	due     time.Time
 }
 
-// actor makes the routine an actor, for one case at a time.
+// actor returns an Actor that runs the routine. Only one case at a time may use
+// it.
 func (r *routine) actor(name string) reconciletest.Actor {
 	return reconciletest.Actor{
 		Name:    name,
@@ -67,8 +71,8 @@ func (r *routine) actor(name string) reconciletest.Actor {
 	}
 }
 
-// refresh looks again if the world has changed, or the time has come, and
-// returns the tasks.
+// refresh returns the tasks. It looks again if the world has changed or the
+// time has come.
 func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	if r.world != w { // a new run: versions start again
 		*r = routine{look: r.look, world: w, client: w.Client(), seen: deployments.NewKnown(), version: -1}
@@ -85,9 +89,9 @@ func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	return r.todo
 }
 
-// do takes the first task. One that fails is not retried until something else
-// has changed: the others go on. A task that is behind the world fails with a
-// conflict.
+// do does the first task. A task that fails, for example with a conflict
+// because its object has changed, is not retried until the world has changed.
+// The other tasks continue.
 func (r *routine) do(w *reconciletest.World) {
 	todo := r.refresh(w)
 	if len(todo) == 0 {

@@ -20,31 +20,33 @@ import (
 
 const defaultStart = 2 * time.Second
 
-// KubeletOptions of a [Kubelet]. nil and zero fields mean the defaults.
+// KubeletOptions configure a [Kubelet]. Nil and zero fields mean the defaults.
 type KubeletOptions struct {
-	// Start is how long, in virtual time, a Pod takes from its creation until
-	// it is ready: on a node, and with its gates open. Defaults to 2 seconds.
+	// Start is the virtual time from the creation of a Pod until it is ready,
+	// if it has a node and its readiness gates are open. Defaults to 2 seconds.
 	Start time.Duration
 }
 
-// Kubelet returns an actor that runs Pods: the scheduler and the kubelets of
-// all Nodes in one.
+// Kubelet returns an actor that runs Pods. It does the work of the scheduler
+// and of the kubelets of all Nodes.
 //
-//   - A Pod without a node gets the first Node by name that is schedulable,
-//     does not report that it is not ready, and has the labels of the Pod's
-//     nodeSelector and the name in its node affinity, if any; without such a
-//     Node it waits. In a world without Nodes it gets the node "node". Pods
-//     with a different schedulerName are left alone.
-//   - A Pod with a node runs, with an address, and is ready, after
-//     [KubeletOptions].Start; with readiness gates, when they are open.
+//   - A Pod without a node is bound to a Node that is schedulable, and whose
+//     condition Ready is True or missing. The Node must have the labels of the
+//     Pod's nodeSelector, and the name in the Pod's node affinity, if any. Of
+//     several such Nodes, the first by name is chosen; without such a Node, the
+//     Pod waits. In a world without Nodes, the Pod is bound to the node "node".
+//     Pods with a different schedulerName are left alone.
+//   - A Pod with a node gets an address, runs and becomes ready after
+//     [KubeletOptions].Start. A Pod with readiness gates becomes ready only
+//     when all of them are open.
 //   - A Pod that is being deleted keeps its readiness until its grace period is
 //     over, and is then removed.
 //   - A Node whose condition Ready is Unknown is out of reach: its Pods are
 //     neither started nor removed.
 //
-// Containers never fail and never end: a step of the workload can report that,
-// with [reconciletest.Patch] of pods/status. There are no resources, taints,
-// probes or volumes.
+// Containers never fail and never end. A step of the workload can report that a
+// container has failed or ended, with a [reconciletest.Patch] of pods/status.
+// Resources, taints, probes and volumes are ignored.
 func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	if o == nil {
 		o = &KubeletOptions{}
@@ -53,11 +55,12 @@ func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	return (&routine{look: k.look}).actor("kubelet")
 }
 
-// kubelet decides on the next task of each Pod. It keeps no state: everything
-// is in the Pods.
+// kubelet decides on the next task of each Pod. It is stateless: the Pods alone
+// determine the tasks.
 type kubelet struct{ start time.Duration }
 
-// look goes through the Pods by namespace and name.
+// look returns the tasks of all Pods, ordered by namespace and name, and the
+// time of the next task.
 func (k kubelet) look(
 	w *reconciletest.World, seen *deployments.Known, now time.Time,
 ) (todo []deployments.Task, due time.Time, err error) {
@@ -70,17 +73,18 @@ func (k kubelet) look(
 		return nil, time.Time{}, err
 	}
 	for i := range pods {
-		do, at := k.next(&pods[i], nodes, now)
+		do, start := k.next(&pods[i], nodes, now)
 		if do != nil {
 			todo = append(todo, do)
 		}
-		due = deployments.Sooner(due, at)
+		due = deployments.Sooner(due, start)
 	}
 	return todo, due, nil
 }
 
-// next returns the task of a Pod now, or when it will have one.
-func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do deployments.Task, at time.Time) {
+// next returns the task that a Pod needs now, or the time at which it will need
+// one.
+func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do deployments.Task, due time.Time) {
 	if pod.Spec.NodeName == "" {
 		return schedule(pod, nodes), time.Time{}
 	}
@@ -88,18 +92,18 @@ func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do d
 		return nil, time.Time{}
 	}
 	if pod.DeletionTimestamp != nil {
-		switch at := pod.DeletionTimestamp.Time; {
+		switch due := pod.DeletionTimestamp.Time; {
 		case pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds == 0:
 			return nil, time.Time{} // it waits for a finalizer
-		case now.Before(at):
-			return nil, at
+		case now.Before(due):
+			return nil, due
 		}
 		return remove(pod), time.Time{}
 	}
 	switch pod.Status.Phase {
 	case corev1.PodPending, "":
-		if at := pod.CreationTimestamp.Add(k.start); now.Before(at) {
-			return nil, at
+		if due := pod.CreationTimestamp.Add(k.start); now.Before(due) {
+			return nil, due
 		}
 		return report(started(pod, metav1.NewTime(now))), time.Time{}
 	case corev1.PodRunning:
@@ -113,8 +117,8 @@ func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do d
 // as an object.
 const anyNode = "node"
 
-// schedule binds a Pod to a Node; nil: it has a different scheduler, or no Node
-// fits.
+// schedule returns a task that binds a Pod to a Node. It returns nil if the Pod
+// has a different scheduler or no Node fits.
 func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 	if s := pod.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName || pod.DeletionTimestamp != nil {
 		return nil
@@ -157,7 +161,8 @@ func named(pod *corev1.Pod, node string) bool {
 	})
 }
 
-// nodeReady is the status of a Node's condition Ready; "": it has none.
+// nodeReady returns the status of a Node's condition Ready, or "" if the Node
+// does not have the condition.
 func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -167,14 +172,16 @@ func nodeReady(n *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// outOfReach reports whether the Node exists and does not answer.
+// outOfReach reports whether the named Node exists and its condition Ready is
+// Unknown.
 func outOfReach(name string, nodes []corev1.Node) bool {
 	return slices.ContainsFunc(nodes, func(n corev1.Node) bool {
 		return n.Name == name && nodeReady(&n) == corev1.ConditionUnknown
 	})
 }
 
-// remove deletes a Pod whose grace period is over, by its UID.
+// remove returns a task that removes a Pod whose grace period is over. It fails
+// if the Pod was recreated under the same name.
 func remove(pod *corev1.Pod) deployments.Task {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		now := int64(0)
@@ -184,8 +191,8 @@ func remove(pod *corev1.Pod) deployments.Task {
 	}
 }
 
-// report writes the status of a Pod. It fails if the Pod has changed since the
-// actor looked.
+// report returns a task that writes the status of a Pod. It fails if the Pod
+// has changed since the actor looked.
 func report(pod *corev1.Pod) deployments.Task {
 	return func(ctx context.Context, client kubernetes.Interface) error {
 		_, err := client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
@@ -193,7 +200,7 @@ func report(pod *corev1.Pod) deployments.Task {
 	}
 }
 
-// started is the Pod with all of its containers running.
+// started returns a copy of the Pod in which all containers are running.
 func started(pod *corev1.Pod, now metav1.Time) *corev1.Pod {
 	pod = pod.DeepCopy()
 	s := &pod.Status
@@ -225,7 +232,8 @@ func started(pod *corev1.Pod, now metav1.Time) *corev1.Pod {
 	return pod
 }
 
-// address follows from the Pod's UID: two Pods hardly ever have the same.
+// address returns an IP address that is derived from the Pod's UID, so that two
+// Pods hardly ever have the same address.
 func address(pod *corev1.Pod) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(pod.UID))
@@ -235,8 +243,8 @@ func address(pod *corev1.Pod) string {
 	return netip.AddrFrom4(ip).String()
 }
 
-// readiness is the condition Ready of a Pod that runs: true if all of its gates
-// are open.
+// readiness returns the condition Ready of a running Pod. It is true if all
+// readiness gates are open.
 func readiness(pod *corev1.Pod) corev1.PodCondition {
 	for _, gate := range pod.Spec.ReadinessGates {
 		open := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -249,8 +257,9 @@ func readiness(pod *corev1.Pod) corev1.PodCondition {
 	return corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
 }
 
-// regate reports a Pod whose gates have opened or closed since it was last
-// reported ready or not; nil: there is nothing to report.
+// regate returns a task that updates the condition Ready of a Pod whose
+// readiness gates have opened or closed. It returns nil if the condition is up
+// to date.
 func regate(pod *corev1.Pod, now metav1.Time) deployments.Task {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return nil
@@ -265,15 +274,15 @@ func regate(pod *corev1.Pod, now metav1.Time) deployments.Task {
 // setPodCondition sets a condition, and reports whether its status has changed.
 func setPodCondition(pod *corev1.Pod, c corev1.PodCondition, now metav1.Time) (changed bool) {
 	c.LastTransitionTime = now
-	all := pod.Status.Conditions
-	i := slices.IndexFunc(all, func(have corev1.PodCondition) bool { return have.Type == c.Type })
+	conditions := pod.Status.Conditions
+	i := slices.IndexFunc(conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
 	switch {
 	case i < 0:
 		pod.Status.Conditions = append(pod.Status.Conditions, c)
-	case all[i].Status == c.Status:
+	case conditions[i].Status == c.Status:
 		return false
 	default:
-		all[i] = c
+		conditions[i] = c
 	}
 	return true
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// typesOf returns the types by which server-side apply merges objects of a
-// kind: which lists are maps, which are sets, and which are one value.
+// typesOf returns the types that tell server-side apply how to merge objects of
+// a kind: which lists are maps, which are sets, and which are atomic.
 func typesOf(s *structural.Structural, kind gvk.GroupVersionKind) (managedfields.TypeConverter, error) {
 	root := s.ToKubeOpenAPI()
 	embed(root, true)
@@ -36,8 +36,8 @@ func typesOf(s *structural.Structural, kind gvk.GroupVersionKind) (managedfields
 // ref refers to a model by its name.
 func ref(name string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + name) }
 
-// embed adds the metadata to each schema of a Kubernetes object: the root, and
-// those that the schema marks as such.
+// embed adds metadata to the schema of each Kubernetes object. These are the
+// root, and the parts that the schema marks as embedded resources.
 func embed(s *spec.Schema, root bool) {
 	for name, p := range s.Properties {
 		embed(&p, false)
@@ -49,7 +49,7 @@ func embed(s *spec.Schema, root bool) {
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
 		embed(s.AdditionalProperties.Schema, false)
 	}
-	if is, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !is && !root {
+	if embedded, _ := s.Extensions.GetBool("x-kubernetes-embedded-resource"); !embedded && !root {
 		return
 	}
 	s.SetProperty("apiVersion", *spec.StringProperty())

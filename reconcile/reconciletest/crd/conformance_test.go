@@ -13,8 +13,8 @@ import (
 )
 
 // TestSchemaConformance compares the answers about custom resources with a
-// schema with those of the real server, which the e2e test of internal/apisim
-// records.
+// schema to the answers of the real server, which the e2e test of
+// internal/apisim records.
 func TestSchemaConformance(t *testing.T) {
 	g := gomega.NewWithT(t)
 	definitions, err := crd.Read(os.DirFS("testdata"))

@@ -20,13 +20,15 @@ import (
 // define, for reconciletest.Case.Definitions. Documents of other kinds are
 // skipped.
 //
-// Errors: a file that does not parse, a definition without a storage version or
-// with a schema that is not structural, and a folder without any definition.
+// Read returns an error if a file does not parse, if a definition has no
+// storage version or a schema that is not structural, or if the folder has no
+// definition.
 //
-// File names do not matter, and the order is that of their paths: the output of
-// controller-gen, a kustomize folder or a Helm chart's crds/ will do.
+// The files may have any names, and are read in the order of their paths. The
+// folder may be the output of controller-gen, a kustomize folder, or the crds/
+// of a Helm chart.
 func Read(folder fs.FS) (apisim.Definitions, error) {
-	var all apisim.Definitions
+	var definitions apisim.Definitions
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if ext := path.Ext(name); err != nil || entry.IsDir() || ext != ".yaml" && ext != ".yml" && ext != ".json" {
 			return err
@@ -37,32 +39,32 @@ func Read(folder fs.FS) (apisim.Definitions, error) {
 		}
 		found, err := Parse(text)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("reading the definitions in %s: %w", name, err)
 		}
-		all = append(all, found...)
+		definitions = append(definitions, found...)
 		return nil
 	})
-	if err == nil && len(all) == 0 {
+	if err == nil && len(definitions) == 0 {
 		err = errors.New("there is no CustomResourceDefinition")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading definitions: %w", err)
 	}
-	return all, nil
+	return definitions, nil
 }
 
-// Parse is [Read] for the documents of one YAML file: for definitions that are
-// embedded in the program, or come from another module.
+// Parse is [Read] for the documents of one YAML file. Use it for definitions
+// that are embedded in the program or are part of another module.
 //
-// Errors: those of Read, without a file name. A text without definitions is not
-// an error.
+// Parse returns the errors of Read, without a file name. It returns no error
+// for a text without definitions.
 func Parse(text []byte) (apisim.Definitions, error) {
-	var all apisim.Definitions
+	var definitions apisim.Definitions
 	for docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
 		var definition apiextensionsv1.CustomResourceDefinition
 		switch err := docs.Decode(&definition); {
 		case errors.Is(err, io.EOF):
-			return all, nil
+			return definitions, nil
 		case err != nil:
 			return nil, fmt.Errorf("parsing a document: %w", err)
 		case definition.Kind != "CustomResourceDefinition":
@@ -72,12 +74,12 @@ func Parse(text []byte) (apisim.Definitions, error) {
 		if err != nil {
 			return nil, fmt.Errorf("defining %s: %w", definition.Name, err)
 		}
-		all = append(all, r)
+		definitions = append(definitions, r)
 	}
 }
 
 // resource returns the resource that the simulated server serves for a
-// definition: its storage version.
+// definition. The server serves only the storage version.
 func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, error) {
 	names := d.Spec.Names
 	r := apisim.Resource{
@@ -96,12 +98,12 @@ func resource(d *apiextensionsv1.CustomResourceDefinition) (apisim.Resource, err
 			r.Selectable = append(r.Selectable, strings.TrimPrefix(f.JSONPath, "."))
 		}
 		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
-			return r, errors.New("the version that is stored has no schema")
+			return r, errors.New("the storage version has no schema")
 		}
 		var err error
 		kind := gvk.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
 		r.Schema, err = newSchema(v.Schema.OpenAPIV3Schema, kind)
 		return r, err
 	}
-	return r, errors.New("no version is stored")
+	return r, errors.New("no version is the storage version")
 }

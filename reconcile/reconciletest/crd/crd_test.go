@@ -165,7 +165,7 @@ func TestWhatIsNoDefinitionIsAnError(t *testing.T) {
 	_, err := crd.Read(fstest.MapFS{})
 	g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("no CustomResourceDefinition")))
 	_, err = crd.Parse([]byte("kind: CustomResourceDefinition\nmetadata: {name: x}\n"))
-	g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("no version is stored")))
+	g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("no version is the storage version")))
 }
 
 func TestACaseTakesDefinitions(t *testing.T) {

@@ -1,16 +1,16 @@
 // Package crd makes the simulated server of package reconciletest treat custom
-// resources according to their CustomResourceDefinitions: unknown fields are
-// pruned, defaults are set, values are validated, by types, patterns and rules
-// in CEL, with ratcheting, and server-side apply merges lists as the schema
-// says, all by the code of the real server.
+// resources according to their CustomResourceDefinitions. It uses the code of
+// the real server for this: unknown fields are pruned, defaults are set, values
+// are validated by types, patterns and rules in CEL, with ratcheting, and
+// server-side apply merges lists as the schema says.
 //
 //	definitions, err := crd.Read(os.DirFS("config/crd/bases"))
 //	reconciletest.Explore(t, &reconciletest.Case{Definitions: definitions, …}, nil)
 //
-// It is a separate module. The library (k8s.io/apiextensions-apiserver) adds 86
-// modules, CEL and gRPC among them, with 475 packages: half a minute of CPU
-// time to compile, and 18 MB of a test binary. Cases without definitions do not
-// pay for it.
+// It is a separate module because its library (k8s.io/apiextensions-apiserver)
+// adds 86 modules, including CEL and gRPC. Their 475 packages take half a
+// minute of CPU time to compile, and 18 MB of a test binary. Tests without
+// definitions do not need the module.
 //
 // Add it to the go.mod of the tests: go get
 // github.com/homeostat/homeostat/reconcile/reconciletest/crd.
@@ -20,14 +20,14 @@
 // A value that the schema refuses gets the 422 of the real server, with its
 // message: a controller that writes such a status never comes to rest, and the
 // finding contains the message. An unknown field is pruned without an error, so
-// a controller that expects to read it back writes forever. Defaults that the
-// server sets are in the answer to the write: a controller that compares the
-// whole spec removes them again.
+// a controller that expects to read it back writes forever. The answer to a
+// write contains the defaults that the server has set, so a controller that
+// compares the whole spec removes them again.
 //
 // # What it does not do
 //
 // Only the storage version is served. There is no conversion, no scale
 // subresource and no selectable field. The server does not watch
-// CustomResourceDefinitions: those that a program installs itself have no
-// effect.
+// CustomResourceDefinitions, so definitions that a program installs itself have
+// no effect.
 package crd

@@ -24,21 +24,21 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// schema is a structural schema as the simulated server asks it: each part is
-// compiled once, when the definition is read, and used by all runs of a case.
-// It keeps nothing of the objects that it checks, so runs share it.
+// schema is a structural schema in the form that the simulated server needs.
+// Each part is compiled once, when the definition is read. It does not retain
+// the objects that it checks, so all runs of a case share it.
 type schema struct {
 	source     *apiextensionsv1.JSONSchemaProps
 	structural *structural.Structural
 	values     validation.SchemaValidator
-	rules      *cel.Validator // nil: the schema has none
+	rules      *cel.Validator // nil if the schema has no rules
 	types      managedfields.TypeConverter
 }
 
 var _ apisim.Schema = (*schema)(nil)
 
 // newSchema compiles a schema as the real server does when a definition is
-// applied. A schema that the server refuses is an error.
+// applied. It returns an error for a schema that the real server refuses.
 func newSchema(source *apiextensionsv1.JSONSchemaProps, kind gvk.GroupVersionKind) (*schema, error) {
 	var props apiextensions.JSONSchemaProps
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil)
@@ -65,7 +65,9 @@ func newSchema(source *apiextensionsv1.JSONSchemaProps, kind gvk.GroupVersionKin
 	}, nil
 }
 
-// Decode prunes and defaults an object in place, in the real server's order.
+// Decode removes unknown fields from an object and sets defaults, in place and
+// in the same order as the real server. It returns the paths of the fields that
+// it has removed.
 func (s *schema) Decode(obj map[string]any) []string {
 	unknown := pruning.PruneWithOptions(obj, s.structural, true,
 		structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
@@ -74,9 +76,9 @@ func (s *schema) Decode(obj map[string]any) []string {
 	return unknown
 }
 
-// Validate returns the values of an object that are wrong, and the rules that
-// it breaks. A value that an update does not touch may be wrong, as on the real
-// server.
+// Validate returns errors for the invalid values of obj and for the rules that
+// it breaks. old is the object before an update, or nil for a new object. As on
+// the real server, a value that an update does not change may be invalid.
 func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
 	ctx := context.Background()
 	var errs field.ErrorList
@@ -85,9 +87,9 @@ func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
 		errs = validation.ValidateCustomResource(nil, obj, s.values)
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, obj)...)
 	} else {
-		both := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: s.structural})
-		ratcheting = append(ratcheting, cel.WithRatcheting(both))
-		errs = validation.ValidateCustomResourceUpdate(nil, obj, old, s.values, validation.WithRatcheting(both))
+		correlated := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: s.structural})
+		ratcheting = append(ratcheting, cel.WithRatcheting(correlated))
+		errs = validation.ValidateCustomResourceUpdate(nil, obj, old, s.values, validation.WithRatcheting(correlated))
 		if len(listtype.ValidateListSetsAndMaps(nil, s.structural, old)) == 0 {
 			errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.structural, obj)...)
 		}
@@ -99,15 +101,16 @@ func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
 	case blocked(errs):
 		return append(errs, field.Invalid(nil, nil, "some rules were not asked because the object is invalid"))
 	}
-	var was any
+	var previous any
 	if old != nil {
-		was = old
+		previous = old
 	}
-	broken, _ := s.rules.Validate(ctx, nil, s.structural, obj, was, celconfig.RuntimeCELCostBudget, ratcheting...)
+	broken, _ := s.rules.Validate(ctx, nil, s.structural, obj, previous, celconfig.RuntimeCELCostBudget, ratcheting...)
 	return append(errs, broken...)
 }
 
-// blocked reports whether values are so wrong that rules cannot be evaluated.
+// blocked reports whether errs contains an error because of which the rules of
+// the schema cannot be evaluated.
 func blocked(errs field.ErrorList) bool {
 	for _, err := range errs {
 		switch err.Type {
@@ -119,14 +122,14 @@ func blocked(errs field.ErrorList) bool {
 	return false
 }
 
-// Types returns the converter by which server-side apply merges lists.
+// Types returns the converter that tells server-side apply how to merge lists.
 func (s *schema) Types() managedfields.TypeConverter { return s.types }
 
-// OpenAPI returns the schema as the definition has it.
+// OpenAPI returns the schema as it is written in the definition.
 func (s *schema) OpenAPI() map[string]any {
-	var all map[string]any
-	if raw, err := json.Marshal(s.source); err != nil || json.Unmarshal(raw, &all) != nil {
+	var document map[string]any
+	if raw, err := json.Marshal(s.source); err != nil || json.Unmarshal(raw, &document) != nil {
 		return nil
 	}
-	return all
+	return document
 }

@@ -28,25 +28,26 @@ import (
 )
 
 // Faithful puts a simulated API server behind a fake clientset, for tests that
-// keep theirs: resourceVersions and conflicts, identifiers, generated names,
-// finalizers, preconditions, the status subresource, selectors, dry runs,
-// apply, watches that lose nothing, garbage collection. Call it once, before
-// the clientset is used, with the result of fake.NewClientset or
-// fake.NewSimpleClientset.
+// keep using fake clientsets. The clientset then has resourceVersions and
+// conflicts, identifiers, generated names, finalizers, preconditions, the
+// status subresource, selectors, dry runs, apply, watches that lose no events,
+// and garbage collection. Call Faithful once, before the clientset is used,
+// with the result of fake.NewClientset or fake.NewSimpleClientset.
 //
-// Reactors that the test prepends afterwards still come first, and Actions
-// still records. The objects of the clientset move to the simulated server,
-// with their namespaces; objects added to cs.Tracker() later are not seen.
-// Garbage is collected after each write, before the caller gets the answer. A
-// watch holds a goroutine until it is stopped.
+// Reactors that the test prepends afterwards are still called first, and
+// Actions still returns all actions. The objects of the clientset move to the
+// simulated server, with their namespaces. Objects that are added to
+// cs.Tracker() later are ignored. Garbage is collected after each write, before
+// the caller gets the answer. A watch holds a goroutine until it is stopped.
 //
-// A reactor does not get the caller's context, so a call does not end with it.
-// Kinds that the simulated server does not have, and subresources such as
-// tokens and logs, are still served by the fake.
+// A reactor does not get the caller's context, so a call does not end when the
+// context ends. The fake still serves kinds that the simulated server does not
+// have, and subresources such as tokens and logs.
 //
-// Errors: the clientset has an object that a server would refuse.
+// Faithful returns an error if the clientset has an object that a server would
+// refuse.
 //
-// Concurrency: the clientset's lock serialises all calls but watches, as
+// Concurrency: the clientset's lock serializes all calls except watches, as
 // without Faithful.
 func Faithful(cs *fake.Clientset) error {
 	sim, err := apisim.New(&apisim.Options{Lifecycle: true, ManagedFields: true, Incomplete: true})
@@ -70,9 +71,10 @@ func Faithful(cs *fake.Clientset) error {
 	return nil
 }
 
-// faithful carries the actions of a fake clientset to a simulated server, as
-// the requests that a real client would send: both encode and decode, so that
-// nothing is shared. The clientset's lock serialises them.
+// faithful translates the actions of a fake clientset into the requests that a
+// real client would send to a simulated server. Objects are encoded and decoded
+// on the way, so the caller and the server do not share them. The clientset's
+// lock serializes the actions.
 type faithful struct {
 	sim       *apisim.Server
 	collector *apisim.Collector
@@ -80,12 +82,12 @@ type faithful struct {
 	served    map[schema.GroupVersionResource]apisim.Resource
 }
 
-// subresources are those that the simulated server has; the fake keeps the
-// others, such as log and token.
+// subresources lists the subresources that the simulated server serves. The
+// fake still serves others, such as log and token.
 var subresources = []string{"", "status", "scale", "eviction", "binding", "finalize"}
 
-// load takes over the objects of the tracker: namespaces first, which the
-// others need.
+// load copies the objects of the tracker to the simulated server. It copies
+// namespaces first, because other objects need them.
 func (f *faithful) load(tracker clienttesting.ObjectTracker) error {
 	begin := func(obj runtime.Object) error { return backend.Begin(backend.Simulated{Server: f.sim}, obj) }
 	for _, r := range append([]apisim.Resource{f.served[backend.Namespaces]}, f.sim.Resources()...) {
@@ -100,8 +102,8 @@ func (f *faithful) load(tracker clienttesting.ObjectTracker) error {
 	return nil
 }
 
-// react serves an action of the clientset, and collects the garbage that it
-// leaves; false leaves the action to the fake.
+// react serves an action of the clientset, and collects the garbage that
+// results from it. It returns false to leave the action to the fake.
 func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	q, err := f.request(action)
 	if q == nil {
@@ -115,14 +117,14 @@ func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, err
 	return true, obj, nil
 }
 
-// watch opens a watch on the simulated server; false leaves it to the fake. It
-// ends when its caller stops it.
+// watch opens a watch on the simulated server. The watch ends when the caller
+// stops it. It returns false to leave the action to the fake.
 func (f *faithful) watch(action clienttesting.Action) (bool, watch.Interface, error) {
 	a, ok := action.(clienttesting.WatchActionImpl)
 	if !ok {
 		return false, nil, nil
 	}
-	q, err := f.all("GET", a.ActionImpl)
+	q, err := f.begin("GET", a.ActionImpl)
 	if q == nil {
 		return err != nil, nil, err
 	}
@@ -131,9 +133,9 @@ func (f *faithful) watch(action clienttesting.Action) (bool, watch.Interface, er
 	return true, w, err
 }
 
-// request is the HTTP request that a real client makes for the action; nil: it
-// is not for the server. An action of package testing is a struct of its own
-// for each verb.
+// request returns the HTTP request that a real client makes for the action, or
+// nil if the simulated server cannot serve it. Package testing has a different
+// struct for each verb.
 func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 	var q *rest.Request
 	var err error
@@ -145,7 +147,7 @@ func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 		q, err = f.one("GET", a.ActionImpl, a.Name)
 	case clienttesting.ListActionImpl:
 		query = &a.ListOptions
-		q, err = f.all("GET", a.ActionImpl)
+		q, err = f.begin("GET", a.ActionImpl)
 	case clienttesting.CreateActionImpl:
 		body, query = a.Object, &a.CreateOptions
 		q, err = f.create(a)
@@ -162,7 +164,7 @@ func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 		q, err = f.one("DELETE", a.ActionImpl, a.Name)
 	case clienttesting.DeleteCollectionActionImpl:
 		body, query = &a.DeleteOptions, &a.ListOptions
-		q, err = f.all("DELETE", a.ActionImpl)
+		q, err = f.begin("DELETE", a.ActionImpl)
 	}
 	if q == nil {
 		return nil, err
@@ -176,13 +178,13 @@ func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 	return q, nil
 }
 
-// create is the request that creates an object, or a subresource of one, such
-// as an Eviction.
+// create returns the request that creates an object or a subresource, such as
+// an Eviction.
 func (f *faithful) create(a clienttesting.CreateActionImpl) (*rest.Request, error) {
 	switch {
 	case a.Subresource == "":
-		return f.all("POST", a.ActionImpl)
-	case a.Subresource == "finalize": // that is an update, and the fake calls it a create
+		return f.begin("POST", a.ActionImpl)
+	case a.Subresource == "finalize": // this is an update, although the fake clientset calls it a create
 		return f.one("PUT", a.ActionImpl, nameOf(a.Object))
 	case a.Name != "":
 		return f.one("POST", a.ActionImpl, a.Name)
@@ -190,15 +192,16 @@ func (f *faithful) create(a clienttesting.CreateActionImpl) (*rest.Request, erro
 	return f.one("POST", a.ActionImpl, nameOf(a.Object))
 }
 
-// one begins the request of one object; nil: the server has no such resource or
-// subresource, and the fake keeps the action.
+// one begins a request about one object. It returns nil if the simulated server
+// does not have the resource or subresource, so that the fake serves the
+// action.
 func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*rest.Request, error) {
-	q, err := f.all(verb, a)
+	q, err := f.begin(verb, a)
 	if q == nil {
 		return nil, err
 	}
 	if a.Namespace == "" && f.served[a.Resource].Namespaced {
-		q.Namespace("") // that is its fault
+		q.Namespace("") // the request then fails, as with a real client
 	}
 	q.Name(name)
 	if a.Subresource != "" {
@@ -207,10 +210,10 @@ func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*r
 	return q, nil
 }
 
-// all begins a request with the fields that all actions have; nil: the server
-// has no such resource or subresource. Requests are not retried: the fake holds
-// its lock meanwhile.
-func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, error) {
+// begin begins a request with the fields that all actions have. It returns nil
+// if the simulated server does not have the resource or subresource. Requests
+// are not retried, because the fake holds its lock until the request returns.
+func (f *faithful) begin(verb string, a clienttesting.ActionImpl) (*rest.Request, error) {
 	r, known := f.served[a.Resource]
 	if !known || !slices.Contains(subresources, a.Subresource) {
 		return nil, nil
@@ -223,8 +226,9 @@ func (f *faithful) all(verb string, a clienttesting.ActionImpl) (*rest.Request, 
 	return c.Verb(verb).NamespaceIfScoped(a.Namespace, scoped).Resource(r.Resource).MaxRetries(0), nil
 }
 
-// client returns the administrator's client of a group and version, which it
-// makes once. No request is denied or held back.
+// client returns the administrator's client for a group and version. It makes
+// each client once. The server does not deny or delay the administrator's
+// requests.
 func (f *faithful) client(gv schema.GroupVersion) (rest.Interface, error) {
 	if c := f.clients[gv]; c != nil {
 		return c, nil
@@ -242,7 +246,8 @@ func (f *faithful) client(gv schema.GroupVersion) (rest.Interface, error) {
 	return c, err
 }
 
-// nameOf is the name of an object that is being written; "" if it has no metadata.
+// nameOf returns the name of an object that is being written, or "" if the
+// object has no metadata.
 func nameOf(obj runtime.Object) string {
 	if m, ok := obj.(metav1.Object); ok {
 		return m.GetName()

@@ -222,7 +222,7 @@ func TestSmokeSaysWhatItCannotWatch(t *testing.T) {
 		}
 		return w
 	}, breeding.Case(breeding.Right), &live.Options{Timeout: time.Minute})
-	g.Expect(err).To(gomega.MatchError("watching the server: no list within 1m0s of secrets"))
+	g.Expect(err).To(gomega.MatchError("watching the server: secrets were not listed within 1m0s"))
 }
 
 func TestSmokeReadsItsOptions(t *testing.T) {

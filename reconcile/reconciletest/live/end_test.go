@@ -31,8 +31,8 @@ func TestSmokeBlamesTheStartThatWrote(t *testing.T) {
 	smokeIn(t, parting(named("late")), 20*time.Second)
 }
 
-// A write of the last start at its end counts, even if its answer comes later,
-// and is cleaned up.
+// A write at the end of the last start counts and is cleaned up, even if its
+// answer arrives later.
 func TestSmokeHearsTheLastAnswer(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var w *fixture

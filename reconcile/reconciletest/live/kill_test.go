@@ -71,9 +71,9 @@ func smokeIn(t *testing.T, c *reconciletest.Case, slow time.Duration) *reconcile
 	return r
 }
 
-// A write is in flight when another write kills the program. Its caller is told
-// at once that there is no network; the server has it, and the answer comes
-// long after: the trial waits for that, and cleans it up.
+// A write is in flight when another write kills the program. Its caller gets a
+// network error at once, but the server has received the write and answers much
+// later. The trial waits for the answer and deletes the object.
 func TestSmokeKnowsWhatWasUnderWayAtAKill(t *testing.T) {
 	g, waited := gomega.NewWithT(t), time.Duration(0)
 	c := &reconciletest.Case{Run: func(env *reconciletest.Env) error {
@@ -122,7 +122,8 @@ func TestSmokeLetsACallerGiveUp(t *testing.T) {
 	gomega.NewWithT(t).Expect(waited).To(gomega.HaveEach(time.Second))
 }
 
-// Connections that are open when the program is killed end, whatever holds them.
+// Connections that are open when the program is killed end, even if another
+// part of the program holds them.
 func TestSmokeEndsWatchesAtAKill(t *testing.T) {
 	g, ended := gomega.NewWithT(t), 0
 	r := smokeIn(t, &reconciletest.Case{Run: func(env *reconciletest.Env) error {
@@ -159,7 +160,7 @@ func TestSmokeWaitsForThoseWhoHaveJustBegunToWatch(t *testing.T) {
 	gomega.NewWithT(t).Expect(r.Kills).To(gomega.Equal(1))
 }
 
-// A dry run is no write.
+// A dry run does not count as a write.
 func TestSmokeDoesNotCountDryRuns(t *testing.T) {
 	there := breeding.Child(breeding.Parent("a"))
 	there.OwnerReferences = nil
@@ -183,7 +184,7 @@ func TestSmokeCleansUpWhatTheServerHasNamed(t *testing.T) {
 	gomega.NewWithT(t).Expect(r.Kills).To(gomega.Equal(1))
 }
 
-// Deletions are writes, too: one that finds nothing is none.
+// Deletions are writes, too, but not if they find no object.
 func TestSmokeKillsAfterDeletions(t *testing.T) {
 	one, all := breeding.Child(breeding.Parent("one")), breeding.Child(breeding.Parent("all"))
 	one.OwnerReferences, all.OwnerReferences, all.Labels = nil, nil, map[string]string{"all": "yes"}
@@ -216,8 +217,8 @@ func TestSmokeHasPatienceWithManyKills(t *testing.T) {
 	g.Expect(r.Kills).To(gomega.Equal(writes))
 }
 
-// A write that changes nothing is none, also of an object written by a client
-// that Smoke does not know.
+// A write that changes no object does not count, even if a client that Smoke
+// does not know has written the object.
 func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var w *fixture
@@ -251,5 +252,5 @@ func TestSmokeSaysWhatItCannotCleanUp(t *testing.T) {
 		}
 		return w
 	}, scripted(func(ctx context.Context, client kubernetes.Interface) { _, _ = put(ctx, client, named("n")) }), nil)
-	g.Expect(err).To(gomega.MatchError("cleaning up: deleting configmaps default/n: it stays"))
+	g.Expect(err).To(gomega.MatchError("cleaning up after the trial: deleting configmaps default/n: it stays"))
 }

@@ -22,21 +22,23 @@ const (
 	defaultKills   = 20
 )
 
-// Options of [Smoke]. nil and zero fields mean the defaults. All times are real.
+// Options configure [Smoke]. Nil and zero fields mean the defaults. All times
+// are real.
 type Options struct {
-	// Rest is how long no client may write before the program counts as at
-	// rest. It must be longer than the longest back-off of the program after
-	// one failure. Defaults to 3 seconds.
+	// Rest is the time without a write by any client after which the program
+	// counts as at rest. It must be longer than the longest back-off of the
+	// program after one failure. Defaults to 3 seconds.
 	Rest time.Duration
-	// Timeout bounds the time until the program is at rest, or has stopped, and
-	// the time to clean up. It must be longer than Rest. Defaults to 2 minutes.
+	// Timeout limits the time until the program is at rest, the time until it
+	// has stopped, and the time to clean up. It must be longer than Rest.
+	// Defaults to 2 minutes.
 	Timeout time.Duration
-	// Kills is the maximum number of kills; later writes are undisturbed.
-	// Defaults to 20.
+	// Kills is the maximum number of kills. After that, the program is not
+	// killed any more. Defaults to 20.
 	Kills int
-	// Program is the program's configuration for the server, such as that of
-	// its ServiceAccount, which reveals rights that its Role lacks. Defaults to
-	// the administrator's.
+	// Program is the configuration with which the program reaches the server.
+	// With the credentials of the program's ServiceAccount, Smoke finds rights
+	// that its Role lacks. Defaults to the administrator's configuration.
 	Program *rest.Config
 }
 
@@ -59,46 +61,53 @@ func (o *Options) validate() error {
 	return check.Err()
 }
 
-// Smoke runs the case of [reconciletest.Explore] on a real server, for which
-// config is an administrator's: kind, envtest, any cluster for tests. It
-// explores nothing; it plays the case twice, in real time.
+// Smoke plays a case of [reconciletest.Explore] twice on a real server, in real
+// time, and does not explore further. config has an administrator's credentials
+// for kind, envtest, or any other cluster for tests.
 //
-//   - Undisturbed; at the end the program is stopped and started again.
+//   - First, the program is not disturbed. At the end it is stopped and started
+//     again.
 //   - Then the program is killed after each of its writes, before it sees the
-//     answer, and started again; and each step of the workload happens while it
-//     is down. A kill ends its network at once, and then its context.
+//     answer, and started again. Each step of the workload happens while it is
+//     down. A kill cuts the network of the program at once, and then ends its
+//     context.
 //
-// Both times the program must come to rest after each step; Goal holds at the
-// end, Always after each write; a restart at the end writes nothing; Run
-// returns when its context has ended, and not before; caches registered with
-// [reconciletest.Env.Cache] match the server, and no object of an informer was
-// modified. At each rest the state is that of the undisturbed run, except for
-// the fields that Explore leaves out, and those that differ between two
-// undisturbed runs: a third is made if the second one ends in a different
-// state.
+// Both times the program must come to rest after each step. Always must hold
+// after each write, and Goal at the end. A restart at the end must not write.
+// Run must return when its context has ended, and not before. Caches registered
+// with [reconciletest.Env.Cache] must match the server, and no object of an
+// informer may be modified.
+//
+// At each rest the state must be the same as in the undisturbed run, except for
+// the fields that Explore ignores. If the states differ, Smoke makes a third,
+// undisturbed run, and also ignores the fields in which the undisturbed runs
+// differ.
 //
 // Always is checked when the program has come to rest, for each visible write,
-// in the order of their resourceVersions: [reconciletest.World.Objects] and
-// [reconciletest.List] show the objects after each. Both leave out the objects
-// that the cluster had before, except the namespaces that every cluster has,
-// and the objects that it gives each namespace: kube-root-ca.crt and the
+// in the order of their resourceVersions. During the check,
+// [reconciletest.World.Objects] and [reconciletest.List] return the objects as
+// they were after that write. Both leave out the objects that the cluster had
+// before, except the namespaces that every cluster has. They also leave out the
+// objects that the cluster creates in each namespace: kube-root-ca.crt and the
 // default ServiceAccount.
 //
-// Case.Actors do not act: the cluster has its own controllers; where it has
-// none, as in envtest, nothing collects garbage or ends namespaces.
-// Identifiers, creation times, generations, defaults and validation are the
-// server's. The CRDs of Case.Resources must be installed. There are no other
-// faults, no stale caches and no partitions: those are for Explore.
+// Case.Actors do not act, because the cluster has its own controllers. A
+// cluster without controllers, such as envtest, collects no garbage, and its
+// namespaces remain terminating. Identifiers, creation times, generations,
+// defaults and validation come from the real server. The CRDs of Case.Resources
+// must be installed. There are no other faults, stale caches or partitions; use
+// Explore for these.
 //
-// It refuses to start if an object of the case already exists. At the end it
-// deletes the objects that the case and the program made, and namespaces with
-// everything in them; the content of a changed older object is restored. Two
-// calls must not use one cluster at the same time.
+// Smoke refuses to start if an object of the case already exists. At the end it
+// deletes the objects that the case and the program have created, and
+// namespaces with all their contents. It restores the content of older objects
+// that were changed. Two calls must not use one cluster at the same time.
 //
-// Returns a report with the failure of the test, if any; Planned, Pairs,
-// Deliveries and Token stay zero. It ends the test at once, by Fatal, if the
-// case cannot be played: wrong options, no connection, a server that cannot be
-// cleaned up. Any testing.TB will do, including Ginkgo's GinkgoTB.
+// Smoke returns a report with the failure of the test, if any. The fields
+// Planned, Pairs, Deliveries and Token of the report are zero. Smoke ends the
+// test at once, with Fatal, if the case cannot be played, for example because
+// of invalid options, a missing connection, or a server that cannot be cleaned
+// up. t may be any testing.TB, including Ginkgo's GinkgoTB.
 func Smoke(t testing.TB, c *reconciletest.Case, config *rest.Config, o *Options) *reconciletest.Report {
 	t.Helper()
 	r, err := smoke(t.Context(), c, config, o)
@@ -113,7 +122,8 @@ func Smoke(t testing.TB, c *reconciletest.Case, config *rest.Config, o *Options)
 	return r
 }
 
-// smoke returns an error if there is nothing to judge.
+// smoke is [Smoke] with an error in place of Fatal. It returns the error if the
+// case could not be played, so that there was nothing to judge.
 func smoke(ctx context.Context, c *reconciletest.Case, config *rest.Config, o *Options) (*reconciletest.Report, error) {
 	opts := o.withDefaults()
 	if err := errors.Join(opts.validate(), c.Validate()); err != nil {

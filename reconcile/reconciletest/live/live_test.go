@@ -71,7 +71,7 @@ func TestSmokeFindsWhatAKillLeavesUndone(t *testing.T) {
 		g.Expect(r.Oracle).To(gomega.Equal("goal"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("killed after each write (2 kills)"))
 		g.Expect(r.Failure).To(gomega.MatchRegexp(`> +2 call      patch configmaps d/a   \(breeding.go:\d+\)   <<< KILLED AFTER`))
-		g.Expect(r.Failure).To(gomega.ContainSubstring("hint: the next reconcile must find the work half done"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("hint: the next reconcile must be able to finish half-done work"))
 		g.Expect(r.Failure).NotTo(gomega.ContainSubstring("Actors"))
 	})
 	c.Goal = nil
@@ -294,7 +294,7 @@ func TestSmokeComparesWhatWasAskedFor(t *testing.T) {
 	g.Expect(r.Runs).To(gomega.Equal(2))
 }
 
-// A Run that is killed sends nothing more, whatever it tries.
+// A Run that was killed cannot send any further request.
 func TestSmokeLetsNothingOutAfterAKill(t *testing.T) {
 	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if p.Annotations["first"] == "" {
@@ -320,7 +320,7 @@ func TestSmokeLooksIntoCaches(t *testing.T) {
 	}
 	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("cache"))
-		g.Expect(r.Failure).To(gomega.ContainSubstring("d/x-child is a ghost"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("stale cache entry d/x-child"))
 	})
 	c.Run = func(env *reconciletest.Env) error {
 		return errors.Join(inner(env), fmt.Errorf("running: %w", &informer.MutationError{}))
@@ -350,8 +350,8 @@ func TestSmokeKeepsWhatIsOutside(t *testing.T) {
 	})
 }
 
-// A replica that was killed may leave a Lease behind, until which expires the
-// others wait: that is no rest.
+// A replica that was killed may leave a Lease behind. The program is not at
+// rest while the other replicas wait for the Lease to expire.
 func TestSmokeWaitsForTheNextLeader(t *testing.T) {
 	c := breeding.Case(nil)
 	c.Run, c.Replicas = breeding.Led(true, breeding.Right), 2
@@ -390,7 +390,7 @@ func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(r.Failure).To(gomega.ContainSubstring("secrets d/a-child is garbage, since its owner is deleted, and is not collected"))
 		g.Expect(r.Reason).To(gomega.Equal("no-controllers"))
-		g.Expect(r.Failure).To(gomega.ContainSubstring("envtest has none"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("envtest does not have one"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("and cleaning up: waiting for the end of namespaces d:"))
 	})
 }

@@ -17,7 +17,7 @@ func (s *Setting) DeepCopy() *Setting {
 	return &copied
 }
 
-// DeepCopyObject is DeepCopy for a runtime.Object.
+// DeepCopyObject returns DeepCopy as a runtime.Object.
 func (s *Setting) DeepCopyObject() runtime.Object { return s.DeepCopy() }
 
 // DeepCopy returns a copy that shares no memory with l.
@@ -34,5 +34,5 @@ func (l *SettingList) DeepCopy() *SettingList {
 	return &copied
 }
 
-// DeepCopyObject is DeepCopy for a runtime.Object.
+// DeepCopyObject returns DeepCopy as a runtime.Object.
 func (l *SettingList) DeepCopyObject() runtime.Object { return l.DeepCopy() }

@@ -2,7 +2,7 @@ package api
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Published is the condition that tells whether a Setting is in the ConfigMap.
+// Published is the condition that is True if a Setting is in the ConfigMap.
 const Published = "Published"
 
 // A Setting is one key and value in the ConfigMap of its namespace.
@@ -16,8 +16,8 @@ type Setting struct {
 
 // SettingSpec is the part of a Setting that is written into the ConfigMap.
 type SettingSpec struct {
-	// Key is the key in the ConfigMap. If several Settings have one key, the
-	// oldest one counts.
+	// Key is the key in the ConfigMap. If several Settings have the same key,
+	// the oldest Setting is used.
 	Key string `json:"key"`
 	// Value is the value of the key.
 	Value string `json:"value,omitempty"`
@@ -25,7 +25,7 @@ type SettingSpec struct {
 
 // SettingStatus is the result of the last reconcile.
 type SettingStatus struct {
-	// Conditions has the condition Published.
+	// Conditions contains the condition Published.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -19,7 +19,7 @@ import (
 // DefaultConfigMap is the default name of the ConfigMaps.
 const DefaultConfigMap = "settings"
 
-// Options configure the controller. nil and zero fields mean the defaults.
+// Options configure the controller. Nil and zero fields mean the defaults.
 type Options struct {
 	// ConfigMap is the name of the ConfigMap in each namespace. Defaults to
 	// [DefaultConfigMap].
@@ -33,9 +33,9 @@ type Options struct {
 
 // New returns the controller for all namespaces. It does not start it.
 //
-// The ConfigMaps are the controller's primary objects, since each reconcile is
-// about one of them. So there is one reconcile at a time per ConfigMap, even if
-// many Settings change.
+// The controller's primary objects are the ConfigMaps, not the Settings. Each
+// reconcile is about one ConfigMap, and only one reconcile per ConfigMap runs
+// at a time, even if many Settings change.
 func New(
 	client kubernetes.Interface, settings func(namespace string) api.Settings, o *Options,
 ) (*reconcile.Controller, error) {

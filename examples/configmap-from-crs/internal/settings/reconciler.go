@@ -28,8 +28,9 @@ const (
 	managedByKey = "app.kubernetes.io/managed-by"
 )
 
-// lateCache is how long to wait if the server has newer objects than a cache.
-// Usually their events arrive earlier.
+// lateCache is the delay before the next reconcile if the server has newer
+// objects than the cache. Usually their events arrive earlier and cause the
+// reconcile.
 const lateCache = time.Second
 
 type (
@@ -66,8 +67,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return result{}, r.report(ctx, inputs)
 }
 
-// publish writes the ConfigMap, or deletes it. A result other than zero means
-// that it must be tried again later.
+// publish creates or updates the ConfigMap, or deletes it if inputs, the number
+// of Settings, is 0. It returns a result other than zero if the ConfigMap must
+// be reconciled again later.
 func (r *reconciler) publish(
 	ctx context.Context, key reconcile.Key, current *corev1.ConfigMap, data map[string]string, inputs int,
 ) (result, error) {
@@ -106,8 +108,8 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 	return result{}, nil
 }
 
-// retire deletes the ConfigMap if the server, and not only the cache, has no
-// Setting left.
+// retire deletes the ConfigMap if the server confirms that the namespace has no
+// Settings left. The cache alone may be behind.
 func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (result, error) {
 	rest, err := r.settings(current.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -121,13 +123,13 @@ func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (res
 	return result{}, r.delete(ctx, current)
 }
 
-// delete deletes current under the condition that it has not changed since it
-// was read.
+// delete deletes the ConfigMap current if it has not changed since it was read.
 func (r *reconciler) delete(ctx context.Context, current *corev1.ConfigMap) error {
 	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps, current, &patch.Options{Lock: true})
 }
 
-// report writes the verdicts into the Settings that do not have them yet.
+// report writes the new condition of each Setting into its status, unless the
+// status already contains it.
 func (r *reconciler) report(ctx context.Context, inputs []input) error {
 	var errs []error
 	for _, item := range inputs {

@@ -25,9 +25,9 @@ type input struct {
 	verdict metav1.Condition
 }
 
-// render returns the data of the ConfigMap, and the result for each Setting
-// once the ConfigMap is written. It depends only on the Settings, and not on
-// their order.
+// render returns the data of the ConfigMap. It also returns each Setting with
+// the condition to report after the ConfigMap has been written. Both depend
+// only on the Settings, not on their order.
 func render(settings iter.Seq[*api.Setting]) (map[string]string, []input) {
 	var inputs []input
 	for setting := range settings {

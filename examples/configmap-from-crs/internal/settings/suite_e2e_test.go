@@ -53,8 +53,8 @@ func setting(ctx context.Context, namespace, name, key, value string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// outputIn returns a function that returns the data of the ConfigMap; nil if
-// there is none.
+// outputIn returns a function that returns the data of the ConfigMap, or nil if
+// the ConfigMap does not exist.
 func outputIn(ctx context.Context, namespace string) func() (map[string]string, error) {
 	return func() (map[string]string, error) {
 		got, err := cluster.User.CoreV1().ConfigMaps(namespace).Get(ctx, "settings", metav1.GetOptions{})

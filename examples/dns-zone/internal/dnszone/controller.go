@@ -18,19 +18,22 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name is the controller's name, and its mark in the file.
+// Name is the controller's name. It also marks the controller's lines in the
+// zone file.
 const Name = "dns-zone"
 
 // DefaultResync is the default of Options.Resync.
 const DefaultResync = time.Minute
 
-// maxOrigin leaves room for a Service and its namespace in a name of 253 bytes.
+// maxOrigin is the length of the longest origin. It leaves room for the names
+// of a Service and its namespace in a domain name of 253 bytes.
 const maxOrigin = 253 - 2*(validation.DNS1123LabelMaxLength+1)
 
-// Options configure the controller. nil and zero fields mean the defaults.
+// Options configure the controller. Nil and zero fields mean the defaults.
 type Options struct {
-	// Resync is how often each record is checked without a change, and so how
-	// soon an edit of the file is noticed. Defaults to [DefaultResync].
+	// Resync is the interval at which the records of each Service are checked
+	// even if the Service has not changed. So an edit of the file by someone
+	// else is corrected within this time. Defaults to [DefaultResync].
 	Resync time.Duration
 	// Sweep configures the search for records of deleted Services. See package
 	// names for the defaults.
@@ -78,8 +81,8 @@ func namesIn(file *zonefile.File) names.Func {
 	}
 }
 
-// advise adds to an error the flag of the command line that lets a refused
-// sweep pass.
+// advise adds to the error about a refused sweep the flag of the command line
+// with which the sweep is allowed.
 func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if their Services are deleted indeed, start once with --confirm-orphans=%d", e.Orphans)
 }

@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// slurp returns the content of a file and its identity.
+// slurp returns the content of a file and its FileInfo, which identifies the
+// file.
 func slurp(path string) ([]byte, fs.FileInfo, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -23,7 +24,7 @@ func slurp(path string) ([]byte, fs.FileInfo, error) {
 	return text, info, err
 }
 
-// store writes a file with the given mode, and syncs it to disk.
+// store writes text to a file with the given mode, and syncs the file to disk.
 func store(path string, text []byte, mode fs.FileMode) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
@@ -33,7 +34,7 @@ func store(path string, text []byte, mode fs.FileMode) error {
 	return errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
 }
 
-// syncDirectory makes a rename durable.
+// syncDirectory syncs a directory to disk, so that a rename in it is durable.
 func syncDirectory(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {

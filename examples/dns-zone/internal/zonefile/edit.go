@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// record returns the line of an address. For example, the name of shop/web is
-// web.shop followed by the origin, which ends in a dot.
+// record returns the line of the zone file for an address of a key. The
+// record's name is made of the key and the origin. For example, Service
+// shop/web with the origin cluster.example. gets the name
+// web.shop.cluster.example.
 func record(key types.NamespacedName, origin string, ttl int, address netip.Addr) []byte {
 	kind := "A"
 	if address.Is6() {
@@ -22,8 +24,9 @@ func record(key types.NamespacedName, origin string, ttl int, address netip.Addr
 		key.Name, key.Namespace, origin, ttl, kind, address, key.Namespace, key.Name)
 }
 
-// set replaces the lines of a key by want, and reports whether they differ. Our
-// lines are in the order of their keys, unless an editor has moved them.
+// set replaces the lines of a key by want, and reports whether that changed the
+// zone. It keeps our lines in the order of their keys, unless a person has
+// moved them.
 func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
 	isKeys := func(l line) bool { return l.ours && l.key == key }
 	var have [][]byte
@@ -57,8 +60,10 @@ func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
 	return true
 }
 
-// placeFor returns the place for new lines: before the line following if it is
-// not negative, otherwise after our last line, and otherwise at the end.
+// placeFor returns the index at which to insert new lines. following is the
+// index of the next key's line, and is returned if it is not negative.
+// Otherwise placeFor returns the index after our last line, or the end of the
+// file if there are no lines of ours.
 func (z *zone) placeFor(following int) int {
 	if following >= 0 {
 		return following
@@ -81,7 +86,7 @@ func compare(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// text returns the file with a serial.
+// text returns the text of the zone file with the given serial.
 func (z *zone) text(serial uint32) []byte {
 	var text []byte
 	for i, l := range z.lines {

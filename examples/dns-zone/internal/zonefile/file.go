@@ -21,8 +21,8 @@ const DefaultTTL = 60
 // A File is a zone file. It is safe for concurrent use, including by several
 // processes.
 type File struct {
-	// Path is the path of the file. Beside it are .<name>.lock and, during a
-	// write, .<name>.new.
+	// Path is the path of the file. In the same directory are the lock file
+	// .<name>.lock and, during a write, the new contents as .<name>.new.
 	Path string
 	// Origin is the domain of the records, with a dot at its end.
 	Origin string
@@ -34,15 +34,15 @@ type File struct {
 
 	mu     sync.Mutex // guards the file and the fields below
 	wrote  bool
-	serial uint32 // the last one written
+	serial uint32 // the serial that was last written
 }
 
 // errMoved means that another process has changed the file since it was read.
-var errMoved = errors.New("another process keeps changing it")
+var errMoved = errors.New("another process keeps changing the file")
 
 const attempts = 5
 
-// Keys returns the keys that have records, each once.
+// Keys returns the keys that have records, sorted and without duplicates.
 func (f *File) Keys() ([]types.NamespacedName, error) {
 	var keys []types.NamespacedName
 	err := f.locked(func() error {
@@ -64,8 +64,8 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 // Set replaces the records of a key by addresses, in this order. An empty list
 // removes the records. Set reports whether the file has changed.
 //
-// It returns an error if the file cannot be parsed (with the line), or cannot
-// be read, locked or written. The file is unchanged then.
+// It returns an error if the file cannot be read, parsed, locked or written. In
+// that case the file is unchanged. An error of the parser names the line.
 func (f *File) Set(ctx context.Context, key types.NamespacedName, addresses []netip.Addr) (changed bool, err error) {
 	var want [][]byte
 	for _, address := range addresses {
@@ -136,7 +136,7 @@ func (f *File) read() (contents, error) {
 	return contents{z, info}, nil
 }
 
-// begin makes the file from the skeleton.
+// begin creates a missing zone file as a copy of the skeleton.
 func (f *File) begin() error {
 	text, err := os.ReadFile(f.Skeleton)
 	if err != nil {
@@ -150,8 +150,8 @@ func (f *File) begin() error {
 	return f.write(contents{z, nil})
 }
 
-// write replaces the file by its next version, unless it was replaced since it
-// was read.
+// write replaces the file by contents c with the next serial. It fails with
+// errMoved if another process has replaced the file since c was read.
 func (f *File) write(c contents) error {
 	serial := c.zone.serial
 	if f.wrote && int32(serial-f.serial) < 0 { // RFC 1982: an editor has put it back

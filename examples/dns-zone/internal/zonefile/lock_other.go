@@ -5,5 +5,5 @@ package zonefile
 import "errors"
 
 func lock(string) (unlock func(), err error) {
-	return nil, errors.New("file locks need a Unix")
+	return nil, errors.New("file locks are supported only on Unix systems")
 }

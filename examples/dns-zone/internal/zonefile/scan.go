@@ -12,16 +12,17 @@ import (
 
 // A line is a line of the file.
 type line struct {
-	text []byte // with its line end
+	text []byte // the line, with its line end
 	// key is the key of the record, if it is one of ours.
 	key  types.NamespacedName
 	ours bool
 }
 
-// zone is a parsed file.
+// zone is a parsed zone file.
 type zone struct {
 	lines []line
-	// The serial is lines[soa].text[start:end].
+	// soa, start and end are the position of the serial:
+	// lines[soa].text[start:end].
 	soa, start, end int
 	serial          uint32
 }
@@ -39,7 +40,7 @@ type scanner struct {
 	named     bool    // the record begins with the name of its owner
 	afterOurs bool    // the previous record was one of ours
 	depth     int
-	found     bool // the SOA record
+	found     bool // the SOA record has been found
 }
 
 // scan parses a file. Its errors name the line.
@@ -81,7 +82,7 @@ func (s *scanner) line(text []byte) error {
 		return nil
 	}
 	if s.afterOurs && !s.named {
-		return errors.New("it has no name and follows a record of ours: give it the name that it is about")
+		return errors.New("this record has no name and follows a record of ours: write the name of its owner in front of it")
 	}
 	if text[0] != '$' { // a directive does not set the owner
 		s.afterOurs = l.ours
@@ -89,8 +90,8 @@ func (s *scanner) line(text []byte) error {
 	return s.start()
 }
 
-// word reads one word or skips one other character, and returns the position
-// after it.
+// word reads the word at position i of text, or skips the blank, parenthesis or
+// comment there. It returns the position after the word or the skipped text.
 func (s *scanner) word(number int, text []byte, i int) (int, error) {
 	switch text[i] {
 	case ' ', '\t', '\r', '\n':
@@ -103,7 +104,7 @@ func (s *scanner) word(number int, text []byte, i int) (int, error) {
 	case ')':
 		s.depth--
 		if s.depth < 0 {
-			return 0, errors.New("a parenthesis is closed that is not open")
+			return 0, errors.New("a parenthesis is closed but was not opened")
 		}
 		return i + 1, nil
 	}
@@ -126,7 +127,8 @@ func (s *scanner) word(number int, text []byte, i int) (int, error) {
 	return len(text), nil
 }
 
-// start examines a complete record. The SOA record contains the serial.
+// start examines a complete record. If it is the SOA record, start records the
+// position of the serial.
 func (s *scanner) start() error {
 	index := s.soa()
 	switch {

@@ -49,8 +49,8 @@ func ingressOf(s *corev1.Service, spec networkingv1.IngressSpec) *networkingv1.I
 	}
 }
 
-// portOf returns the port that the Service wants to expose, by name or by
-// number like in its annotation.
+// portOf returns the port that the Service wants to expose. It identifies the
+// port by name or by number, as the Service's annotation does.
 func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 	wanted, ok := s.Annotations[PortKey]
 	if !ok {
@@ -70,7 +70,8 @@ func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 }
 
 // inShape reports whether current, which is ours, has all fields that the
-// Ingress of s declares. Other fields belong to other clients.
+// Ingress of s declares. It ignores other fields, which belong to other
+// clients.
 func inShape(current *networkingv1.Ingress, s *corev1.Service, spec *networkingv1.IngressSpec) bool {
 	return current.Annotations[serviceUIDKey] == string(s.UID) &&
 		apiequality.Semantic.DeepEqual(current.Spec.Rules, spec.Rules) &&
@@ -78,8 +79,9 @@ func inShape(current *networkingv1.Ingress, s *corev1.Service, spec *networkingv
 			apiequality.Semantic.DeepEqual(current.Spec.IngressClassName, spec.IngressClassName))
 }
 
-// declaration returns the apply configuration of want, under the condition that
-// the Ingress has not changed since current was read.
+// declaration returns an apply configuration for want. It has current's UID and
+// resourceVersion, so that the server refuses it if the Ingress has changed
+// since current was read.
 func declaration(current, want *networkingv1.Ingress) *networkingac.IngressApplyConfiguration {
 	spec := networkingac.IngressSpec()
 	spec.IngressClassName = want.Spec.IngressClassName

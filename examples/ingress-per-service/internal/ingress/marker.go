@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// Name is the name of the controller, its field manager and its mark.
+	// Name is the name of the controller and of its field manager. It is also
+	// the value of the label that marks its Ingresses.
 	Name = "ingress-per-service"
 
 	// ExposeKey is the label or annotation with which a Service opts in. Its
@@ -19,8 +20,8 @@ const (
 	// Defaults to the first port.
 	PortKey = "ingress.homeostat.dev/port"
 
-	// The mark of an Ingress that is ours. The UID tells for which Service it
-	// was written last.
+	// These labels and annotations mark an Ingress as ours. The UID is the UID
+	// of the Service for which the Ingress was last written.
 	managedByKey   = "app.kubernetes.io/managed-by"
 	fromServiceKey = "fromservice"
 	serviceUIDKey  = "ingress.homeostat.dev/service-uid"
@@ -34,13 +35,15 @@ func optedIn(s *corev1.Service) bool {
 		s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone && len(s.Spec.Ports) > 0
 }
 
-// ours reports whether an Ingress has the whole mark.
+// ours reports whether this controller manages an Ingress: the Ingress has all
+// marks.
 func ours(i *networkingv1.Ingress) bool {
 	return i.Labels[managedByKey] == Name && i.Labels[fromServiceKey] == yes && i.Annotations[serviceUIDKey] != ""
 }
 
-// serviceOf returns the name of the Service of an Ingress of ours. It does not
-// return a UID, because the Ingress of a recreated Service is changed in place.
+// serviceOf returns the name of the Service that an Ingress of ours belongs to.
+// It does not return a UID, because the Ingress of a recreated Service is
+// changed in place.
 func serviceOf(i *networkingv1.Ingress) (names.Name, bool) {
 	return names.Name{Key: types.NamespacedName{Namespace: i.Namespace, Name: i.Name}}, ours(i)
 }

@@ -19,10 +19,12 @@ const (
 	DefaultPathType = networkingv1.PathTypePrefix
 )
 
-// Options configure the Ingresses. nil and zero fields mean the defaults.
+// Options configure the Ingresses. Nil and zero fields mean the defaults.
 type Options struct {
-	// Host is the host, in which {{.Namespace}} and {{.Name}} are replaced by
-	// the namespace and name of the Service. Defaults to [DefaultHost].
+	// Host is the host name of the Ingresses. In it, {{.Namespace}} and
+	// {{.Name}} are replaced by the namespace and name of the Service. For
+	// example, {{.Name}}.example.com becomes web.example.com for Service web.
+	// Defaults to [DefaultHost].
 	Host string
 	// ClassName is the ingressClassName. If it is empty, the cluster chooses
 	// the class.

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
+	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -24,8 +24,9 @@ type (
 	result  = reconcile.Result
 )
 
-// lateCache is how long to wait if the server has an Ingress that the cache
-// does not have. Usually its event arrives earlier.
+// lateCache is the delay before the next reconcile if the server has an Ingress
+// that is not in the cache yet. Usually the Ingress's event arrives earlier and
+// causes the reconcile.
 const lateCache = time.Second
 
 // reconciler reconciles the Ingress of one Service at a time.
@@ -71,13 +72,13 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	}
 }
 
-// create creates an Ingress. It does not apply, because an Ingress that the
-// cache has not seen yet may belong to another client.
+// create creates an Ingress. It does not use server-side apply, which would
+// overwrite an existing Ingress that the cache does not show yet. That Ingress
+// may belong to another client.
 func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (result, error) {
 	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
 		Create(ctx, want, metav1.CreateOptions{FieldManager: Name})
-	page := apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) // from a proxy, which is not a proof
-	if apierrors.IsAlreadyExists(err) && !page {
+	if patch.IsStale(err) { // it exists
 		return reconcile.After(lateCache), nil
 	}
 	if err != nil {
@@ -95,11 +96,12 @@ func (r *reconciler) apply(ctx context.Context, current, want *networkingv1.Ingr
 	return nil
 }
 
-// clean deletes an Ingress of ours, if it has not changed and the server
-// confirms that its Service does not want it. A cache that is behind is not
-// a proof. If many Services are deleted at once, the informer confirms all of
-// them with a few requests. If the server has a newer Service than the cache,
-// its event causes another reconcile.
+// clean deletes an Ingress of ours if the server confirms that no Service wants
+// it, and if the Ingress has not changed since it was read. It does not trust
+// the cache, which may be behind. For example, the Service may have been
+// created again. In that case its event causes another reconcile. If many
+// Services are deleted at once, the informer confirms all of the deletions with
+// a few requests.
 func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) error {
 	if !r.services.IsDeleted(ctx, types.NamespacedName{Namespace: current.Namespace, Name: current.Name}) {
 		service, ok, err := names.Live(ctx, r.client.CoreV1().Services(current.Namespace), current.Name)
@@ -119,8 +121,8 @@ func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) e
 	return nil
 }
 
-// warn records an event, once for each foreign Ingress that has the name we
-// need.
+// warn records an Event about a foreign Ingress that has the name of the
+// Service's Ingress. It does so only once for each foreign Ingress.
 func (r *reconciler) warn(service *corev1.Service, foreign *networkingv1.Ingress) {
 	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 	r.mu.Lock()

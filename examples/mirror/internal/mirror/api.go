@@ -66,7 +66,7 @@ func addToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// NewKind makes clients of SecretMirrors.
+// NewKind returns a source of clients for SecretMirrors.
 func NewKind(c *cluster.Cluster) (*cluster.Kind[*SecretMirror, *SecretMirrorList], error) {
 	k, err := cluster.NewKind[*SecretMirror, *SecretMirrorList](c, groupVersion.WithResource("secretmirrors"), addToScheme)
 	if err != nil {

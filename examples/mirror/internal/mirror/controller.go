@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,21 +22,22 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name of the program and of its field manager.
+// Name is the name of the program and of its field manager.
 const Name = "mirror"
 
-// errNoSource is the error of a mirror whose source does not exist. Its copies
-// stay, and its creation reconciles the mirror again.
-var errNoSource = reconcile.Terminal(errors.New("the source does not exist"))
+// errNoSource is wrapped by the error of a mirror whose source does not exist.
+// The mirror's copies stay. It is reconciled again when the source is created.
+var errNoSource = errors.New("the source does not exist")
 
-// mirrors is what a reconcile reads, and the copies, which it writes.
+// mirrors is the reconciler of SecretMirrors. It reads the caches of mirrors,
+// namespaces and Secrets, and writes the copies.
 type mirrors struct {
 	env        operator.Env
 	kind       *cluster.Kind[*SecretMirror, *SecretMirrorList]
-	in         *informer.Informer[*SecretMirror]
+	cache      *informer.Informer[*SecretMirror]
 	bySource   *informer.Index[*SecretMirror, types.NamespacedName]
 	namespaces *informer.Informer[*corev1.Namespace]
-	secrets    *informer.Informer[*corev1.Secret] // sources and copies
+	secrets    *informer.Informer[*corev1.Secret] // the cache of sources and copies
 	copies     *children.Set[*corev1.Secret]
 }
 
@@ -47,10 +49,10 @@ func Setup(env operator.Env) ([]*reconcile.Controller, error) {
 	}
 	core := env.Cluster.Client().CoreV1()
 	m := &mirrors{
-		env: env, kind: k, in: informer.For(k.In(""), nil),
+		env: env, kind: k, cache: informer.For(k.In(""), nil),
 		namespaces: informer.For(core.Namespaces(), nil), secrets: informer.For(core.Secrets(""), nil),
 	}
-	m.bySource = informer.NewIndex(m.in, func(m *SecretMirror) []types.NamespacedName {
+	m.bySource = informer.NewIndex(m.cache, func(m *SecretMirror) []types.NamespacedName {
 		return []types.NamespacedName{m.Spec.Source.Key()}
 	})
 	m.copies = children.New(groupVersion.WithKind("SecretMirror"), k.In, m.secrets, core.Secrets,
@@ -59,11 +61,12 @@ func Setup(env operator.Env) ([]*reconcile.Controller, error) {
 	options.Triggers = []reconcile.Trigger{
 		reconcile.Owned(m.secrets), reconcile.Mapped(m.secrets, m.ofSource), reconcile.Mapped(m.namespaces, m.ofNamespace),
 	}
-	c, err := reconcile.New(Name, m.in, m, options)
+	c, err := reconcile.New(Name, m.cache, m, options)
 	return []*reconcile.Controller{c}, err
 }
 
-// ofSource returns the mirrors of a Secret.
+// ofSource returns the keys of the mirrors whose source is the Secret that
+// changed.
 func (m *mirrors) ofSource(_ context.Context, before, after *corev1.Secret) (keys []reconcile.Key, _ error) {
 	secret := cmp.Or(after, before)
 	for mirror := range m.bySource.Get(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}) {
@@ -72,10 +75,10 @@ func (m *mirrors) ofSource(_ context.Context, before, after *corev1.Secret) (key
 	return keys, nil
 }
 
-// ofNamespace returns the mirrors that select a namespace, before its change or
-// after it.
+// ofNamespace returns the keys of the mirrors that selected a namespace before
+// its change, or select it after the change.
 func (m *mirrors) ofNamespace(_ context.Context, before, after *corev1.Namespace) (keys []reconcile.Key, _ error) {
-	for mirror := range m.in.Snapshot().All() {
+	for mirror := range m.cache.Snapshot().All() {
 		if selects(mirror, before) || selects(mirror, after) {
 			keys = append(keys, reconcile.Key{Name: mirror.Name})
 		}
@@ -83,8 +86,9 @@ func (m *mirrors) ofNamespace(_ context.Context, before, after *corev1.Namespace
 	return keys, nil
 }
 
-// selects reports whether a namespace, which may be nil, gets a copy. One that
-// is being deleted takes no new objects.
+// selects reports whether a mirror keeps a copy in namespace n. It returns
+// false if n is nil, is the namespace of the source, or is being deleted,
+// because the server creates no objects in such a namespace.
 func selects(mirror *SecretMirror, n *corev1.Namespace) bool {
 	if n == nil || n.DeletionTimestamp != nil || n.Name == mirror.Spec.Source.Namespace {
 		return false
@@ -93,15 +97,16 @@ func selects(mirror *SecretMirror, n *corev1.Namespace) bool {
 	return err == nil && selector.Matches(labels.Set(n.Labels))
 }
 
-// Reconcile makes the copies of one mirror what its source is, in the
-// namespaces that it selects and nowhere else.
+// Reconcile makes the copies of one mirror equal to its source. It creates
+// missing copies in the namespaces that the mirror selects, and deletes copies
+// in all other namespaces.
 func (m *mirrors) Reconcile(ctx context.Context, r reconcile.Request[*SecretMirror]) (reconcile.Result, error) {
 	mirror, ok := r.Object()
 	if !ok {
 		return reconcile.Result{}, m.copies.DeleteOrphans(ctx, r.Key)
 	}
 	if mirror.DeletionTimestamp != nil {
-		return reconcile.Result{}, nil // it is not found later
+		return reconcile.Result{}, nil // a later reconcile finds that it does not exist
 	}
 	wanted, err := m.copy(ctx, mirror)
 	if patch.IsStale(err) {
@@ -119,14 +124,16 @@ func (m *mirrors) Reconcile(ctx context.Context, r reconcile.Request[*SecretMirr
 	return reconcile.Result{}, errors.Join(err, failed)
 }
 
-// copy makes the copies, and returns how many there should be.
+// copy creates, updates and deletes the copies of a mirror, and returns the
+// number of copies that the mirror should have.
 func (m *mirrors) copy(ctx context.Context, mirror *SecretMirror) (int, error) {
 	if _, err := metav1.LabelSelectorAsSelector(&mirror.Spec.Namespaces); err != nil {
-		return 0, reconcile.Terminal(err) // it does not select nothing
+		return 0, reconcile.Terminal(err) // the copies stay: an invalid selector must not delete them
 	}
 	source, ok := m.secrets.Get(mirror.Spec.Source.Key())
 	if !ok {
-		return 0, errNoSource
+		return 0, reconcile.Terminal(fmt.Errorf("copying Secret %q for SecretMirror %q: %w", mirror.Spec.Source.Key(),
+			mirror.Name, errNoSource))
 	}
 	edit := func(s *corev1.Secret) { s.Type, s.Data = source.Type, source.DeepCopy().Data }
 	var wanted []children.Child[*corev1.Secret]

@@ -131,6 +131,7 @@ func TestCopiesStayWhileTheSourceIsMissing(t *testing.T) {
 		w.Expect(w.copies()).To(HaveLen(2))
 		_, condition := w.ready()
 		w.Expect(condition.Reason).To(Equal("NoSource"))
+		w.Expect(condition.Message).To(Equal(`copying Secret "home/pass" for SecretMirror "m": the source does not exist`))
 		w.secret("home", "pass", "two")
 		w.Expect(w.copies()).To(Equal(map[string]string{"a": "two", "b": "two"}))
 	})

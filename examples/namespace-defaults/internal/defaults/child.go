@@ -29,7 +29,7 @@ type child[T informer.Object] struct {
 	cache   *informer.Informer[T]
 	want    T
 	inShape func(current, want T) bool
-	shape   func(edit, want T) // sets the spec
+	shape   func(edit, want T) // sets the spec of edit to the spec of want
 }
 
 func (r *reconciler) quotaOf(_ *corev1.Namespace) child[*corev1.ResourceQuota] {
@@ -50,9 +50,9 @@ func (r *reconciler) limitsOf(_ *corev1.Namespace) child[*corev1.LimitRange] {
 	}
 }
 
-// ensure brings the child of a namespace to its desired state. An outcome other
-// than zero means that it must be tried again later. foreign means that another
-// object has the name.
+// ensure brings the child of a namespace to its desired state. It returns an
+// outcome other than zero if the child must be reconciled again later. foreign
+// is true if an object that is not ours has the child's name.
 func (c child[T]) ensure(ctx context.Context, namespace string) (outcome result, foreign bool, err error) {
 	key := reconcile.Key{Namespace: namespace, Name: Name}
 	current, exists := c.cache.Get(key)
@@ -79,7 +79,8 @@ func (c child[T]) ensure(ctx context.Context, namespace string) (outcome result,
 func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error) {
 	object, ok := c.want.DeepCopyObject().(T)
 	if !ok {
-		return result{}, fmt.Errorf("creating %s %q: its DeepCopyObject returns another type", c.kind, key)
+		return result{}, fmt.Errorf("creating %s %q: the object's DeepCopyObject method returns a different type",
+			c.kind, key)
 	}
 	object.SetNamespace(key.Namespace)
 	_, err := c.clients(key.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: Name})

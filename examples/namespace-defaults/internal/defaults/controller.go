@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Options configure the controller. nil and zero fields mean the defaults.
+// Options configure the controller. Nil and zero fields mean the defaults.
 type Options struct {
 	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// Name is the name of the controller, its field manager, its mark, and the
-	// name of the objects that it creates.
+	// Name is the name of the controller, of its field manager, and of the
+	// objects that it creates. It is also the value of the label that marks
+	// these objects.
 	Name         = "namespace-defaults"
 	managedByKey = "app.kubernetes.io/managed-by"
 	// policyKey is an annotation with a hash of the requested state. Without
@@ -69,8 +70,8 @@ func quotaInShape(current, want *corev1.ResourceQuota) bool {
 	return samePolicy(current, want) && apiequality.Semantic.DeepEqual(current.Spec, want.Spec)
 }
 
-// limitsInShape reports whether current has all fields of want, is from the
-// same policy, and has no other types.
+// limitsInShape reports whether current has all fields of want, was written for
+// the same policy, and limits no other types.
 func limitsInShape(current, want *corev1.LimitRange) bool {
 	if !samePolicy(current, want) || len(current.Spec.Limits) != len(want.Spec.Limits) {
 		return false

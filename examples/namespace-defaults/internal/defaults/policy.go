@@ -19,16 +19,17 @@ const (
 	ExemptKey = "defaults.homeostat.dev/exempt"
 )
 
-// Policy is the configuration of every eligible namespace.
+// Policy is the configuration that every namespace without an exemption gets.
 type Policy struct {
 	// Owner is the owner of namespaces that do not have one.
 	Owner string `json:"owner"`
-	// Exempt lists the names of exempt namespaces. The label exempts others.
+	// Exempt lists the names of exempt namespaces. Namespaces with the label
+	// [ExemptKey] are exempt, too.
 	Exempt []string `json:"exempt,omitempty"`
 	// Quota limits a namespace as a whole.
 	Quota corev1.ResourceList `json:"quota"`
 	// Limits limit the resources of containers and Pods, and set defaults for
-	// the ones that specify no resources.
+	// containers that do not specify resources.
 	Limits []corev1.LimitRangeItem `json:"limits"`
 }
 

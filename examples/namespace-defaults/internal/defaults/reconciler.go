@@ -15,8 +15,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// lateCache is how long to wait if the server has newer objects than a cache.
-// Usually their events arrive earlier.
+// lateCache is the delay before the next reconcile if the server has newer
+// objects than the cache. Usually their events arrive earlier and cause the
+// reconcile.
 const lateCache = time.Second
 
 type (
@@ -55,7 +56,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return laterQuota, errors.Join(ownerErr, quotaErr, limitsErr)
 }
 
-// warn records that another object has our name.
+// warn records an Event if foreign is true, which means that the name of our
+// object is taken by a foreign object of this kind.
 func (r *reconciler) warn(namespace *corev1.Namespace, kind string, foreign bool) {
 	if foreign && r.recorder != nil {
 		r.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, "NameTaken", "Reconcile",

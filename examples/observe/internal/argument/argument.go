@@ -16,13 +16,14 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// maxSize limits an argument in bytes, as the kernel does.
+// maxSize is the size limit of an argument in bytes. The kernel has the same
+// limit.
 const maxSize = 128 << 10
 
 var errTooLong = fmt.Errorf("the argument is longer than %d bytes: give the object to the command with --stdin",
 	maxSize)
 
-// A Format is the language of templates.
+// A Format is a template language, such as jsonpath.
 type Format string
 
 // These are the formats. Names that end with -file are for templates in files.
@@ -44,9 +45,9 @@ type List []execute
 type execute func(output *limited, object map[string]any) error
 
 // Parse parses templates. The format is one of [Formats], or one of the older
-// names gotemplate, template and templatefile. If an object lacks a value that
-// a template uses, the argument is an error if strict is set, and empty
-// otherwise.
+// names gotemplate, template and templatefile. strict determines what happens
+// if an object lacks a value that a template uses. If strict is set, making the
+// argument fails. Otherwise the value is empty.
 func Parse(format string, texts []string, strict bool) (List, error) {
 	language, inFile, err := parseFormat(format)
 	if err != nil {
@@ -118,7 +119,7 @@ func parseGo(text string, strict bool) (execute, error) {
 	return func(output *limited, object map[string]any) error { return parsed.Execute(output, object) }, nil
 }
 
-// Of returns the arguments for an object, whose keys are the keys of its JSON.
+// Of returns the arguments for an object, which must be decoded from its JSON.
 // If a template cannot be executed, the error names the template.
 func (l List) Of(object map[string]any) ([]string, error) {
 	arguments := make([]string, len(l))

@@ -45,9 +45,9 @@ const examples = `  # show services, and what happens to them
 
 const usage = "RESOURCE [flags] [-- COMMAND [ARG...]]"
 
-// newCommand returns the command line. name is what users type. The name of the
-// file has a dash in place of the blank of a plugin, and shells complete that
-// name.
+// newCommand returns the root command. name is the name that users type, such
+// as "kubectl observe". The program's file has a dash instead of the blank, and
+// shells complete the name of the file.
 func newCommand(name string, stdout, stderr *command.Output) *cobra.Command {
 	s := &settings{connection: newConnection()}
 	groups := s.groups()

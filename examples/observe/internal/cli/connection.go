@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// namespaceFile has the namespace of the Pod that this program runs in.
+// namespaceFile is the file that contains the namespace of this program's Pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // A connection holds kubectl's flags for connecting to a cluster.
@@ -38,8 +38,8 @@ func newConnection() *connection {
 	return c
 }
 
-// flagSet returns the flags except for the namespace, which belongs to another
-// group in the help.
+// flagSet returns the flags for the connection. It leaves out --namespace,
+// which the help shows in another group.
 func (c *connection) flagSet() *pflag.FlagSet {
 	c.flags = newGroup()
 	namespace := c.Namespace
@@ -53,9 +53,9 @@ func (c *connection) flagSet() *pflag.FlagSet {
 }
 
 // config returns the configuration for the cluster, and the namespace to use if
-// no flag names one. If the program runs in a cluster and no flag refers to
-// another one, it returns the configuration of that cluster. Otherwise it
-// applies the kubeconfig rules.
+// no flag names one. If the program runs in a cluster and no flag refers to a
+// different cluster, it returns the configuration of the cluster that the
+// program runs in. Otherwise it applies the kubeconfig rules.
 func (c *connection) config() (config *rest.Config, namespace string, err error) {
 	if c.mayBeInCluster() {
 		config, err = rest.InClusterConfig()
@@ -98,8 +98,8 @@ func (c *connection) fromKubeconfig() (*rest.Config, error) {
 	return c.tune(config), nil
 }
 
-// mayBeInCluster reports whether no flag refers to another cluster than the one
-// that the program runs in.
+// mayBeInCluster reports whether no flag refers to a cluster other than the one
+// in which the program runs.
 func (c *connection) mayBeInCluster() bool {
 	return c.onlySet("as", "as-uid", "as-group", "as-user-extra", "request-timeout", "token", "cache-dir",
 		"disable-compression")
@@ -131,7 +131,7 @@ func (c *connection) inCluster(config *rest.Config) *rest.Config {
 	return c.tune(config)
 }
 
-// tune adapts a config to a program that watches.
+// tune adapts a config to a program that watches for a long time.
 func (c *connection) tune(config *rest.Config) *rest.Config {
 	config.UserAgent = "observe"
 	config.QPS = -1 // the server has flow control of its own

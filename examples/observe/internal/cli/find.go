@@ -21,7 +21,8 @@ import (
 // poll is the interval at which --wait looks for the resource.
 const poll = time.Second
 
-// find returns the resource once the program may list it.
+// find returns the resource after checking that the program may list it. With
+// --wait it waits until the server has the resource.
 func (s *settings) find(ctx context.Context, config *rest.Config, namespace string) (resource.Resource, error) {
 	server, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -74,16 +75,16 @@ func (s *settings) listable(
 	return found, nil
 }
 
-// isMissing reports whether err may be resolved by waiting, because a user
-// creates a CustomResourceDefinition, or because the server of a group answers
-// again.
+// isMissing reports whether err may resolve itself while the program waits. For
+// example, a user may create the missing CustomResourceDefinition, or the
+// server of a group may answer again.
 func isMissing(err error) bool {
 	_, unknown := errors.AsType[*resource.UnknownError](err)
 	_, silent := errors.AsType[*resource.SilentError](err)
 	return unknown || silent || apierrors.IsNotFound(err) //nolint:forbidigo // it only waits
 }
 
-// explain adds a remedy to the error.
+// explain adds a remedy to err, such as the permission to grant.
 func (s *settings) explain(err error) error {
 	unknown, ok := errors.AsType[*resource.UnknownError](err)
 	_, unreachable := errors.AsType[*url.Error](err)
@@ -93,9 +94,9 @@ func (s *settings) explain(err error) error {
 	case unreachable:
 		return fmt.Errorf("%w; check that the server runs, and that the kubeconfig names it", err)
 	case apierrors.IsForbidden(err) && s.allNamespaces:
-		return fmt.Errorf("%w; grant list and watch of it, or choose a namespace with -n", err)
+		return fmt.Errorf("%w; grant the verbs list and watch, or choose a namespace with -n", err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; grant list and watch of it", err)
+		return fmt.Errorf("%w; grant the verbs list and watch", err)
 	}
 	return err
 }

@@ -23,8 +23,8 @@ func (s *settings) logger(w io.Writer) logr.Logger {
 	return logr.FromSlogHandler(&terse{output: w, level: level})
 }
 
-// terse is a slog.Handler. It shows the attributes of every reconcile (attempt,
-// causes, kind) only from verbosity 1 on.
+// terse is a slog.Handler for people. It shows the attributes that every
+// reconcile has (attempt, causes, kind) only if the verbosity is at least 1.
 type terse struct {
 	output io.Writer
 	level  slog.Level

@@ -27,7 +27,8 @@ const (
 )
 
 // Main runs observe and returns its exit code. args begins with the program's
-// name. For example, kubectl-observe calls itself kubectl observe.
+// name, which appears in the help. For example, a program file named
+// kubectl-observe appears as "kubectl observe".
 func Main(args []string, stdout, stderr io.Writer) int {
 	output, errOutput := command.NewOutput(stdout, "standard output"), command.NewOutput(stderr, "standard error")
 	c := newCommand(programName(args[0]), output, errOutput)
@@ -53,7 +54,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// programName returns the name that users type.
+// programName returns the name that users type to run the program at path. For
+// example, it returns "kubectl observe" for kubectl-observe.
 func programName(path string) string {
 	if plugin, ok := strings.CutPrefix(strings.TrimSuffix(filepath.Base(path), ".exe"), "kubectl-"); ok {
 		return "kubectl " + plugin
@@ -61,7 +63,8 @@ func programName(path string) string {
 	return "observe"
 }
 
-// run checks the settings and starts the observer.
+// run checks the settings and starts the observer. dash is the number of
+// arguments before "--", or -1 without "--".
 func (s *settings) run(args []string, dash int, stdout, stderr *command.Output) error {
 	if err := s.complete(args, dash); err != nil {
 		return fmt.Errorf("%w (see --help)", err)

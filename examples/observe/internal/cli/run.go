@@ -28,7 +28,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// noLimit stands for the absence of a time limit.
+// noLimit is a time limit that is never reached.
 const noLimit = time.Duration(math.MaxInt64 / 4)
 
 // observe runs until ctx ends, or until no work is left.
@@ -101,7 +101,7 @@ func (s *settings) options(found resource.Resource, arguments argument.List, env
 	return o
 }
 
-// sweep returns the options for comparing the known names.
+// sweep returns the options for comparing the known names with the objects.
 func (s *settings) sweep() *names.Options {
 	o := &names.Options{Period: s.resync, Timeout: cmp.Or(s.timeout, noLimit), Refused: advise}
 	switch {
@@ -113,8 +113,8 @@ func (s *settings) sweep() *names.Options {
 	return o
 }
 
-// advise adds to an error the flag of this command line that lets a refused
-// sweep pass.
+// advise adds to the error about a refused sweep the flag of this command line
+// with which the sweep is allowed.
 func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if that is right, start once with --max-orphans=%d", e.Orphans)
 }
@@ -190,4 +190,4 @@ func (s *settings) leader(config *rest.Config, found resource.Resource) (reconci
 }
 
 // errExitAfter is the cause of the end of an observer with --exit-after.
-var errExitAfter = errors.New("--exit-after is over")
+var errExitAfter = errors.New("the time given by --exit-after has passed")

@@ -56,8 +56,8 @@ func (s *settings) serve(
 	return err
 }
 
-// answer serves probes and metrics until ctx ends. If another observer already
-// uses the default address, it serves none.
+// answer serves probes and metrics until ctx ends. It serves nothing if the
+// address is the default and another observer already uses it.
 func (s *settings) answer(
 	ctx context.Context, config *rest.Config, registry prometheus.Gatherer, o *observer.Observer,
 ) error {
@@ -87,7 +87,8 @@ func (s *settings) answer(
 }
 
 // withHealthz adds the health endpoint of oc observe, which reports whether the
-// first list has arrived. It has the same status codes and both paths.
+// first list has arrived. The paths and the status codes are the same as in oc
+// observe.
 func withHealthz(handler http.Handler, synced func() bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)

@@ -211,8 +211,8 @@ func TestItSaysThatThereIsNothingOnlyIfThereIsNothing(t *testing.T) {
 	}
 }
 
-// The default address may be that of another observer; one that was asked for
-// must be free.
+// The default address may belong to another observer. An address that was asked
+// for must be free.
 func TestAnAddressThatIsTaken(t *testing.T) {
 	served(t)
 	g := NewWithT(t)

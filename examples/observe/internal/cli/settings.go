@@ -35,7 +35,7 @@ type settings struct {
 	exitAfter   time.Duration
 	leaderElect bool
 	lease       string
-	durations   leader.Options // of the Lease; zero are the defaults
+	durations   leader.Options // the durations of the Lease; zero means the default
 
 	quiet              bool
 	listenAddr         string

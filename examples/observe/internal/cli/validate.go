@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// complete reads the arguments. dash is the number of arguments before "--", or
-// -1 without "--".
+// complete sets the fields of s that follow from the arguments. dash is the
+// number of arguments before "--", or -1 without "--".
 func (s *settings) complete(args []string, dash int) error {
 	if dash >= 0 {
 		args, s.command = args[:dash], args[dash:]
@@ -35,7 +35,8 @@ func (s *settings) complete(args []string, dash int) error {
 		return fmt.Errorf("unexpected argument %q: put -- between the resource and the command", args[1])
 	}
 	if strings.ContainsAny(s.resource, "/,") {
-		return fmt.Errorf("RESOURCE is %q: must be one kind, all of it; --field-selector=metadata.name=NAME is one object",
+		return fmt.Errorf("RESOURCE is %q: must be one resource without a name; "+
+			"use --field-selector=metadata.name=NAME for a single object",
 			s.resource)
 	}
 	if s.strict {
@@ -58,7 +59,8 @@ func (s *settings) templateTexts() []string {
 	return s.templates
 }
 
-// validate checks the settings before any command runs.
+// validate returns the mistakes in the settings, joined. It is called before
+// any command runs.
 func (s *settings) validate() error {
 	errs := s.validateNumbers()
 	if len(s.names) > 0 && len(s.delete) == 0 {
@@ -130,7 +132,8 @@ func (s *settings) validateNumbers() []error {
 	return errs
 }
 
-// findable checks that a program can be run. flag is the setting that names it.
+// findable returns an error if the program in command cannot be run. flag is
+// the setting that names the program.
 func findable(flag string, command []string) error {
 	if len(command) == 0 {
 		return nil
@@ -145,11 +148,11 @@ func findable(flag string, command []string) error {
 	case exists && filepath.Base(program) == program:
 		return fmt.Errorf("%s: %w: for the file in this directory use ./%s", flag, err, program)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("%s: %w: make it executable (chmod +x %s)", flag, err, program)
+		return fmt.Errorf("%s: %w: make the file executable (chmod +x %s)", flag, err, program)
 	case !exists && strings.Contains(program, " ") && flag == "COMMAND":
-		return fmt.Errorf("%s: %w: there is no shell: leave out the quotes around it", flag, err)
+		return fmt.Errorf("%s: %w: commands run without a shell: leave out the quotes around the command", flag, err)
 	case !exists && strings.Contains(program, " "):
-		return fmt.Errorf("%s: %w: there is no shell: give each argument a %[1]s of its own", flag, err)
+		return fmt.Errorf("%s: %w: commands run without a shell: give each argument a %[1]s of its own", flag, err)
 	}
 	return fmt.Errorf("%s: %w", flag, err)
 }

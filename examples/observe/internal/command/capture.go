@@ -30,7 +30,7 @@ func (r *Runner) Capture(ctx context.Context, call Call, limit int) ([]byte, err
 	return output.buffer.Bytes(), nil
 }
 
-// fullError says that a program has printed too much.
+// fullError is the error of a program that has printed more than limit bytes.
 type fullError struct{ limit int }
 
 func (e *fullError) Error() string { return fmt.Sprintf("it printed more than %d bytes", e.limit) }

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// ErrTooLarge says that an argument or a variable is larger than the kernel
-// accepts. Running the program again does not help.
-var ErrTooLarge = errors.New("larger than the kernel takes")
+// ErrTooLarge means that an argument or a variable is larger than the kernel
+// accepts. So the same call always fails.
+var ErrTooLarge = errors.New("larger than the kernel accepts")
 
-// An ExitError says that a program ended with a code other than 0.
+// An ExitError is the error of a program that ended with an exit code other
+// than 0.
 type ExitError struct {
 	Program string
 	Code    int
@@ -20,7 +21,8 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("command %q exited with status code %d", e.Program, e.Code)
 }
 
-// A TimeoutError says that a program was ended because it took too long.
+// A TimeoutError is the error of a program that was ended because it took too
+// long.
 type TimeoutError struct {
 	Program string
 	Timeout time.Duration

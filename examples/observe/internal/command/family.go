@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// marker is a variable in the environment of a program, which its children
-// inherit. It identifies processes that have left the program's group (setsid).
+// marker is a variable in the environment of a program. The program's children
+// inherit it, so it identifies even processes that have left the program's
+// process group (setsid).
 const marker = "OBSERVE_RUN"
 
-// family is a program and all processes that it has started, in any group or
-// session. On Linux it is identified by its environment; on other systems it is
-// the process group. A process with a new environment (env -i) in its own
-// session is no longer a member.
+// family is a program and all processes that it has started. On Linux its
+// members are found by a variable in their environment, even in other process
+// groups and sessions. A process that starts a session of its own with a new
+// environment (env -i) is no longer a member. On other systems a family is the
+// process group.
 type family struct {
 	pid   int // the program's id, once it was started
 	id    string
@@ -26,8 +28,8 @@ func newFamily() *family {
 	return &family{id: marker + "=" + os.Getenv(marker) + "/" + rand.Text(), begun: time.Now()}
 }
 
-// end ends a family, first with SIGTERM, and with SIGKILL after the grace
-// period.
+// end ends a family. It sends SIGTERM, and SIGKILL if the program has not ended
+// after the grace period.
 func (f *family) end(grace time.Duration, ended <-chan struct{}) {
 	f.signal(syscall.SIGTERM)
 	kill := time.NewTimer(grace)

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// maxRounds limits the searches for members, since a killed process may
-	// have started another one.
+	// maxRounds limits the searches for members, since a process may start a
+	// new process before it is killed.
 	maxRounds = 100
 	// execTime is how long to wait, up to maxExecs times, for a process that is
-	// about to run another program. The kernel shows no environment until then.
-	// A process with an empty environment looks the same.
+	// just starting another program. Until that program runs, the kernel shows
+	// no environment, so the process looks like one with an empty environment.
 	execTime = time.Millisecond
 	maxExecs = 100
 	// environmentSize is how many bytes of an environment are read at once.
 	environmentSize = 64 << 10
-	// maxAge is the largest age of a program at which the ids of its family are
-	// known to lie between its own id and the kernel's newest one. Ids do not
-	// wrap around in this time.
+	// maxAge is the age up to which the ids of a program's family are known to
+	// lie between the program's own id and the kernel's newest id. Ids do not
+	// wrap around in so short a time.
 	maxAge = 10 * time.Second
-	// maxGuesses limits how many ids are tried instead of listing all
-	// processes.
+	// maxGuesses is the largest number of ids to try one by one. If there are
+	// more, it is cheaper to list all processes.
 	maxGuesses = 1000
 )
 
@@ -53,8 +53,8 @@ func (f *family) signal(signal syscall.Signal) {
 	}
 }
 
-// repeatRounds repeats round while it finds members or, for a while, may have
-// missed one.
+// repeatRounds calls round again while round finds members. It also calls round
+// a few times more if round may have missed a member.
 func repeatRounds(round func() (found, unsure bool)) {
 	execs := 0
 	for range maxRounds + maxExecs {
@@ -191,7 +191,8 @@ func uptime() float64 {
 	return value
 }
 
-// candidates returns the ids of processes that may be members.
+// candidates returns the ids of all processes that may be members of the
+// family.
 func (f *family) candidates() (pids []int) {
 	if newest := lastID(); newest >= f.pid && newest-f.pid < maxGuesses && time.Since(f.begun) < maxAge {
 		for pid := f.pid + 1; pid <= newest; pid++ {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// maxLine limits the part of an unfinished line that is kept. Lines up to this
-// length are not mixed with others.
+// maxLine is how many bytes of an unfinished line are kept. Lines up to this
+// length are not mixed with the lines of other programs.
 const maxLine = 64 << 10
 
 // An Output receives lines from many writers and passes them on one at a time.
@@ -24,9 +24,9 @@ type Output struct {
 	err    error         // the error of the first failed write
 }
 
-// NewOutput returns an Output that writes to output, which errors call name. On
-// a terminal it escapes control characters, because output may contain text
-// from any user with write access to the cluster.
+// NewOutput returns an Output that writes to output. name is the name of output
+// in errors. If output is a terminal, the Output escapes control characters,
+// because the text may come from any user with write access to the cluster.
 func NewOutput(output io.Writer, name string) *Output {
 	return &Output{output: output, name: name, escape: isTerminal(output), failed: make(chan struct{})}
 }
@@ -54,8 +54,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Write writes whole lines at once. After an error it writes no more, and
-// returns that error again.
+// Write writes whole lines with one call, so that lines of several programs do
+// not mix. After an error it writes no more, and returns the same error again.
 func (o *Output) Write(lines []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,10 +77,11 @@ func (o *Output) visible(lines []byte) []byte {
 	return Visible(lines)
 }
 
-// Lines returns a writer for one program.
+// Lines returns a writer for the output of one program.
 func (o *Output) Lines() *Lines { return &Lines{output: o} }
 
-// Lines passes text on line by line. It must be used by one goroutine only.
+// Lines passes text on to its Output line by line. It is not safe for
+// concurrent use.
 type Lines struct {
 	output *Output
 	rest   []byte

@@ -12,33 +12,34 @@ import (
 )
 
 const (
-	// lingerTime is how long a process that has outlived its program may keep
-	// the output open without printing.
+	// lingerTime is how long a child process may keep the output open without
+	// printing after its program has ended.
 	lingerTime = 2 * time.Second
 	// maxRest limits how many bytes are read after the end of a program. A pipe
 	// cannot hold more (/proc/sys/fs/pipe-max-size).
 	maxRest = 1 << 20
-	// readPatience is how long the reader of our output may pause when this
-	// process should end. It is longer than a pump waits for a process that
-	// keeps the output open.
+	// readPatience is how long the reader of our output may pause after ctx has
+	// ended. It is longer than lingerTime, so that a process that keeps the
+	// output open is not mistaken for a slow reader.
 	readPatience = lingerTime + time.Second
 )
 
-// ErrNotRead means that a program's output could not be passed on before the
-// end, because the reader of our own output does not read.
+// ErrNotRead means that a program's output could not be passed on before this
+// process had to end, because no process was reading this process's own output.
 var ErrNotRead = errors.New("the output is not being read")
 
 // pipes connect a program with this process. They replace the pipes of os/exec,
-// which cannot distinguish a reader that pauses from a process that keeps the
-// output open. With a time limit for the second, the first would lose output.
+// which cannot distinguish a slow reader of our output from a process that
+// keeps the program's output open. A time limit is needed for such a process,
+// but with os/exec it would also cut off the output to a slow reader.
 type pipes struct {
-	stdin  *os.File // our end; nil without input
+	stdin  *os.File // our end of the pipe; nil without input
 	input  []byte
 	pumps  []*pump
-	theirs []*os.File // the program's ends
+	theirs []*os.File // the program's ends of the pipes
 }
 
-// connect gives c its standard streams.
+// connect connects the standard streams of c with this process.
 func connect(c *exec.Cmd, stdin []byte, stdout, stderr io.WriteCloser) (*pipes, error) {
 	p := &pipes{input: stdin}
 	for _, stream := range []struct {
@@ -97,9 +98,9 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// finish returns once all output of the program, which has ended, was passed
-// on. It waits for a slow reader without a limit, but after the end of ctx only
-// for readPatience.
+// finish waits until all output of the program has been passed on. It is called
+// after the program has ended. It waits for a slow reader without a limit, but
+// only for readPatience after ctx has ended.
 func (p *pipes) finish(ctx context.Context) error {
 	if p.stdin != nil {
 		_ = p.stdin.SetDeadline(time.Now()) // the program no longer reads its input
@@ -114,7 +115,7 @@ func (p *pipes) finish(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// pump passes on the data of a pipe.
+// pump passes the data from one pipe on to a writer.
 type pump struct {
 	source *os.File
 	target io.WriteCloser
@@ -158,11 +159,13 @@ func (p *pump) end() {
 	p.expire()
 }
 
-// expire limits the wait for more data. It is called before each read, because
-// the last deadline may have passed while the reader paused.
+// expire sets the deadline for reading more data to lingerTime from now. It is
+// called before each read, because the previous deadline may have passed while
+// the reader of our output paused.
 func (p *pump) expire() { _ = p.source.SetReadDeadline(time.Now().Add(lingerTime)) }
 
-// wait returns when pass has returned.
+// wait waits until all data has been passed on, and returns the error. After
+// ctx has ended it waits only for readPatience.
 func (p *pump) wait(ctx context.Context) error {
 	select {
 	case err := <-p.result:

@@ -38,14 +38,14 @@ type Runner struct {
 type Call struct {
 	// Argv is the program and its arguments.
 	Argv []string
-	// Env is added to the Runner's.
+	// Env is added to the environment of the Runner.
 	Env []string
 	// Stdin is the program's input. Defaults to none.
 	Stdin []byte
 }
 
-// Run runs a program and returns when it has ended and its output was passed
-// on. When ctx ends, Run ends the program.
+// Run runs a program. It returns after the program has ended and its output has
+// been passed on. When ctx ends, Run ends the program.
 //
 // Possible errors are [ExitError], [TimeoutError], [ErrTooLarge], [ErrNotRead],
 // errors of Stdout and Stderr, and the cause of the end of ctx. Any other error
@@ -54,7 +54,8 @@ func (r *Runner) Run(ctx context.Context, call Call) error {
 	return r.run(ctx, call, r.Stdout.Lines(), r.Stderr.Lines())
 }
 
-// run is Run with other writers, which it closes at the end.
+// run runs a program like Run, but writes its output to stdout and stderr, and
+// closes both at the end.
 func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteCloser) error {
 	if err := fits(call); err != nil {
 		return err
@@ -70,7 +71,8 @@ func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteClos
 	}
 	c := exec.Command(program, call.Argv[1:]...) //nolint:noctx // the end of ctx begins with SIGTERM
 	f := newFamily()
-	c.Env = append([]string{}, slices.Concat(r.Env, call.Env, f.mark())...) // never nil, which would mean this process's environment
+	// It is never nil, which would mean the environment of this process.
+	c.Env = append([]string{}, slices.Concat(r.Env, call.Env, f.mark())...)
 	inGroup(c)
 	pipes, err := connect(c, call.Stdin, stdout, stderr)
 	if err != nil {
@@ -112,7 +114,8 @@ func explainStart(program string, err error) error {
 }
 
 // explainEnd returns the error for a program that was started and did not
-// succeed. running is ctx with the time limit of the run.
+// succeed. It distinguishes the end of ctx from the end of running, which is
+// ctx with the time limit of the run.
 func explainEnd(ctx, running context.Context, program string, err error) error {
 	exit, exited := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -129,7 +132,8 @@ func explainEnd(ctx, running context.Context, program string, err error) error {
 	}
 }
 
-// fits returns an error if the kernel cannot pass the call on.
+// fits returns an error if the kernel would refuse the call, for example
+// because an argument is too long or contains a NUL.
 func fits(call Call) error {
 	for i, argument := range call.Argv {
 		if len(argument) >= MaxString {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// defaultMaxNames is the limit of the zero [Format].
+	// defaultMaxNames is the default of Format.MaxNames.
 	defaultMaxNames = 1_000_000
 	// maxLine is the longest line in bytes. It has room for a namespace (63), a
 	// name (253), a UID (36) and much white space.
@@ -26,8 +26,9 @@ const (
 
 // A Format describes lines of names. Its zero value means namespace/name.
 type Format struct {
-	// ClusterScoped means that lines hold names without a namespace. A name of
-	// the other form is invalid.
+	// ClusterScoped is true if the names have no namespace. Then every line
+	// with a namespace is invalid. Otherwise every line without a namespace is
+	// invalid.
 	ClusterScoped bool
 	// MaxNames limits the number of lines. More lines are an error. Defaults to
 	// a million.
@@ -43,8 +44,9 @@ var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 // line's end. The last line may end without LF.
 //
 // It returns an error for any other line (with its number), for too many lines,
-// and for errors of r. It returns no names with an error, because an invalid
-// line may be the name of a live object.
+// and for errors of r. It never returns names together with an error. A caller
+// that took an incomplete list for a complete one would treat live objects as
+// deleted.
 func Parse(r io.Reader, f Format) ([]names.Name, error) {
 	limit := cmp.Or(max(f.MaxNames, 0), defaultMaxNames)
 	lines := bufio.NewScanner(r)

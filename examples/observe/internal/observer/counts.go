@@ -11,11 +11,12 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 )
 
-// counts counts the runs for the summary and for Prometheus. The metrics have
-// the names that dashboards of oc observe use.
+// counts has the numbers of runs for the summary and for Prometheus. Its metrics have
+// the same names as the metrics of oc observe, so that existing dashboards can
+// show them.
 type counts struct {
 	runs, failures, retries, deletions atomic.Uint64
-	errors                             atomic.Uint64 // failures that count towards Options.MaxErrors
+	errors                             atomic.Uint64 // number of failures that count towards Options.MaxErrors
 
 	changes   *prometheus.CounterVec
 	durations *prometheus.SummaryVec
@@ -51,7 +52,8 @@ func (c *counts) listed(err error, took time.Duration) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// codeOf returns the exit code of a run as a label.
+// codeOf returns the exit code of a run that ended with err, as the value of a
+// label.
 func codeOf(err error) string {
 	code, _ := exitCode(err)
 	return strconv.Itoa(code)

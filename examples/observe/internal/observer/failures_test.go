@@ -88,7 +88,7 @@ func TestAnObjectThatLeavesTheSelectionIsAskedAboutSoonAndThenMoreRarely(t *test
 			<-time.After(10 * time.Second)
 			synctest.Wait()
 			w.Expect(asked).To(Equal([]time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second}))
-			w.Expect(w.logged("not deleted: the object exists")).To(Equal(version+1), "once each time")
+			w.Expect(w.logged("the object exists outside of the selection")).To(Equal(version+1), "once each time")
 			w.put(service("a", 3+version))
 		}
 		w.Expect(end()).To(Succeed())

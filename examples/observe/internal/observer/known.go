@@ -27,8 +27,8 @@ func (k knownNames) Names(ctx context.Context) (found []names.Name, err error) {
 	return found, err
 }
 
-// repeat calls f, and repeats it at once while it ends with RetryExitCode, at
-// most RetryCount times. It calls onRetry before each repetition.
+// repeat calls f. If f ends with RetryExitCode, repeat calls it again at once,
+// up to RetryCount times. It calls onRetry before each repetition.
 func (o *Options) repeat(f func() error, onRetry func(error)) error {
 	err := f()
 	for range o.RetryCount {
@@ -41,8 +41,8 @@ func (o *Options) repeat(f func() error, onRetry func(error)) error {
 	return err
 }
 
-// sayRetry logs that a command is repeated at once, in the words that users of
-// oc observe search for.
+// sayRetry logs that a command is repeated at once. It uses the words of oc
+// observe, for which users may search.
 func sayRetry(ctx context.Context, err error) {
 	if code, ok := exitCode(err); ok {
 		logr.FromContextOrDiscard(ctx).V(4).Info(fmt.Sprintf("retrying command: exit status %d", code))

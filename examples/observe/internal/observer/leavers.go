@@ -7,10 +7,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// leavers holds objects that have left the cache, until the reconciler is
-// called for them. The controller does not reconcile objects that exist outside
-// the selection, and their later deletion is not an event. So leavers enqueues
-// them repeatedly, and the controller asks the server.
+// leavers holds the keys of objects that have left the cache, until the
+// reconciler is called for them. Such an object may still exist outside of the
+// selection. Then the controller does not reconcile it, and its later deletion
+// is not an event. So leavers enqueues its key again and again, and each time
+// the controller asks the server whether the object still exists.
 type leavers struct {
 	memory  *memory
 	enqueue func(...reconcile.Key)
@@ -19,7 +20,7 @@ type leavers struct {
 	timers map[reconcile.Key]*time.Timer
 }
 
-// left starts to ask about an object.
+// left starts to enqueue the key of an object that has left the cache.
 func (l *leavers) left(key reconcile.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -27,14 +28,14 @@ func (l *leavers) left(key reconcile.Key) {
 	l.timers[key] = time.AfterFunc(firstQuestionDelay, func() { l.ask(key) })
 }
 
-// returned stops asking about an object.
+// returned stops enqueuing a key, because its object is in the cache again.
 func (l *leavers) returned(key reconcile.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(key)
 }
 
-// drop removes a key. The caller must hold mu.
+// drop stops the timer of a key and removes it. The caller must hold mu.
 func (l *leavers) drop(key reconcile.Key) {
 	if timer := l.timers[key]; timer != nil {
 		timer.Stop()
@@ -57,7 +58,7 @@ func (l *leavers) ask(key reconcile.Key) {
 	}
 }
 
-// stop stops asking about all objects.
+// stop stops the timers of all keys.
 func (l *leavers) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

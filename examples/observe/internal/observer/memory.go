@@ -9,8 +9,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Type is the type of change for which a program runs, compared with its last
-// run.
+// Type is the type of the change for which a program runs. It compares the
+// object with its state at the last successful run. For example, an object is
+// added if no run has succeeded for it.
 type Type string
 
 // The types of change.
@@ -32,8 +33,8 @@ type memory struct {
 	mu      sync.Mutex // guards the fields below
 	keys    map[reconcile.Key]*record
 	known   uint64                 // number of keys so far
-	initial map[reconcile.Key]bool // objects of the first list, true once tried
-	untried int                    // objects of the first list that have not been tried
+	initial map[reconcile.Key]bool // objects of the first list; the value is true once an object was tried
+	untried int                    // number of objects of the first list that have not been tried
 }
 
 type record struct {
@@ -96,9 +97,10 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	return t, r.failing
 }
 
-// left records that an object exists but is not observed. It returns the delay
-// before the next question about it, and whether this is the first one. The
-// delay is 0 if the object was never observed here.
+// left records that an object exists on the server but has left the selection.
+// It returns the delay before the server is asked about the object again, and
+// whether this was the first question. The delay is 0 if no program has run for
+// the object.
 func (m *memory) left(key reconcile.Key) (delay time.Duration, initial bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,15 +112,17 @@ func (m *memory) left(key reconcile.Key) (delay time.Duration, initial bool) {
 	return r.ask(), r.asked == 1
 }
 
-// ask returns the delay before the next question.
+// ask counts a question to the server, and returns the delay before the next
+// one.
 func (r *record) ask() (delay time.Duration) {
 	r.asked++
 	return min(firstQuestionDelay<<min(r.asked-1, 10), maxQuestionDelay)
 }
 
-// question returns the delay before the next question about an object that has
-// left the cache. It returns false if the reconciler was called for it, or if
-// it was never observed here.
+// question returns the delay before the server is asked again about an object
+// that has left the cache. It returns false if that is not needed, because the
+// reconciler has been called for the object, or because no program has run for
+// it.
 func (m *memory) question(key reconcile.Key) (delay time.Duration, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,8 +133,8 @@ func (m *memory) question(key reconcile.Key) (delay time.Duration, open bool) {
 	return r.ask(), true
 }
 
-// beginDelete returns the last state that was tried, and whether that run
-// failed.
+// beginDelete records the start of a delete command. It returns the state of
+// the object for which a program last ran, and whether that run failed.
 func (m *memory) beginDelete(key reconcile.Key) (tried version, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ const Name = "observe"
 // An Observer runs a program for each object. It is made by [New] and runs
 // once.
 type Observer struct {
-	// Controller is for probes and the status page.
+	// Controller is the underlying controller, for probes and the status page.
 	Controller *reconcile.Controller
 
 	options *Options
@@ -28,11 +28,12 @@ type Observer struct {
 	leavers *leavers
 	synced  func() bool
 	remove  func()
-	stop    context.CancelCauseFunc // set by Run, before any reconcile
+	stop    context.CancelCauseFunc // ends the observer; set by Run before the first reconcile
 }
 
-// New returns an observer of objects. live returns a reader of the server's
-// objects in a namespace. The observer does not start before Run.
+// New returns an observer of the objects in the informer. live returns a client
+// that reads objects of a namespace from the server. New does not start the
+// observer.
 func New[T informer.Object](
 	objects *informer.Informer[T], live func(namespace string) Getter[T], runner Runner, p Progress, o Options,
 ) (*Observer, error) {
@@ -71,7 +72,7 @@ func keyOf(o informer.Object) reconcile.Key {
 // Collectors returns the metrics of the runs for Prometheus.
 func (o *Observer) Collectors() []prometheus.Collector { return o.counts.collectors() }
 
-// HasSynced reports whether the first list is in the cache.
+// HasSynced reports whether the cache contains the objects of the first list.
 func (o *Observer) HasSynced() bool { return o.synced() }
 
 // Summary returns the counts so far.
@@ -82,7 +83,8 @@ func (o *Observer) Summary() Summary {
 	}
 }
 
-// Run observes until ctx ends. With Options.Once it ends when no work is left.
+// Run observes until ctx ends. With Options.Once it returns when no work is
+// left.
 //
 // It returns [ErrTooManyErrors], [ErrKeysFailed], [ErrNamesFailed], or an error
 // of the controller.
@@ -107,7 +109,8 @@ func (o *Observer) Run(ctx context.Context) error {
 	return errors.Join(o.verdict(), err)
 }
 
-// errIdle is the cause of the end when all work was done.
+// errIdle is the cause of the end of an observer with Options.Once that has
+// done all work.
 var errIdle = errors.New("everything has been done")
 
 // stopWhenIdle stops the observer when no work is left. It polls, because no
@@ -144,7 +147,7 @@ func (o *Observer) idle() bool {
 	return waiting == 0
 }
 
-// verdict returns the result of a single pass.
+// verdict returns the result of an observer that ran with Options.Once.
 func (o *Observer) verdict() error {
 	if sweep := o.Controller.Sweep(); sweep != nil {
 		if s := sweep.Stats(); s.Sweeps == 0 {

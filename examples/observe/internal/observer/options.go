@@ -17,7 +17,9 @@ type Options struct {
 	// If it is nil, changes are only shown. Delete is the program that runs for
 	// a deleted object.
 	Each, Delete []string
-	// Names lists the names that the outside world knows. It may be nil.
+	// Names lists the names of the objects that the outside world knows, so
+	// that the delete command also runs for objects that were deleted before
+	// the start. It may be nil.
 	Names names.Lister
 	// Namespaced adds the namespace to the arguments.
 	Namespaced bool
@@ -27,23 +29,25 @@ type Options struct {
 	// even without a "--" before them.
 	LeadingDashes bool
 
-	// TypeVariable and ObjectVariable name variables for the type of change and
-	// the object's JSON. If a name is empty, the variable is not set. Identity
-	// adds variables for namespace, name, UID and resourceVersion.
+	// TypeVariable and ObjectVariable are the names of the environment
+	// variables for the type of change and for the object's JSON. If a name is
+	// empty, the variable is not set. Identity adds variables for the
+	// namespace, name, UID and resourceVersion.
 	TypeVariable, ObjectVariable string
 	Identity                     bool
 	// Stdin passes the object's JSON to the program's standard input.
 	Stdin bool
 
-	// MaxErrors stops the observer after this number of failed runs, or is
-	// [NoLimit]. Arguments that cannot be made are failures, but do not count
-	// here.
+	// MaxErrors is the number of failed runs after which the observer stops, or
+	// [NoLimit]. An object for which no arguments can be made does not count
+	// here, although it is a failure.
 	MaxErrors int
-	// RetryCount is how often a run that ends with RetryExitCode is repeated at
-	// once. If RetryExitCode is 0, no run is repeated.
+	// RetryCount is the maximum number of times that a run is repeated at once
+	// if it ends with RetryExitCode. If RetryExitCode is 0, no run is repeated.
 	RetryCount, RetryExitCode int
 
-	// Once stops the observer when each object and each known name was tried.
+	// Once stops the observer when it has handled every object of the first
+	// list and every known name once.
 	Once bool
 	// DryRun prints commands instead of running them.
 	DryRun bool

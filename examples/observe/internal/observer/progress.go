@@ -46,7 +46,8 @@ func (p Progress) attempt(t Type, key reconcile.Key, v version, argv []string) {
 func (p Progress) begin() { p.print(entry{Type: "SyncStarted"}, "Sync started") }
 func (p Progress) end()   { p.print(entry{Type: "SyncEnded"}, "Sync ended") }
 
-// Sum writes a summary, as a line to people or as an object to Out.
+// Sum writes the summary s. If JSON is true, it writes a JSON object to Out,
+// and otherwise a line to the writer people.
 func (p Progress) Sum(s Summary, people io.Writer) {
 	switch {
 	case p.Out == nil:

@@ -79,8 +79,9 @@ func (r *reconciler[T]) present(ctx context.Context, key reconcile.Key, object T
 }
 
 // deleted runs the delete command after the server has confirmed the deletion.
-// If the object has only left the selection, deleted asks again later, because
-// its deletion will not be an event.
+// If the object still exists outside of the selection, deleted returns the
+// delay before the server is asked again, because no event will report its
+// deletion.
 func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (delay time.Duration, err error) {
 	if len(r.options.Delete) == 0 {
 		return 0, nil
@@ -92,7 +93,7 @@ func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (delay t
 	if exists {
 		delay, isFirst := r.memory.left(key)
 		if isFirst {
-			logr.FromContextOrDiscard(ctx).Info("not deleted: the object exists, though it is not, or no longer, observed")
+			logr.FromContextOrDiscard(ctx).Info("the object exists outside of the selection, not running the delete command")
 		}
 		if r.options.Once {
 			return 0, nil

@@ -20,16 +20,17 @@ import (
 	"syscall"
 )
 
-// Main runs the program again as a child if this is the first process of its
-// PID namespace. It then returns the child's exit code and true. Otherwise it
-// returns false at once.
+// Main runs the program again as a child process if this is the first process
+// of its PID namespace. It waits for the child, and returns the child's exit
+// code and true. In any other process it returns false at once.
 //
 // It returns an error if the child cannot be started.
 func Main() (code int, isFirst bool, err error) {
 	return runAs(os.Getpid(), func() (int, error) { return run(os.Executable) })
 }
 
-// runAs runs the program if pid is the id of the first process.
+// runAs calls run, which runs the program, if pid is the id of the first
+// process.
 func runAs(pid int, run func() (int, error)) (code int, isFirst bool, err error) {
 	if pid != 1 {
 		return 0, false, nil
@@ -60,7 +61,7 @@ func run(find func() (string, error)) (int, error) {
 	return await(child.Pid, syscall.Wait4)
 }
 
-// wait4 is the type of the system call.
+// wait4 is the type of [syscall.Wait4].
 type wait4 = func(pid int, status *syscall.WaitStatus, options int, usage *syscall.Rusage) (ended int, err error)
 
 // await waits for all children until the one with the given pid has ended, and

@@ -4,5 +4,5 @@
 // that have such a process.
 package pid1
 
-// Main returns false, because these systems have no first process.
+// Main returns false, because these systems have no PID namespaces.
 func Main() (code int, isFirst bool, err error) { return 0, false, nil }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// A Resource identifies the objects of one kind, and says whether they have
-// namespaces.
+// A Resource identifies a resource of the API server, and says whether its
+// objects have namespaces.
 type Resource struct {
 	schema.GroupVersionResource
 
@@ -22,7 +22,8 @@ type Resource struct {
 	Namespaced bool
 }
 
-// An UnknownError says that the server does not have the resource.
+// An UnknownError is the error for a name that is not the name of a resource on
+// the server.
 type UnknownError struct {
 	Name string
 	// Near are the most similar names.
@@ -37,7 +38,8 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// An AmbiguousError says that a name means several resources of equal rank.
+// An AmbiguousError is the error for a name of several resources, none of which
+// is preferred to the others.
 type AmbiguousError struct {
 	Name string
 	// Choices are unambiguous names, one for each resource: NAME.VERSION.GROUP.
@@ -48,8 +50,9 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("resource %q is ambiguous: choose %s", e.Name, strings.Join(e.Choices, " or "))
 }
 
-// A SilentError says that a group that does not answer could have the resource,
-// or another one of the same name, so that the name cannot be resolved.
+// A SilentError is the error for a name that cannot be resolved because a group
+// does not answer. That group could have the resource, or another resource of
+// the same name.
 type SilentError struct {
 	Name string
 	// Silent lists the versions that do not answer.
@@ -145,7 +148,8 @@ type candidate struct {
 // served returns the server's resources in the order of preference: first the
 // core group, then the other groups in the server's order. Within a group the
 // preferred version is first. It also returns the versions that do not answer.
-// The lists of resources have no order of their own.
+// It sorts the lists itself, because discovery returns the lists of resources
+// in no particular order.
 func served(server discovery.DiscoveryInterface) ([]candidate, []schema.GroupVersion, error) {
 	groups, lists, err := server.ServerGroupsAndResources()
 	partial, isPartial := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err)
@@ -188,9 +192,9 @@ func served(server discovery.DiscoveryInterface) ([]candidate, []schema.GroupVer
 }
 
 // checkComplete returns an error if the core group or all other groups are
-// missing. client-go treats a status 404 for either as an answer without
-// groups, although every server has both. So the 404 may be the page of a
-// proxy.
+// missing. Every server has both, but client-go treats a status 404 for either
+// as an answer without groups. Such a 404 may come from a proxy instead of the
+// server.
 func checkComplete(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) error {
 	core := slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool {
 		return l.GroupVersion == "v1" && len(l.APIResources) > 0

@@ -16,9 +16,9 @@ func parse(name string) wanted {
 	return wanted{short, qualifier}
 }
 
-// best returns the best candidate of candidates, which are in the order of
-// preference. It returns several if the name is ambiguous, each with the
-// preferred version of another group.
+// best returns the candidate that fits best. candidates are in the order of
+// preference. If the name is ambiguous, best returns one candidate for each
+// group, in the group's preferred version.
 func (w wanted) best(candidates []candidate) (best []candidate) {
 	rank := 0
 	for _, c := range candidates {
@@ -38,9 +38,10 @@ func (w wanted) best(candidates []candidate) (best []candidate) {
 	return best
 }
 
-// open returns the silent versions that could have a better resource than best,
-// or one of the same rank. It returns none for a plural name of the core group,
-// which is preferred to all others.
+// open returns the silent versions that could have a resource of the same rank
+// as best, or of a better one. If best is a resource of the core group that was
+// found by its plural name, open returns nothing, because such a resource is
+// preferred to all others.
 func (w wanted) open(best []candidate, silent []schema.GroupVersion) (open []string) {
 	if w.qualifier == "" && len(best) == 1 && best[0].gvr.Group == "" && w.name == best[0].Name {
 		return nil
@@ -56,11 +57,12 @@ func (w wanted) open(best []candidate, silent []schema.GroupVersion) (open []str
 }
 
 // isBuiltIn reports whether a group is part of Kubernetes. The server's order
-// is meaningful only for these groups. The others have one priority and are
-// sorted by name.
+// is meaningful only for these groups. All other groups have the same priority,
+// and the server sorts them by name.
 func isBuiltIn(group string) bool { return scheme.Scheme.IsGroupRegistered(group) }
 
-// rank returns how well a candidate fits. 0 means that it does not fit.
+// rank returns how well a candidate fits the wanted name. 0 means that it does
+// not fit.
 func (w wanted) rank(c candidate) int {
 	group := strings.ToLower(c.gvr.Group)
 	version, groupOfVersion, _ := strings.Cut(w.qualifier, ".") // pods.v1 and pods.v1. name the core group

@@ -192,7 +192,7 @@ var _ = Describe("Large and many", func() {
 		s := observed(0, append(selected, "--stdin", "--", "sh", "-c", "wc -c")...)
 		Expect(out(s)).To(MatchRegexp(`(?m)^\s*1000\d\d\d$`))
 		s = observed(2, append(selected, "--object-env-var=OBJECT", "--", "true")...)
-		Expect(logs(s)).To(MatchRegexp(`big: variable OBJECT has 1000\d\d\d bytes, larger than the kernel takes .*--stdin`))
+		Expect(logs(s)).To(MatchRegexp(`big: variable OBJECT has 1000\d\d\d bytes, larger than the kernel accepts .*--stdin`))
 		s = observed(2, append(selected, "--template", "{.data.data}", "--", "true")...)
 		Expect(logs(s)).To(ContainSubstring("the argument is longer than 131072 bytes"))
 	}, SpecTimeout(2*time.Minute))

@@ -14,8 +14,8 @@ var (
 		"For how much longer Pods may have run that vanished while the controller was down.", []string{"namespace"}, nil)
 )
 
-// A Collector is a prometheus.Collector of the ledgers as they are on the
-// server. So a metric never shows a total that was not stored.
+// A Collector is a prometheus.Collector that shows the ledgers in the cache. So
+// a metric never shows a total that was not stored on the server.
 type Collector struct {
 	ledgers *informer.Informer[*corev1.ConfigMap]
 }

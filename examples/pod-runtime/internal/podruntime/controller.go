@@ -15,17 +15,19 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name is the name of the controller and of its ledgers, and its mark on them.
+// Name is the name of the controller and of its ledgers. It is also the value
+// of the label that marks the ledgers.
 const Name = "pod-runtime"
 
 // DefaultPeriod is the default of Options.Period.
 const DefaultPeriod = time.Minute
 
-// Options configure the controller. nil and zero fields mean the defaults.
+// Options configure the controller. Nil and zero fields mean the defaults.
 type Options struct {
-	// Period is how often the ledger of a namespace with running Pods is
-	// updated. It must be at least a second. If a ledger is more than twice as
-	// old, the controller was not running. Defaults to [DefaultPeriod].
+	// Period is the interval at which the ledger of a namespace with running
+	// Pods is updated. It must be at least a second. The controller assumes
+	// that it was not running if a ledger is older than two periods. Defaults
+	// to [DefaultPeriod].
 	Period time.Duration
 	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder

@@ -22,22 +22,25 @@ const (
 type Ledger struct {
 	// Write counts the writes of the ledger.
 	Write int64 `json:"write"`
-	// At is the moment up to which the ledger counts.
+	// At is the moment of the last update. The ledger contains the runtime up
+	// to then.
 	At int64 `json:"at"`
 	// Total is the runtime of all Pods that ever ran. It never decreases.
 	Total int64 `json:"totalSeconds"`
 	// Closed is the runtime of the deleted Pods.
 	Closed int64 `json:"closedSeconds"`
-	// Estimated is the number of deleted Pods that vanished while the
-	// controller was not running. Together they may have run for up to Unseen
-	// longer.
+	// Estimated is the number of Pods that were deleted while the controller
+	// was not running. Their runtime is counted only up to the last update
+	// before their deletion. Unseen is the largest sum of seconds that may be
+	// missing.
 	Estimated int   `json:"estimatedPods"`
 	Unseen    int64 `json:"unseenSeconds"`
 	// Pods are the Pods that exist and have started, by UID.
 	Pods map[types.UID]Stay `json:"pods"`
 }
 
-// A Stay is the runtime of a Pod that exists.
+// A Stay records when a Pod that still exists has started, and when it has
+// ended.
 type Stay struct {
 	Name  string `json:"name"`
 	Start int64  `json:"start"`
@@ -45,7 +48,7 @@ type Stay struct {
 	End int64 `json:"end,omitempty"`
 }
 
-// runtimeAt returns how long the Pod has run at a moment.
+// runtimeAt returns how many seconds the Pod had run at a moment.
 func (s Stay) runtimeAt(moment int64) int64 {
 	if s.End != 0 {
 		moment = s.End
@@ -71,7 +74,8 @@ func (l Ledger) data() (map[string]string, error) {
 	return map[string]string{LedgerKey: string(text), TotalKey: (time.Duration(l.Total) * time.Second).String()}, nil
 }
 
-// running reports whether the total grows.
+// running reports whether a Pod of the ledger is running, so that the total
+// grows.
 func (l Ledger) running() bool {
 	for _, stay := range l.Pods {
 		if stay.End == 0 {
@@ -81,9 +85,9 @@ func (l Ledger) running() bool {
 	return false
 }
 
-// advance returns the present ledger, computed from the past one and the Pods
-// that exist. A deleted Pod without a known end counts until now. If the ledger
-// is older than tolerance, it counts only until the ledger's moment.
+// advance returns the ledger for now, computed from l and the Pods that exist.
+// A deleted Pod whose end is not known counts as having run until now. If l is
+// older than tolerance, such a Pod counts only until the moment of l.
 func (l Ledger) advance(pods iter.Seq[*corev1.Pod], now time.Time, tolerance time.Duration) Ledger {
 	advanced := l
 	advanced.Write++
@@ -115,7 +119,8 @@ func (l Ledger) advance(pods iter.Seq[*corev1.Pod], now time.Time, tolerance tim
 	return advanced
 }
 
-// close adds a deleted Pod, which was last seen at the moment seen.
+// close adds the runtime of a deleted Pod to Closed. seen is the moment at
+// which the Pod was last seen.
 func (l *Ledger) close(stay Stay, seen int64, tolerance time.Duration) {
 	if unseen := l.At - seen; stay.End == 0 && unseen > int64(tolerance/time.Second) {
 		l.Estimated++

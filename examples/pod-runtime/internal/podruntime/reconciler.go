@@ -20,8 +20,9 @@ import (
 
 const managedByKey = "app.kubernetes.io/managed-by"
 
-// lateCache is how long to wait if the server has newer objects than a cache.
-// Usually their events arrive earlier.
+// lateCache is the delay before the next reconcile if the server has newer
+// objects than the cache. Usually their events arrive earlier and cause the
+// reconcile.
 const lateCache = time.Second
 
 type (
@@ -64,9 +65,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return outcome, err
 }
 
-// previousLedger returns the ledger to continue from. It is the one on the
-// server, unless this process has written a newer one, or a different one with
-// the same number.
+// previousLedger returns the ledger to continue from. It is the cached ledger,
+// unless this process has written a newer ledger or a different ledger with the
+// same number.
 func (r *reconciler) previousLedger(key reconcile.Key, current *corev1.ConfigMap) (Ledger, error) {
 	value, _ := r.kept.Load(key)
 	kept, remembered := value.(Ledger)
@@ -80,8 +81,8 @@ func (r *reconciler) previousLedger(key reconcile.Key, current *corev1.ConfigMap
 	return read, err
 }
 
-// nextLedger returns the advanced ledger. It asks the server for the Pods if
-// the cache has other Pods than the ledger.
+// nextLedger returns the ledger after previous. It lists the Pods on the server
+// if the Pods in the cache differ from the Pods in the ledger.
 func (r *reconciler) nextLedger(ctx context.Context, namespace string, previous Ledger) (Ledger, error) {
 	tolerance := 2 * r.options.Period
 	advanced := previous.advance(r.pods.Snapshot().Namespace(namespace), time.Now(), tolerance)
@@ -102,8 +103,8 @@ func (r *reconciler) nextLedger(ctx context.Context, namespace string, previous 
 	return previous.advance(pods, time.Now(), tolerance), nil
 }
 
-// write updates the ConfigMap to the ledger. A result other than zero means
-// that it must be tried again later.
+// write stores the ledger in the ConfigMap. It returns a result other than zero
+// if the ledger must be reconciled again later.
 func (r *reconciler) write(
 	ctx context.Context, key reconcile.Key, current *corev1.ConfigMap, updated Ledger,
 ) (result, error) {

@@ -30,14 +30,14 @@ type Agent struct {
 	memory  *memory // only the worker uses it
 }
 
-// New returns an agent. It does not start it. pods is a client for all Pods.
-//
-// Errors: all mistakes in the arguments, joined.
+// New returns an agent. It does not start it. pods is a client for all Pods. If
+// there are mistakes in the arguments, New returns an error that joins all of
+// them.
 func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
 	options := o.withDefaults()
 	var errs []error
 	if nodes == nil || pods == nil {
-		errs = append(errs, errors.New("a client is nil"))
+		errs = append(errs, errors.New("the client for nodes or for Pods is nil"))
 	}
 	if err := errors.Join(append(errs, options.validate())...); err != nil {
 		return nil, fmt.Errorf("making the reboot agent: %w", err)
@@ -57,6 +57,6 @@ func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
 // Run runs the agent until ctx ends, and returns after the last reconcile.
 func (a *Agent) Run(ctx context.Context) error { return a.control.Run(ctx) }
 
-// Control returns the underlying controller. Callers can inspect it, or run it
-// instead of a.
+// Control returns the agent's controller. Callers can inspect it, or run it
+// instead of calling Run.
 func (a *Agent) Control() *reconcile.Controller { return a.control }

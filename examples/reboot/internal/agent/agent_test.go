@@ -280,7 +280,7 @@ func TestItAsksForARebootThatItsHostRequires(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, err := agent.New(nil, nil, &agent.Options{Patience: -1, CallTimeout: -1})
-	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("a client is nil"),
+	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("the client for nodes or for Pods is nil"),
 		gomega.ContainSubstring("Options.Node is empty"), gomega.ContainSubstring("Options.Machine is nil"),
 		gomega.ContainSubstring("Options.Patience is -1ns"), gomega.ContainSubstring("Options.CallTimeout is -1ns"))))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// evict makes one pass over the Pods of the node, if one is due. A change of
-// the node does not cause an earlier pass.
+// evict makes one pass over the Pods of the node if DrainPeriod has passed
+// since the last pass. A change of the node does not cause an earlier pass.
 func (a *Agent) evict(ctx context.Context, node *corev1.Node, p protocol.Progress) (reconcile.Result, error) {
 	m := a.remember(p)
 	if left := a.options.DrainPeriod - time.Since(m.passed); !m.passed.IsZero() && left > 0 {
@@ -39,7 +39,8 @@ func (a *Agent) evict(ctx context.Context, node *corev1.Node, p protocol.Progres
 	return reconcile.After(a.options.DrainPeriod), errors.Join(err, a.blocked(ctx, node, p, pass))
 }
 
-// report logs the Pods that the drain waits for, when they have changed.
+// report logs the Pods that the drain waits for, if they differ from the Pods
+// that were last logged.
 func (a *Agent) report(ctx context.Context, m *memory, pass drain.Pass) {
 	left := pass.Leftovers()
 	if left != m.left && left != pass.Refusals() {
@@ -48,22 +49,25 @@ func (a *Agent) report(ctx context.Context, m *memory, pass drain.Pass) {
 	m.left = left
 }
 
-// returned reports Pods that were created after the node was cordoned, when
-// they have changed.
+// returned logs the Pods that were created after the node was cordoned, and
+// warns about them in an Event. It does so only if they differ from the Pods
+// that were last reported.
 func (a *Agent) returned(ctx context.Context, node *corev1.Node, m *memory, pods []string) {
 	text := strings.Join(pods[:min(len(pods), 3)], ", ")
 	if text == m.returned {
 		return
 	}
 	if m.returned = text; text != "" {
-		logr.FromContextOrDiscard(ctx).Info("Pods were created after the node was cordoned, not waiting for them", "pods", text)
-		a.warn(node, "PodsReturned", "Evict", errors.New("not evicting Pods that were created after the node was cordoned: "+text))
+		logr.FromContextOrDiscard(ctx).Info("Pods were created after the node was cordoned, not waiting for them",
+			"pods", text)
+		a.warn(node, "PodsReturned", "Evict",
+			errors.New("not evicting Pods that were created after the node was cordoned: "+text))
 	}
 }
 
-// blocked records the refused evictions when they have changed. From time to
-// time it also records the Pods that are left, which shows that the agent is
-// alive.
+// blocked writes the refused evictions to the node when they have changed. From
+// time to time it also writes the Pods that are left. That shows that the agent
+// is alive.
 func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass) error {
 	refusals := pass.Refusals()
 	changed := p.Blocked != refusals
@@ -80,7 +84,7 @@ func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progr
 	return nil
 }
 
-// drained records that the drain is over.
+// drained writes to the node that the drain is over.
 func (a *Agent) drained(ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass) error {
 	p.Drained, p.Blocked, p.Left = true, "", ""
 	if err := a.question(ctx, node, p); err != nil {

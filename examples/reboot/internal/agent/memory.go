@@ -7,16 +7,18 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// memory is what this start of the agent knows about one reboot. Its times are
-// compared only with other times of this process. It may be lost: then
-// deadlines begin again, and a question of unknown age is asked again.
+// memory holds the facts about one reboot that only this start of the agent
+// knows. Its times are compared only with other times of this process. It is
+// lost if the agent restarts. In that case deadlines begin again, and the agent
+// repeats its question to the controller, because it does not know the
+// question's age.
 type memory struct {
 	request   protocol.Request
-	accepted  time.Time // by the node's clock; a request may be accepted twice in one epoch
+	accepted  time.Time // when the agent accepted the reboot, by the node's clock; it may accept twice in one epoch
 	drain     *drain.Drain
 	began     time.Time // when the drain began
 	passed    time.Time // when the last pass began
-	asked     time.Time // just before the last question was written
+	asked     time.Time // a moment just before the last question was written
 	until     time.Time // when the permission ends
 	called    time.Time // when the machine was told to reboot; zero if it has refused
 	refusal   error     // the machine's refusal, until it is written to the node
@@ -27,7 +29,8 @@ type memory struct {
 	lostShown bool
 }
 
-// remember returns the memory of the reboot. It is empty for a new reboot.
+// remember returns the memory of the reboot p. It creates an empty memory if p
+// is not the reboot that the agent remembers.
 func (a *Agent) remember(p protocol.Progress) *memory {
 	if a.memory == nil || a.memory.request != p.Request || !a.memory.accepted.Equal(p.AcceptedAt.Time) {
 		a.memory = &memory{

@@ -30,15 +30,15 @@ type Options struct {
 	Machine machine.Machine
 	// Events receives the agent's Events. Defaults to no recorder.
 	Events events.EventRecorder
-	// Start is a name for this start of the agent. It must be unique. Defaults
-	// to a random text.
+	// Start identifies this run of the agent. Each run needs a name of its own.
+	// Defaults to a random string.
 	Start string
 	// Now is the wall clock of the node. It is used in annotations, and
 	// compared with the controller's clock. Defaults to time.Now.
 	Now func() time.Time
-	// Patience is how long the agent waits for a reboot that the machine has
-	// not refused before it requests the reboot again. Defaults to
-	// [DefaultPatience].
+	// Patience is how long the machine may stay up after it was told to reboot,
+	// if it has not refused. After that the agent asks the controller for
+	// permission to tell it again. Defaults to [DefaultPatience].
 	Patience time.Duration
 	// CallTimeout limits each call of the machine, and each pass of a drain.
 	// Defaults to [DefaultCallTimeout].
@@ -50,8 +50,8 @@ type Options struct {
 	// reboot, or the empty string, as [machine.Sentinel.Request] does. Defaults
 	// to nil, which watches no file.
 	Sentinel func() (string, error)
-	// AskPeriod is the interval at which the agent looks for that file.
-	// Defaults to [DefaultAskPeriod].
+	// AskPeriod is the interval at which the agent calls Sentinel. Defaults to
+	// [DefaultAskPeriod].
 	AskPeriod time.Duration
 	// Backoff is the back-off after failed reconciles, such as refused reboots.
 	// Defaults to the back-off of package queue.

@@ -59,7 +59,8 @@ func (a *Agent) bootID(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-// now returns the time of the node's clock with the precision of an annotation.
+// now returns the time of the node's clock in whole seconds, as it is stored in
+// annotations.
 func (a *Agent) now() metav1.Time {
 	return metav1.Time{Time: a.options.Now().UTC().Truncate(time.Second)}
 }

@@ -2,23 +2,18 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
-	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// refusedPause is how long the agent waits after the machine's refusal before
-// it asks the controller again.
+// refusedPause is how long the agent waits after the machine has refused to
+// reboot before it asks the controller for permission again.
 const refusedPause = time.Minute
 
 // resume performs the next step of an accepted reboot.
@@ -64,85 +59,10 @@ func (a *Agent) question(ctx context.Context, node *corev1.Node, p protocol.Prog
 	return err
 }
 
-// tell records that the machine is told to reboot, and then tells it. From then
-// on only this start of the agent knows whether it has.
-func (a *Agent) tell(
-	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
-) (reconcile.Result, error) {
-	p.Asked, p.Waits, p.Refused = &protocol.Asked{Start: a.options.Start, At: a.now()}, false, ""
-	m.called, m.refusal = time.Time{}, nil
-	if err := a.proceed(ctx, node, p); err != nil {
-		return reconcile.Result{}, err
-	}
-	return a.told(ctx, node, p, m)
-}
-
-// told tells the machine to reboot. If the machine refuses, or does not go down
-// in time, told removes the record.
-func (a *Agent) told(
-	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
-) (reconcile.Result, error) {
-	patience := a.options.Patience - time.Since(m.called)
-	switch {
-	case !m.called.IsZero() && m.refusal == nil && patience > 0:
-		return reconcile.After(patience), nil
-	case !m.called.IsZero() && m.refusal == nil:
-		m.refusal = fmt.Errorf("the machine was told to reboot %v ago, but has not gone down", a.options.Patience)
-	}
-	live, err := a.stillInProgress(ctx, node, p)
-	if err != nil || live == nil {
-		return reconcile.Result{}, err
-	}
-	if m.refusal == nil && !time.Now().Before(m.until) {
-		m.refusal = errors.New("the controller's permission has expired before the machine was told to reboot")
-	}
-	if m.refusal == nil {
-		if m.refusal = a.reboot(ctx, p, m); m.refusal == nil {
-			return reconcile.After(a.options.Patience), nil
-		}
-	}
-	return reconcile.Result{}, a.refuse(ctx, live, m)
-}
-
-// reboot tells the machine to reboot, and returns its refusal. A machine that
-// does not answer may reboot.
-func (a *Agent) reboot(ctx context.Context, p protocol.Progress, m *memory) (refusal error) {
-	limited, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
-	defer cancel()
-	m.called = time.Now()
-	err := a.options.Machine.Reboot(limited, p.BootID)
-	switch {
-	case errors.Is(err, machine.ErrOtherBoot): // The next reconcile handles it.
-		return nil
-	case err != nil && limited.Err() == nil:
-		return err
-	case err != nil:
-		logr.FromContextOrDiscard(ctx).Error(err, "the machine has not answered, but may reboot",
-			"request", p.Request.Request)
-	default:
-		logr.FromContextOrDiscard(ctx).Info("told the machine to reboot", "request", p.Request.Request)
-	}
-	return nil
-}
-
-// refuse removes the record that the machine was told to reboot. The controller
-// decides when to give up.
-func (a *Agent) refuse(ctx context.Context, node *corev1.Node, m *memory) error {
-	p, why := *protocol.Read(node).InProgress, m.refusal
-	p.Asked, p.Waits, p.Refused = nil, false, why.Error()
-	if err := a.proceed(ctx, node, p); err != nil {
-		return err
-	}
-	m.refused, m.called, m.refusal = time.Now(), time.Time{}, nil
-	logr.FromContextOrDiscard(ctx).Info("the machine was not rebooted, retrying later", "why", why.Error())
-	a.warn(node, "RebootRefused", "Reboot", why)
-	return nil
-}
-
 // lost handles a machine that an earlier start of the agent has told to reboot,
-// and that still runs the same boot. Either it has not rebooted yet, or its
-// boot id does not change. The agent does not tell it again, and the controller
-// ends the reboot after a while.
+// and that still runs the same boot. Either the machine has not rebooted yet,
+// or its boot id never changes. So the agent does not tell it to reboot again.
+// The controller ends such a reboot after a while.
 func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory) error {
 	if p.Asked == nil { // An agent of an older release does not set it.
 		p.Asked = &protocol.Asked{Start: "of an older release", At: a.now()}
@@ -157,25 +77,8 @@ func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress
 	return nil
 }
 
-// stillInProgress returns the live node. It returns nil if the reboot was
-// called off or the node was recreated, which the cache may not show yet.
-func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (*corev1.Node, error) {
-	live, err := a.nodes.Get(ctx, node.Name, metav1.GetOptions{})
-	if names.IsNotFound(err, corev1.Resource("nodes"), node.Name) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading node %q before its reboot: %w", node.Name, err)
-	}
-	now := protocol.Read(live).InProgress
-	if live.UID != node.UID || now == nil || now.Request != p.Request || now.BootID != p.BootID ||
-		now.Asked == nil || now.Asked.Start != a.options.Start {
-		return nil, nil
-	}
-	return live, nil
-}
-
-// beat shows that the agent is alive, by a write if there was none for a while.
+// beat shows that the agent is alive. It writes reboot-in-progress if the agent
+// has not written it for a while.
 func (a *Agent) beat(ctx context.Context, node *corev1.Node, p protocol.Progress) error {
 	if m := a.remember(p); !m.wrote.IsZero() && time.Since(m.wrote) < p.Silence()/4 {
 		return nil

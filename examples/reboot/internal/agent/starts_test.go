@@ -30,7 +30,7 @@ func TestALaterStartUnderTheSameBootDoesNotTellTheMachineAgain(t *testing.T) {
 	})
 }
 
-// Of an agent of an older release nobody knows whether it has told the machine.
+// It is not known whether an agent of an older release has told the machine.
 func TestAMachineThatAnOlderAgentMayHaveToldIsNotToldAgain(t *testing.T) {
 	told := map[string]string{protocol.InProgress: `{"request":"r","epoch":1,"bootID":"n-boot-1","drained":true}`}
 	play(t, told, func(s *stage) {
@@ -147,7 +147,8 @@ func TestWhatForbidsAShutdownIsLookedAtBeforeAnythingBegins(t *testing.T) {
 	})
 }
 
-// A grant without a time is that of an older controller, which gives no permission.
+// A grant without a time was made by an older controller, which gives no
+// permission.
 func TestTheGrantOfAnOlderControllerIsNotAccepted(t *testing.T) {
 	play(t, map[string]string{protocol.Now: `{"request":"r","epoch":1}`}, func(s *stage) {
 		before := s.sim.Version()

@@ -33,7 +33,12 @@ func (s *stage) answer(page absenttest.Page, method, path string) (end func() in
 
 // A node that a proxy does not find keeps its slot: it may reboot at any time.
 func TestAPageReleasesNoSlot(t *testing.T) {
-	for _, page := range absenttest.Pages(corev1.Resource("nodes"), "n1") {
+	pages := append(absenttest.Pages(corev1.Resource("nodes"), "n1"), absenttest.Successes()...)
+	pages = append(pages, absenttest.Page{
+		Name: "a node without a UID", ContentType: "application/json", Status: http.StatusOK,
+		Body: `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"}}`,
+	})
+	for _, page := range pages {
 		t.Run(page.Name, func(t *testing.T) {
 			play(t, func(s *stage) {
 				s.group("g", intstr.FromInt32(1), nil)

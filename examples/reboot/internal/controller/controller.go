@@ -43,14 +43,13 @@ type Controller struct {
 	recorder *recorder
 }
 
-// New returns a controller. It does not start it.
-//
-// Errors: all mistakes in the arguments, joined.
+// New returns a controller. It does not start it. If there are mistakes in the
+// arguments, New returns an error that joins all of them.
 func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) {
 	options := o.withDefaults()
 	var errs []error
 	if nodes == nil || groups == nil {
-		errs = append(errs, errors.New("a client is nil"))
+		errs = append(errs, errors.New("the client for nodes or for groups is nil"))
 	}
 	if err := errors.Join(append(errs, options.validate())...); err != nil {
 		return nil, fmt.Errorf("making the reboot controller: %w", err)
@@ -86,12 +85,12 @@ func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) 
 func (c *Controller) Run(ctx context.Context) error { return c.control.Run(ctx) }
 
 // Control returns the underlying controller. Callers can inspect it, or run it
-// instead of c.
+// instead of calling Run.
 func (c *Controller) Control() *reconcile.Controller { return c.control }
 
-// groupsOfNode returns all groups if a node has changed in a way that can
-// affect a decision, because its old and new groups depend on the selectors of
-// all of them.
+// groupsOfNode returns the keys of all groups if a change of a node can affect
+// a decision. It returns all of them because the group of the node depends on
+// the selectors of all groups.
 func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node) ([]reconcile.Key, error) {
 	if before != nil && after != nil && !rules.Matters(before, after) {
 		return nil, nil
@@ -99,8 +98,9 @@ func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node)
 	return c.allGroups(), nil
 }
 
-// groupsOfGroup returns all groups if the spec of one has changed, or if it has
-// released a slot. The change may move nodes from or to other groups.
+// groupsOfGroup returns the keys of all groups if the spec of a group has
+// changed, or if the group has released a slot. Either change may move nodes
+// from or to other groups.
 func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootGroup) ([]reconcile.Key, error) {
 	if before != nil && after != nil && before.Generation == after.Generation &&
 		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) && !released(before, after) {
@@ -109,7 +109,8 @@ func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootG
 	return c.allGroups(), nil
 }
 
-// released reports whether a node has lost its slot.
+// released reports whether a node had a slot before the change and has no slot
+// after it.
 func released(before, after *api.RebootGroup) bool {
 	return slices.ContainsFunc(before.Status.Slots, func(s api.Slot) bool {
 		return !rules.Holds(after.Status.Slots, s.Node)

@@ -297,7 +297,7 @@ func TestItReleasesTheSlotOfANodeThatIsGone(t *testing.T) {
 func TestBothClientsAreNeeded(t *testing.T) {
 	play(t, func(s *stage) {
 		s.pass(time.Second) // a stop before the first list is an error
-		none := gomega.MatchError("making the reboot controller: a client is nil")
+		none := gomega.MatchError("making the reboot controller: the client for nodes or for groups is nil")
 		_, err := controller.New(nil, s.groups, nil)
 		s.Expect(err).To(none)
 		_, err = controller.New(s.core.CoreV1().Nodes(), nil, nil)
@@ -310,7 +310,7 @@ func TestBothClientsAreNeeded(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, err := controller.New(nil, nil, &controller.Options{StuckAfter: -1, EventInterval: -1})
-	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("a client is nil"),
+	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("the client for nodes or for groups is nil"),
 		gomega.ContainSubstring("Options.StuckAfter is -1ns"), gomega.ContainSubstring("Options.EventInterval is -1ns"))))
 }
 

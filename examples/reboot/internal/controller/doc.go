@@ -1,5 +1,5 @@
-// Package controller lets nodes reboot, and never more of a group at once than the
-// group allows:
+// Package controller lets the nodes of a cluster reboot. It never lets more
+// nodes of a group reboot at once than the group allows:
 //
 //	c, err := controller.New(clientset.CoreV1().Nodes(), groups, nil)
 //	err = c.Run(ctx)

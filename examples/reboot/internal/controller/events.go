@@ -26,24 +26,25 @@ func newRecorder(e events.EventRecorder, interval time.Duration) *recorder {
 	return &recorder{events: e, interval: interval, last: map[string]time.Time{}}
 }
 
-// requested reports the nodes that have joined the queue and that the group may
-// reboot.
+// requested sends an Event for each node that has joined the queue and that the
+// group may reboot.
 func (r *recorder) requested(v view, joined []string) {
 	group := v.group
 	for _, n := range v.members {
 		if slices.Contains(joined, n.Name) && v.overlaps[n.Name] == nil {
-			r.events.Eventf(n, about(group), corev1.EventTypeNormal, "Requested", "Queue",
+			r.events.Eventf(n, withKind(group), corev1.EventTypeNormal, "Requested", "Queue",
 				"A reboot is requested; RebootGroup %s decides when", group.Name)
 		}
 	}
 }
 
 func (r *recorder) granted(node *corev1.Node, group *api.RebootGroup, request string) {
-	r.events.Eventf(node, about(group), corev1.EventTypeNormal, "Granted", "Grant",
+	r.events.Eventf(node, withKind(group), corev1.EventTypeNormal, "Granted", "Grant",
 		"RebootGroup %s grants the reboot for request %q", group.Name, request)
 }
 
-// full reports that the limit is reached, at most once per interval and group.
+// full sends an Event that the group's limit is reached. It sends at most one
+// for each group in EventInterval.
 func (r *recorder) full(group *api.RebootGroup, limit int) {
 	now := time.Now()
 	r.mu.Lock()
@@ -54,30 +55,30 @@ func (r *recorder) full(group *api.RebootGroup, limit int) {
 	}
 	r.mu.Unlock()
 	if due {
-		r.events.Eventf(about(group), nil, corev1.EventTypeNormal, "MaxUnavailableReached", "Queue",
+		r.events.Eventf(withKind(group), nil, corev1.EventTypeNormal, "MaxUnavailableReached", "Queue",
 			"Requests wait: %d nodes may be unavailable at once", limit)
 	}
 }
 
 func (r *recorder) stuck(group *api.RebootGroup, holders []string) {
-	r.events.Eventf(about(group), nil, corev1.EventTypeWarning, "Stuck", "Watch",
+	r.events.Eventf(withKind(group), nil, corev1.EventTypeWarning, "Stuck", "Watch",
 		"Slots are held for too long: %s", strings.Join(holders, "; "))
 }
 
-// heldBack reports the nodes that wait for a person. It is called when they
-// have changed.
+// heldBack sends an Event with the nodes that wait for a person. It is called
+// when these nodes have changed.
 func (r *recorder) heldBack(group *api.RebootGroup, nodes string) {
-	r.events.Eventf(about(group), nil, corev1.EventTypeWarning, "HeldBack", "Watch",
+	r.events.Eventf(withKind(group), nil, corev1.EventTypeWarning, "HeldBack", "Watch",
 		"Not rebooted until a person finds out why: %s", nodes)
 }
 
-// ended reports a reboot that the controller has ended.
+// ended sends an Event about a reboot that the controller has ended.
 func (r *recorder) ended(node *corev1.Node, group *api.RebootGroup, reason, why string) {
-	r.events.Eventf(node, about(group), corev1.EventTypeWarning, reason, "Watch", "%s", why)
+	r.events.Eventf(node, withKind(group), corev1.EventTypeWarning, reason, "Watch", "%s", why)
 }
 
-// about returns the group with its kind, which a decoded object may not have.
-func about(group *api.RebootGroup) runtime.Object {
+// withKind returns the group with its kind, which a decoded object may not have.
+func withKind(group *api.RebootGroup) runtime.Object {
 	named := &api.RebootGroup{ObjectMeta: group.ObjectMeta}
 	named.SetGroupVersionKind(api.GroupVersion().WithKind("RebootGroup"))
 	return named

@@ -42,7 +42,8 @@ type stage struct {
 	core   kubernetes.Interface // of the administrator
 	groups *window
 	events *notebook
-	before atomic.Pointer[func(*http.Request) *http.Response] // of all requests but those of core; as in a tap
+	// sees all requests except requests for core kinds, as in a tap
+	before atomic.Pointer[func(*http.Request) *http.Response]
 
 	controller *controller.Controller
 

@@ -82,22 +82,22 @@ func (c *Controller) heldFast(group *api.RebootGroup, now time.Time) int {
 
 func (c *Controller) measure(group *api.RebootGroup, now time.Time) map[string]float64 {
 	s := &group.Status
-	all := map[string]float64{
+	values := map[string]float64{
 		"nodes": float64(s.Nodes), "max_unavailable": float64(s.Limit),
 		"slots": float64(len(s.Slots)), "requests": float64(len(s.Queue)),
 		"oldest_request_seconds": 0, "oldest_slot_seconds": 0, "blocked_drains": 0,
 		"held_back": float64(c.heldFast(group, now)),
 	}
 	for _, w := range s.Queue {
-		all["oldest_request_seconds"] = max(all["oldest_request_seconds"], now.Sub(w.Since.Time).Seconds())
+		values["oldest_request_seconds"] = max(values["oldest_request_seconds"], now.Sub(w.Since.Time).Seconds())
 	}
 	for _, slot := range s.Slots {
-		all["oldest_slot_seconds"] = max(all["oldest_slot_seconds"], now.Sub(slot.Since.Time).Seconds())
+		values["oldest_slot_seconds"] = max(values["oldest_slot_seconds"], now.Sub(slot.Since.Time).Seconds())
 		if node := c.cachedNode(slot.Node); node != nil {
 			if p := protocol.Read(node).InProgress; p != nil && p.Blocked != "" {
-				all["blocked_drains"]++
+				values["blocked_drains"]++
 			}
 		}
 	}
-	return all
+	return values
 }

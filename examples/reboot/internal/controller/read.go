@@ -14,7 +14,6 @@ import (
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/names"
 )
 
 // world reads and writes the groups and nodes of a cluster.
@@ -42,6 +41,9 @@ func (w *world) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
+	if list.ResourceVersion == "" {
+		return nil, errors.New("listing nodes: the answer is not a list of the API server")
+	}
 	nodes := make([]*corev1.Node, 0, len(list.Items))
 	for i := range list.Items {
 		nodes = append(nodes, &list.Items[i])
@@ -49,15 +51,16 @@ func (w *world) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// live is the groups as the server has them at one moment.
+// live contains the groups on the server, all from one list.
 type live struct {
-	// groups are those whose selectors are known. A group that cannot be decoded
-	// is here as it was when it could be.
+	// groups are the groups whose selectors are known. For a group that cannot
+	// be decoded, groups contains its last state that could be decoded.
 	groups []*api.RebootGroup
-	// unreadable has why groups cannot be decoded.
+	// unreadable contains the errors of the groups that cannot be decoded, by
+	// name.
 	unreadable map[string]error
-	// unknown names an unreadable group whose selector is not known, if there
-	// is one.
+	// unknown is the name of an unreadable group whose selector is not known,
+	// or empty.
 	unknown string
 }
 
@@ -69,6 +72,8 @@ func (w *world) liveGroups(ctx context.Context) (live, error) {
 		return live{}, fmt.Errorf("listing RebootGroups: %w", err)
 	case err != nil:
 		return w.oneByOne(ctx, err)
+	case list.ResourceVersion == "":
+		return live{}, errors.New("listing RebootGroups: the answer is not a list of the API server")
 	}
 	l := live{groups: make([]*api.RebootGroup, 0, len(list.Items))}
 	for i := range list.Items {
@@ -77,7 +82,9 @@ func (w *world) liveGroups(ctx context.Context) (live, error) {
 	return l, nil
 }
 
-// oneByOne is liveGroups after the list as a whole could not be decoded.
+// oneByOne returns the live groups like liveGroups, but decodes each group of
+// the list on its own. It is called when the list as a whole could not be
+// decoded, and why is that error.
 func (w *world) oneByOne(ctx context.Context, why error) (live, error) {
 	body, err := w.groups.GetClient().Get().Resource(api.Resource).Do(ctx).Raw()
 	if err != nil {
@@ -130,18 +137,6 @@ func (w *world) ledger(ctx context.Context, name string) (*api.RebootGroup, []*a
 		}
 	}
 	return nil, l.groups, nil
-}
-
-// liveNode returns the live node, or nil if it does not exist.
-func (w *world) liveNode(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := w.nodes.Get(ctx, name, metav1.GetOptions{})
-	if names.IsNotFound(err, corev1.Resource("nodes"), name) { // The answer of a proxy is not taken for it, since the slot is released then.
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading node %q: %w", name, err)
-	}
-	return node, nil
 }
 
 func (w *world) cachedNode(name string) *corev1.Node {

@@ -18,10 +18,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// reconcile performs the first step that is due in a group. The event of its
-// write leads to the next reconcile. If a step seemed due but live reads show
-// that it is not, the cache is stale, and its next events lead to the next
-// reconcile.
+// reconcile performs the first step that is due in a group. The step's write
+// changes an object, and the event of that change causes the next reconcile. A
+// step may seem due in the cache although live reads show that it is not. In
+// that case the cache is stale, and its next events cause the next reconcile.
 func (c *Controller) reconcile(
 	ctx context.Context, request reconcile.Request[*api.RebootGroup],
 ) (reconcile.Result, error) {
@@ -46,11 +46,11 @@ func (c *Controller) reconcile(
 	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
 		return reconcile.Result{}, c.reserve(ctx, group.Name)
 	}
-	stuck, later := c.stuck(v)
+	stuck, recheck := c.stuck(v)
 	if err := c.report(ctx, v, stuck); err != nil {
 		return reconcile.Result{}, err
 	}
-	if wait = rules.Sooner(rules.Sooner(wait, r.After), later); wait > 0 {
+	if wait = rules.Sooner(rules.Sooner(wait, r.After), recheck); wait > 0 {
 		return reconcile.After(wait), nil
 	}
 	return reconcile.Result{}, nil
@@ -87,7 +87,7 @@ func (c *Controller) createDefault(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	node, err := c.liveNode(ctx, name)
+	node, err := protocol.Live(ctx, c.nodes, name)
 	if err != nil || node == nil || !alone(rules.NewMembership(live.groups), node) {
 		return err
 	}
@@ -107,7 +107,8 @@ func (c *Controller) createDefault(ctx context.Context, name string) error {
 	return nil
 }
 
-// stuck returns the holders that take too long, and when the next holder will.
+// stuck returns the names of the nodes that hold a slot for too long. next is
+// the time until another slot counts as held too long.
 func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	for i, slot := range v.group.Status.Slots {
 		node := c.cachedNode(slot.Node)
@@ -122,19 +123,19 @@ func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	return names, next
 }
 
-// stuckAt returns when a slot counts as held too long. For a drain with the
-// policy wait, this is when its timeout ends.
+// stuckAt returns the time from which a slot counts as held too long. For a
+// drain with the policy wait, this is the end of the drain's timeout.
 func (c *Controller) stuckAt(slot api.Slot, node *corev1.Node) time.Time {
-	at := slot.Since.Add(c.options.StuckAfter)
+	stuckAt := slot.Since.Add(c.options.StuckAfter)
 	if node == nil || slot.Stage != rules.StageDraining {
-		return at
+		return stuckAt
 	}
 	p := protocol.Read(node).InProgress
 	if p == nil || p.Policy != protocol.PolicyWait {
-		return at
+		return stuckAt
 	}
-	if over := slot.StageSince.Add(p.DrainTimeout()); over.Before(at) {
-		return over
+	if timeout := slot.StageSince.Add(p.DrainTimeout()); timeout.Before(stuckAt) {
+		return timeout
 	}
-	return at
+	return stuckAt
 }

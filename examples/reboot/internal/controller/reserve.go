@@ -10,9 +10,9 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// reserve assigns free slots and updates the queue, from live reads: first the
-// ledgers of all groups and then, if the ledgers show that they are needed, all
-// nodes.
+// reserve assigns free slots of a group and updates its queue. It decides from
+// live reads. It first reads the ledgers of all groups and then, if the ledgers
+// show that the nodes are needed, all nodes.
 func (c *Controller) reserve(ctx context.Context, group string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil {
@@ -52,9 +52,9 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 	return nil
 }
 
-// free returns the group's next ledger. While the gate is closed, it adds no
-// slot, and stores the reason in v. It asks the gate only if it would add a
-// slot.
+// free returns the group's next ledger, with the slots that can be reserved
+// now. While the gate is closed, free adds no slots and stores the gate's
+// reason in v. It asks the gate only if there is a slot to add.
 func (c *Controller) free(ctx context.Context, v *view) rules.Reservation {
 	r := rules.Reserve(&v.group.Status, v.terms(), v.members)
 	if len(r.Slots) == 0 || c.options.Gate == nil {

@@ -14,36 +14,36 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// advance performs the next step for one slot, from live reads: first the
-// ledgers of all groups and then, if the ledgers have the slot, the node.
+// advance performs the next step for the slot of a node. It decides from live
+// reads. It first reads the ledgers of all groups, and then the node.
 func (c *Controller) advance(ctx context.Context, group, node string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil || ledger == nil {
 		return err
 	}
-	live, err := c.liveNode(ctx, node)
+	live, err := protocol.Live(ctx, c.nodes, node)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
-	if at < 0 {
+	i := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
+	if i < 0 {
 		return nil // Another controller has released it.
 	}
-	slot := ledger.Status.Slots[at]
+	slot := ledger.Status.Slots[i]
 	v := c.newView(ledger, groups, c.cachedNodes()) // The cached nodes are only counted, for percentages.
-	decision := rules.ForSlot(v.situation(at, live), slot, live)
+	decision := rules.ForSlot(v.situation(i, live), slot, live)
 	if decision.Step == rules.Wait {
 		return nil
 	}
-	return c.step(ctx, decision, v, at, live)
+	return c.step(ctx, decision, v, i, live)
 }
 
-// step writes the decision about the slot with this index in the ledger.
+// step carries out the decision about the slot with this index in the ledger.
 func (c *Controller) step(
-	ctx context.Context, decision rules.SlotDecision, v view, at int, live *corev1.Node,
+	ctx context.Context, decision rules.SlotDecision, v view, i int, live *corev1.Node,
 ) error {
 	ledger := v.group
-	slot := ledger.Status.Slots[at]
+	slot := ledger.Status.Slots[i]
 	ctx = logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).WithValues(
 		"node", slot.Node, "step", decision.Step, "why", decision.Why))
 	switch decision.Step {
@@ -58,7 +58,7 @@ func (c *Controller) step(
 		})
 	case rules.Rewrite:
 		return c.writeSlots(ctx, ledger, func(slots []api.Slot) []api.Slot {
-			slots[at] = decision.Next
+			slots[i] = decision.Next
 			return slots
 		})
 	case rules.Release:
@@ -88,10 +88,10 @@ func (c *Controller) release(ctx context.Context, ledger *api.RebootGroup, slot 
 // permit lets the agent tell its machine to reboot.
 func (c *Controller) permit(ctx context.Context, d rules.SlotDecision, v view, node *corev1.Node) error {
 	p := protocol.Read(node).InProgress
-	_, in := v.group.Spec.MaxReboots.Bounds()
+	_, period := v.group.Spec.MaxReboots.Bounds()
 	permission := protocol.Permission{Request: p.Request, Try: p.Try, Seconds: d.Seconds}
 	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
-		return protocol.AllowNow(n, permission, c.now(), metav1.Time{Time: c.now().Add(-in)})
+		return protocol.AllowNow(n, permission, c.now(), metav1.Time{Time: c.now().Add(-period)})
 	})
 	if err == nil {
 		logr.FromContextOrDiscard(ctx).Info("permitted the reboot", "epoch", p.Epoch, "try", p.Try)
@@ -156,20 +156,21 @@ func (c *Controller) outcome(d rules.SlotDecision, node *corev1.Node) (o protoco
 	}
 }
 
-// now returns the time of the controller's clock with the precision of an
-// annotation.
+// now returns the time of the controller's clock in whole seconds, as it is
+// stored in annotations.
 func (c *Controller) now() metav1.Time {
 	return metav1.Time{Time: c.options.Now().UTC().Truncate(time.Second)}
 }
 
 // grant moves reboot-needed to reboot-now. The write fails if the node has
-// changed. So the slot still exists: a slot is released only after its node has
-// recorded that the epoch is spent.
+// changed since it was read. So a grant never succeeds after its slot was
+// released, because the controller releases a slot only after it has changed
+// the node, to record that the epoch is spent.
 func (c *Controller) grant(ctx context.Context, v view, slot api.Slot, node *corev1.Node) error {
 	request := protocol.Request{Request: *protocol.Read(node).Needed, Epoch: slot.Epoch}
-	terms, at := v.grantTerms(), c.now()
+	terms, granted := v.grantTerms(), c.now()
 	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
-		return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: at})
+		return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: granted})
 	})
 	if err != nil {
 		return err

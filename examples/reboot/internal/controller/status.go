@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// describe sets the fields of a status that are meant for people, according to
-// its slots and queue.
+// describe sets the fields of status s that are meant for people. It derives
+// them from the slots and the queue in s.
 func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) {
 	s.ObservedGeneration = v.group.Generation
 	s.Nodes, s.Limit = int32(v.own), int32(v.limit)
@@ -26,8 +26,9 @@ func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) 
 	}
 }
 
-// report writes the conditions if they have changed. It uses the cache: the
-// lock prevents it from overwriting a newer status.
+// report writes the conditions if they have changed. It computes them from the
+// cache. If the status on the server is newer, the write fails because of its
+// resourceVersion.
 func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	next := v.group.Status.DeepCopy()
 	c.describe(v, stuck, next)
@@ -51,8 +52,8 @@ func (c *Controller) announce(v view, stuck []string, next *api.RebootGroupStatu
 		c.recorder.stuck(v.group, stuck)
 	}
 	held := meta.FindStatusCondition(next.Conditions, rules.ConditionHeldBack)
-	was := meta.FindStatusCondition(before, rules.ConditionHeldBack)
-	if held.Status == metav1.ConditionTrue && (was == nil || was.Message != held.Message) {
+	previous := meta.FindStatusCondition(before, rules.ConditionHeldBack)
+	if held.Status == metav1.ConditionTrue && (previous == nil || previous.Message != held.Message) {
 		c.recorder.heldBack(v.group, held.Message)
 	}
 }

@@ -27,7 +27,7 @@ type view struct {
 	faults     error
 	windows    rules.Windows
 	blocked    string    // why the gate forbids reservations, or empty
-	now        time.Time // by the controller's clock
+	now        time.Time // the current time by the controller's clock
 }
 
 // newView returns the view of group, which is one of groups. nodes are all
@@ -53,8 +53,8 @@ func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, 
 	return v
 }
 
-// place adds a node to the view of a group. holder is the group that has a slot
-// for the node.
+// place adds a node to the view of a group. holder is the name of the group
+// that has a slot for the node, or empty.
 func place(v *view, n *corev1.Node, holder string) {
 	name := v.group.Name
 	owner, rivals := v.membership.Group(n)
@@ -91,16 +91,17 @@ func (v view) closed() string {
 	}
 }
 
-// shut returns when the next window opens, or the empty string if one is open.
+// shut returns a text that says when the next window opens, or the empty string
+// if a window is open.
 func (v view) shut() string {
 	if v.faults != nil || v.windows.Open(v.now) {
 		return ""
 	}
-	at := v.windows.Change(v.now)
-	if at.IsZero() {
+	opening := v.windows.Change(v.now)
+	if opening.IsZero() {
 		return "no maintenance window opens within the next weeks"
 	}
-	return "the next maintenance window opens at " + at.UTC().Format(time.RFC3339)
+	return "the next maintenance window opens at " + opening.UTC().Format(time.RFC3339)
 }
 
 // terms returns the terms of a reservation.
@@ -112,11 +113,11 @@ func (v view) terms() rules.Terms {
 	return t
 }
 
-// change returns how long it takes until a window opens or closes. 0 means
-// never.
+// change returns the time until a window opens or closes. It returns 0 if no
+// window ever does.
 func (v view) change() time.Duration {
-	if at := v.windows.Change(v.now); !at.IsZero() {
-		return at.Sub(v.now)
+	if edge := v.windows.Change(v.now); !edge.IsZero() {
+		return edge.Sub(v.now)
 	}
 	return 0
 }

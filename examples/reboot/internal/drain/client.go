@@ -19,8 +19,8 @@ type Client interface {
 }
 
 // Pods returns a client for all Pods. It does not use the typed client for
-// evictions, because that sleeps inside the call when the server asks it to
-// retry later, as it does for some budgets.
+// evictions. When the server asks for a retry later, as it does for some
+// disruption budgets, the typed client sleeps inside the call.
 func Pods(core typedcorev1.CoreV1Interface) Client { return client{core} }
 
 type client struct{ core typedcorev1.CoreV1Interface }

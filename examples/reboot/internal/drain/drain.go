@@ -28,8 +28,8 @@ const (
 	// parallelEvictions is the number of evictions that are requested at the
 	// same time.
 	parallelEvictions = 10
-	// bindingTime is how long after the first pass Pods may appear that the
-	// scheduler bound before it saw the cordon.
+	// bindingTime is how long Pods may still appear on the node after the first
+	// pass because the scheduler had not seen the cordon when it bound them.
 	bindingTime = time.Minute
 )
 
@@ -50,12 +50,12 @@ func New(client Client, node string) *Drain {
 }
 
 // Pass makes one pass over the Pods of the node. It requests the eviction of
-// each Pod that must leave and is not terminating yet. Pods without an earlier
-// request come first. Pods that were created after the node was cordoned are
-// not evicted, because their owner would create new ones.
+// each Pod that must leave and is not terminating yet. Pods whose eviction has
+// not been requested before are first. Pods that were created after the node
+// was cordoned are not evicted, because their owner would create new ones.
 //
-// Errors: the Pods cannot be listed, or requests had no answer. A refusal by
-// the server is not an error, but part of the result.
+// Pass returns an error if the Pods cannot be listed, or if a request had no
+// answer. A refusal by the server is not an error, but part of the result.
 func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 	list, err := d.client.List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", d.node).String(),
@@ -73,7 +73,7 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 		pod := &list.Items[i]
 		switch {
 		case Stays(pod):
-		case !first && d.late(pod):
+		case !first && d.arrivedLate(pod):
 			pass.Returned = append(pass.Returned, nameOf(pod))
 		case pod.DeletionTimestamp != nil:
 			d.known[pod.UID] = true
@@ -92,8 +92,9 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 	return pass, err
 }
 
-// late reports whether the Pod was created after the node was cordoned.
-func (d *Drain) late(pod *corev1.Pod) bool {
+// arrivedLate reports whether the Pod was created on a node that was already
+// cordoned. The drain does not evict such a Pod.
+func (d *Drain) arrivedLate(pod *corev1.Pod) bool {
 	_, known := d.known[pod.UID]
 	return !known && (tolerates(pod) || time.Since(d.first) > bindingTime)
 }
@@ -106,14 +107,15 @@ func tolerates(pod *corev1.Pod) bool {
 	})
 }
 
-// evict requests the evictions, several at a time.
+// evict requests the evictions of pods, several at the same time. It returns
+// the Pods that have not left, with the server's answers.
 func (d *Drain) evict(ctx context.Context, pods []*corev1.Pod) ([]Leftover, error) {
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(rank(d.known[a.UID])-rank(d.known[b.UID]), cmp.Compare(nameOf(a), nameOf(b)))
 	})
 	left, errs := make([]Leftover, len(pods)), make([]error, len(pods))
 	places := make(chan struct{}, parallelEvictions)
-	var all sync.WaitGroup
+	var evictions sync.WaitGroup
 	for i, pod := range pods {
 		left[i] = Leftover{Pod: nameOf(pod), State: NotAsked}
 		select {
@@ -121,12 +123,12 @@ func (d *Drain) evict(ctx context.Context, pods []*corev1.Pod) ([]Leftover, erro
 		case <-ctx.Done():
 			continue
 		}
-		all.Go(func() {
+		evictions.Go(func() {
 			left[i].State, left[i].Why, errs[i] = d.ask(ctx, pod)
 			<-places
 		})
 	}
-	all.Wait()
+	evictions.Wait()
 	for i, pod := range pods {
 		d.known[pod.UID] = d.known[pod.UID] || left[i].State == Terminating || left[i].State == Refused
 		left[i].NeverAsked = !d.known[pod.UID]
@@ -141,7 +143,8 @@ func rank(asked bool) int {
 	return 0
 }
 
-// ask requests one eviction.
+// ask requests the eviction of a Pod. It returns the Pod's state after the
+// answer, and the reason if the server refused.
 func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, why string, err error) {
 	limited, cancel := context.WithTimeout(ctx, evictTime)
 	defer cancel()
@@ -162,7 +165,8 @@ func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, why stri
 }
 
 // foreign reports whether the status may have been sent by a proxy instead of
-// the API server. The Pod's eviction may not have been requested then.
+// the API server. In that case the request for an eviction may not have reached
+// the server.
 func foreign(s metav1.Status) bool {
 	switch {
 	case s.Code == http.StatusBadGateway, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout:
@@ -176,9 +180,9 @@ func foreign(s metav1.Status) bool {
 	}
 }
 
-// Stays reports whether a drain does not evict the Pod: it belongs to a
-// DaemonSet, which would recreate it on the node, it is a mirror Pod of the
-// kubelet, or it has ended.
+// Stays reports whether a drain leaves the Pod on the node. It does so for a
+// Pod that belongs to a DaemonSet, which would recreate the Pod on the node,
+// for a mirror Pod of the kubelet, and for a Pod that has ended.
 func Stays(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true
@@ -190,8 +194,8 @@ func Stays(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet" && strings.HasPrefix(owner.APIVersion, "apps/")
 }
 
-// reason returns the reason for a refusal. If it was a disruption budget, the
-// reason names it.
+// reason returns the reason for a refused eviction. It names the disruption
+// budget if that was the cause.
 func reason(status metav1.Status) string {
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {

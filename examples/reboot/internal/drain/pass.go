@@ -46,15 +46,16 @@ func (l Leftover) String() string {
 type Pass struct {
 	// Left are the Pods that must leave and have not left yet, sorted by name.
 	Left []Leftover
-	// Returned are Pods that were created after the node was cordoned, as
-	// namespace/name. The drain does not wait for them.
+	// Returned contains the Pods that were created after the node was cordoned,
+	// as namespace/name. The drain does not wait for them.
 	Returned []string
 }
 
 // Over reports whether all Pods have left.
 func (p Pass) Over() bool { return len(p.Left) == 0 }
 
-// NotAsked returns the number of Pods without an answered request.
+// NotAsked returns the number of Pods for which the server has never answered a
+// request for eviction. See [Leftover].
 func (p Pass) NotAsked() int {
 	count := 0
 	for _, l := range p.Left {
@@ -66,7 +67,8 @@ func (p Pass) NotAsked() int {
 }
 
 // Refusals describes the Pods whose eviction was refused or had no answer. It
-// is the empty string if there are none. Equal refusals have equal texts.
+// returns the empty string if there are no such Pods, and the same text for the
+// same refusals.
 func (p Pass) Refusals() string { return p.describe(Refused, NoAnswer) }
 
 // Leftovers describes the Pods that have not left yet. Refused ones come first.
@@ -81,11 +83,12 @@ func (p Pass) describe(states ...State) string {
 			}
 		}
 	}
-	return some(texts)
+	return abbreviate(texts)
 }
 
-// some joins the first few of many texts.
-func some(texts []string) string {
+// abbreviate joins texts. If there are many, it joins only the first few, and
+// adds that there are more.
+func abbreviate(texts []string) string {
 	const most = 3
 	if len(texts) <= most {
 		return strings.Join(texts, "; ")

@@ -19,8 +19,8 @@ type Alerts struct {
 }
 
 // NewAlerts returns the check of a query, such as ALERTS{alertstate="firing"}.
-//
-// Errors: the URL or the query is empty or malformed.
+// It returns an error if the URL or the query is empty, or if the URL is
+// malformed.
 func NewAlerts(url, query string) (*Alerts, error) {
 	if url == "" || query == "" {
 		return nil, errors.New("blocking by alerts: set both the URL of Prometheus and a query")
@@ -32,8 +32,9 @@ func NewAlerts(url, query string) (*Alerts, error) {
 	return &Alerts{url, query, prometheusv1.NewAPI(client)}, nil
 }
 
-// Blocked returns the alerts in the result of the query, or a description of
-// another result or an error.
+// Blocked returns the names of the alerts in the result of the query, or the
+// empty string if the result is empty. If the query fails, or if its result is
+// not a list of alerts, Blocked returns a description of that.
 func (a *Alerts) Blocked(ctx context.Context) string {
 	value, _, _, err := a.api.Query(ctx, a.query, time.Now())
 	if err != nil {
@@ -55,5 +56,5 @@ func (a *Alerts) Blocked(ctx context.Context) string {
 	if names = slices.Compact(names); len(names) == 0 {
 		return ""
 	}
-	return "Prometheus has " + some(names)
+	return "Prometheus has " + abbreviate(names)
 }

@@ -12,8 +12,8 @@ type Check interface {
 	Blocked(ctx context.Context) string
 }
 
-// A Gate is closed while one of its checks has a reason. It is safe for
-// concurrent use.
+// A Gate is closed while at least one of its checks returns a reason against
+// reboots. It is safe for concurrent use.
 type Gate struct {
 	checks []Check
 	keep   time.Duration
@@ -23,10 +23,11 @@ type Gate struct {
 	why   string
 }
 
-// callTimeout is the time limit for one call of all checks.
+// callTimeout limits the time that all checks together may take to answer.
 const callTimeout = 30 * time.Second
 
-// New returns a gate that keeps answers for the time keep.
+// New returns a gate with the given checks. The gate uses an answer of the
+// checks for the duration keep before it asks them again.
 func New(keep time.Duration, checks ...Check) *Gate { return &Gate{checks: checks, keep: keep} }
 
 // Blocked returns the reasons of all checks against a reboot, or the empty
@@ -49,8 +50,9 @@ func (g *Gate) Blocked(ctx context.Context) string {
 	return g.why
 }
 
-// some joins the first few of many texts.
-func some(texts []string) string {
+// abbreviate joins texts. If there are many, it joins only the first few, and
+// adds that there are more.
+func abbreviate(texts []string) string {
 	const most = 5
 	if len(texts) > most {
 		texts = append(texts[:most:most], "and more")

@@ -27,8 +27,8 @@ type Method interface {
 	Reboot(ctx context.Context) error
 }
 
-// Inhibitors returns why a reboot is inhibited now, or the empty string. It
-// returns the empty string if the method does not know inhibitors.
+// Inhibitors returns why a reboot is inhibited now. It returns the empty string
+// if no program inhibits it, or if the method does not support inhibitors.
 func (h *Host) Inhibitors(ctx context.Context) (string, error) {
 	if m, ok := h.method().(Inhibited); ok {
 		return m.Inhibitors(ctx)
@@ -56,7 +56,8 @@ func (h *Host) BootID(context.Context) (string, error) {
 	return id, nil
 }
 
-// Reboot requests a reboot if bootID is still the running boot.
+// Reboot requests a reboot if bootID is the id of the running boot. Otherwise
+// it returns [ErrOtherBoot].
 func (h *Host) Reboot(ctx context.Context, bootID string) error {
 	running, err := h.BootID(ctx)
 	if err != nil {

@@ -43,15 +43,15 @@ func (l *Logind) Reboot(ctx context.Context) error {
 // Inhibitors returns the programs that block a shutdown. Since systemd 257,
 // inhibitors also apply to user 0.
 func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
-	var all []struct {
+	var inhibitors []struct {
 		What, Who, Why, Mode string
 		UID, PID             uint32
 	}
-	if err := l.call(ctx, "ListInhibitors", &all); err != nil {
+	if err := l.call(ctx, "ListInhibitors", &inhibitors); err != nil {
 		return "", fmt.Errorf("reading the inhibitors of systemd-logind: %w", err)
 	}
 	var blocking []string
-	for _, i := range all {
+	for _, i := range inhibitors {
 		if i.Mode == "block" && slices.Contains(strings.Split(i.What, ":"), "shutdown") {
 			blocking = append(blocking, fmt.Sprintf("%s blocks a shutdown: %s (systemd-inhibit --list)", i.Who, i.Why))
 		}
@@ -86,11 +86,10 @@ type Signal struct {
 	Send func(pid int, signal syscall.Signal) error
 }
 
-// Reboot sends the signal. It does not detect a PID 1 that belongs to another
-// container, which does not reboot.
-//
-// Errors: PID 1 is this program, which shows that the Pod has its own PID
-// namespace; the signal is not permitted.
+// Reboot sends the signal. It returns an error if the signal is not permitted,
+// or if PID 1 is this program, which shows that the Pod has its own PID
+// namespace. If PID 1 belongs to another container, Reboot does not detect
+// this: it returns nil, although the machine does not reboot.
 func (s *Signal) Reboot(context.Context) error {
 	send := s.Send
 	if send == nil {

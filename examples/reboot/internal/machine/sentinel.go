@@ -13,9 +13,9 @@ import (
 // reboot, such as /var/run/reboot-required.
 type Sentinel string
 
-// Request returns the request that the file makes, or the empty string if the
-// file does not exist. The request contains the file's time, so that a file
-// which was created after a reboot makes a new request.
+// Request returns the value of reboot-needed for the file, or the empty string
+// if the file does not exist. The value contains the file's time. So a file
+// that is created again after a reboot is a new request.
 func (s Sentinel) Request() (string, error) {
 	info, err := os.Stat(string(s))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -27,9 +27,9 @@ func (s Sentinel) Request() (string, error) {
 	return filepath.Base(string(s)) + " " + info.ModTime().UTC().Format(time.RFC3339), nil
 }
 
-// Mirror makes file exist with the time of s while s exists. It is for a
-// program that must not see the other files in the directory of s, such as the
-// sockets in /run.
+// Mirror creates file, with the modification time of s, if s exists, and
+// removes file if s does not exist. It is for a program that must not see the
+// other files in the directory of s, such as the sockets in /run.
 func (s Sentinel) Mirror(file string) error {
 	info, err := os.Stat(string(s))
 	if errors.Is(err, fs.ErrNotExist) {

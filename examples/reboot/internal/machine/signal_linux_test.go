@@ -19,9 +19,9 @@ import (
 // role is set in the processes that this test starts of its own program.
 const role = "REBOOT_TEST_ROLE"
 
-// The privileges are those of deploy/signal: the PID namespace of PID 1 and its
-// user, and no capability. PID 1 is a process of this test that waits for the
-// signal, as systemd does.
+// The test has the privileges of deploy/signal: the PID namespace of PID 1 and
+// its user, and no capability. PID 1 is a process of this test that waits for
+// the signal, as systemd does.
 func TestASignalReachesPID1WithoutACapability(t *testing.T) {
 	g := gomega.NewWithT(t)
 	switch os.Getenv(role) {
@@ -53,9 +53,10 @@ func TestASignalReachesPID1WithoutACapability(t *testing.T) {
 func beInit(t *testing.T, g *gomega.WithT) {
 	got := make(chan os.Signal, 1)
 	signal.Notify(got, syscall.Signal(machine.SystemdReboot))
-	runtime.LockOSThread()                                                                           // A program that this thread starts has no more capabilities than it may pass on.
-	const drop = 24                                                                                  // PR_CAPBSET_DROP
-	for capability, failed := uintptr(0), syscall.Errno(0); failed != syscall.EINVAL; capability++ { // until there is none of that number
+	runtime.LockOSThread() // A program that this thread starts has no more capabilities than it may pass on.
+	const drop = 24        // PR_CAPBSET_DROP
+	// until the kernel has no capability with that number
+	for capability, failed := uintptr(0), syscall.Errno(0); failed != syscall.EINVAL; capability++ {
 		_, _, failed = syscall.RawSyscall(syscall.SYS_PRCTL, drop, capability, 0)
 		g.Expect(failed).To(gomega.BeElementOf(syscall.Errno(0), syscall.EINVAL))
 	}

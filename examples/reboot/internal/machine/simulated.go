@@ -14,26 +14,25 @@ var errOff = errors.New("the machine is off")
 type Simulated struct {
 	name string
 
-	mu     sync.Mutex // guards the fields below
-	boots  int
-	off    bool
-	refuse error
-	down   func(bootID string)
+	mu       sync.Mutex // guards the fields below
+	boots    int
+	isOff    bool
+	refuse   error
+	onReboot func(bootID string)
 }
 
-// NewSimulated returns a machine in its first boot. down, which may be nil, is
-// called with the id of the ended boot each time the machine turns off.
-func NewSimulated(name string, down func(bootID string)) *Simulated {
-	return &Simulated{name: name, boots: 1, down: down}
+// NewSimulated returns a machine in its first boot. onReboot, which may be nil,
+// is called with the id of the ended boot each time the machine turns off.
+func NewSimulated(name string, onReboot func(bootID string)) *Simulated {
+	return &Simulated{name: name, boots: 1, onReboot: onReboot}
 }
 
-// BootID returns the id of the running boot.
-//
-// Errors: the machine is off.
+// BootID returns the id of the running boot. It returns an error while the
+// machine is off.
 func (s *Simulated) BootID(context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.off {
+	if s.isOff {
 		return "", errOff
 	}
 	return s.bootID(), nil
@@ -41,25 +40,26 @@ func (s *Simulated) BootID(context.Context) (string, error) {
 
 func (s *Simulated) bootID() string { return fmt.Sprintf("%s-boot-%d", s.name, s.boots) }
 
-// Reboot turns the machine off, unless it refuses.
+// Reboot turns the machine off if bootID is the id of the running boot. It
+// returns an error if it is not, or if the machine refuses.
 func (s *Simulated) Reboot(_ context.Context, bootID string) error {
 	s.mu.Lock()
 	err := s.refuse
 	switch {
-	case s.off:
+	case s.isOff:
 		err = errOff
 	case s.bootID() != bootID:
 		err = ErrOtherBoot
 	}
 	if err == nil {
-		s.off = true
+		s.isOff = true
 	}
 	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("rebooting %s: %w", s.name, err)
 	}
-	if s.down != nil {
-		s.down(bootID)
+	if s.onReboot != nil {
+		s.onReboot(bootID)
 	}
 	return nil
 }
@@ -68,15 +68,15 @@ func (s *Simulated) Reboot(_ context.Context, bootID string) error {
 func (s *Simulated) Crash() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.off = true
+	s.isOff = true
 }
 
 // PowerOn boots a machine that is off, and returns the id of the new boot.
 func (s *Simulated) PowerOn() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.off {
-		s.off = false
+	if s.isOff {
+		s.isOff = false
 		s.boots++
 	}
 	return s.bootID()
@@ -93,7 +93,7 @@ func (s *Simulated) Refuse(err error) {
 func (s *Simulated) Off() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.off
+	return s.isOff
 }
 
 var (

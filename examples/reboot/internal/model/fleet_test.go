@@ -146,7 +146,8 @@ func (f *fleet) awayNow() bool {
 	return f.away
 }
 
-// first returns the first node that f holds for, "" if there is none.
+// first returns the first node for which holds returns true, or "" if there is
+// no such node.
 func (f *fleet) first(holds func(name string) bool) string {
 	for _, n := range f.names {
 		if holds(n) {
@@ -218,10 +219,12 @@ func kubelet(late bool) reconciletest.Actor {
 	})
 }
 
-// person asks again, in other words, for reboots of which nobody knows whether
-// they took place.
+// person requests reboots again, with a new request, if it is not known whether
+// they took place. Until the controller has given up, the person waits for a
+// machine that was told to reboot and has not. For example, an agent has
+// crashed after it has recorded that it tells the machine.
 func person() reconciletest.Actor {
-	return actor("person", func(w *reconciletest.World, node string) bool {
+	p := actor("person", func(w *reconciletest.World, node string) bool {
 		_, state := fleetOf(w).node(node)
 		return state.Last != nil && state.Last.Result == protocol.Unproven && state.Needed != nil &&
 			*state.Needed == state.Last.Request.Request
@@ -230,6 +233,26 @@ func person() reconciletest.Actor {
 		again := need(node, fmt.Sprintf("%s, %d", state.Last.Request.Request, state.Last.Epoch))
 		return byAdmin("ask again", again).Do(context.Background(), w)
 	})
+	p.Due = func(w *reconciletest.World) time.Time { return fleetOf(w).givenUp() }
+	return p
+}
+
+// givenUp returns when the controller has given up on all machines that were
+// told to reboot and still run the same boot. It returns the zero time if there
+// is no such machine.
+func (f *fleet) givenUp() time.Time {
+	var last time.Time
+	for _, name := range f.names {
+		_, state := f.node(name)
+		p := state.InProgress
+		if p == nil || p.Asked == nil || f.boot(name) != p.BootID {
+			continue
+		}
+		if at := p.Asked.At.Add(rules.AnswerTimeout + time.Minute); at.After(last) {
+			last = at
+		}
+	}
+	return last
 }
 
 // boot returns the boot that runs, "" if the machine is off.
@@ -257,8 +280,8 @@ func (f *fleet) node(name string) (*corev1.Node, protocol.State) {
 	return f.nodes[name], f.states[name]
 }
 
-// agents are those of all nodes: they go by the rules of the real ones, and
-// each step is one write that no fault strikes.
+// agents are the agents of all nodes. They follow the rules of the real ones,
+// and each step is one write that no fault strikes.
 func agents() reconciletest.Actor {
 	return actor("agent", func(w *reconciletest.World, node string) bool {
 		f := fleetOf(w)

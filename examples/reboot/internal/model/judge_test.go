@@ -14,9 +14,9 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// A judge is the monitor of a whole operator, which nobody schedules: it is
-// asked from many goroutines, and knows besides what a Pod was asked, and when
-// a node has answered last.
+// A judge is the monitor of a whole operator whose steps are not scheduled. It
+// is asked from many goroutines. It also knows what a Pod was asked, and when a
+// node last answered.
 type judge struct {
 	mu      sync.Mutex // guards the fields below
 	monitor *monitor

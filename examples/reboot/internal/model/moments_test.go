@@ -25,7 +25,7 @@ type nodeAt struct {
 
 // scopes are which nodes the groups select, and the holders of slots.
 type scopes struct {
-	selectors map[string]labels.Selector // those of groups that are not being deleted
+	selectors map[string]labels.Selector // the selectors of groups that are not being deleted
 	holders   map[string][]string        // the groups that hold a slot of a node, by its UID
 }
 
@@ -94,7 +94,7 @@ func (m *monitor) ever(group string, f func(*scopes, moment) bool) bool {
 	all := m.window[group]
 	for i := range all {
 		if i > 0 && all[i].scopes == all[i-1].scopes {
-			continue // The pairs are those of the one before.
+			continue // The pairs are the same as for the moment before.
 		}
 		if slices.ContainsFunc(all[i:], func(at moment) bool { return f(all[i].scopes, at) }) {
 			return true

@@ -14,7 +14,7 @@ func patient() []safeguard {
 		}, "I9", played(nightly)},
 		{"the start that has told the machine", []overlay.Edit{
 			{File: agentRules, Old: "p.Asked.Start == start:", New: "true:"},
-			{File: resume, Old: "|| now.Asked.Start != a.options.Start", New: ""},
+			{File: tell, Old: "|| current.Asked.Start != a.options.Start", New: ""},
 		}, "I5", played(containers)},
 		{"the time after which a machine has not rebooted", []overlay.Edit{
 			{File: progress, Old: "StageSince.Add(AnswerTimeout)", New: "StageSince.Add(1000 * AnswerTimeout)"},
@@ -32,7 +32,7 @@ func patient() []safeguard {
 			{File: "rules/drain.go", Old: "notAsked == 0 && ", New: ""},
 		}, "I8", played(unasked)},
 		{"a live look at the node before its reboot", []overlay.Edit{
-			{File: resume, Old: "live, err := a.stillInProgress(ctx, node, p)", New: "live, err := node, error(nil)"},
+			{File: tell, Old: "live, err := a.stillInProgress(ctx, node, p)", New: "live, err := node, error(nil)"},
 		}, "", tested("agent", "TestARebootThatIsNotInProgressAnyMoreIsNotBroughtAbout")},
 	}
 }

@@ -70,8 +70,8 @@ func revoking() *reconciletest.Case {
 	}
 }
 
-// failing has a node that fails just after a reboot of another one was
-// requested, and no group: the controller makes the default one.
+// failing has no group, and a node that fails just after the reboot of a
+// different node was requested. The controller makes the default group.
 func failing() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),
@@ -147,6 +147,14 @@ func meddling() *reconciletest.Case {
 	}
 }
 
+// alone has one reboot and no further step. So no step ends a reboot that an
+// agent has left half done.
+func alone() *reconciletest.Case {
+	c := meddling()
+	c.Workload = c.Workload[:1]
+	return c
+}
+
 const groups = "rebootgroups.reboot.homeostat.dev"
 
 // Calls that only some cases make: where the agents are in the world they list
@@ -177,3 +185,10 @@ func TestExploreRevoking(t *testing.T) { explore(t, revoking(), noPods, noGroup)
 func TestExploreFailing(t *testing.T)  { explore(t, failing(), noPods) }
 func TestExploreTwins(t *testing.T)    { explore(t, twins(), noGroup) }
 func TestExploreMeddling(t *testing.T) { explore(t, meddling(), noGroup) }
+
+// The crashes are the first deviations that are tried.
+func TestACrashAfterTheMachineIsToldIsNoFinding(t *testing.T) {
+	if r := reconciletest.Search(t, alone(), options()); r.Failure != "" {
+		t.Error(r.Failure)
+	}
+}

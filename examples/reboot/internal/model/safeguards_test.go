@@ -38,8 +38,8 @@ func played(with func(w *whole)) finder             { return finder{played: with
 func tested(dir, name string) finder                { return finder{tested: unit{dir, name}} }
 
 const (
-	steps   = "agent/steps.go"
-	resume  = "agent/resume.go"
+	accept  = "agent/accept.go"
+	tell    = "agent/tell.go"
 	slot    = "controller/slot.go"
 	status  = "controller/status.go"
 	write   = "controller/write.go"
@@ -54,11 +54,11 @@ func steady() []safeguard {
 	return []safeguard{
 		{"the agent's lock on the node that it accepts", agentUnlocked("return protocol.Accept(n, progress)\n\t}"), "I7", explored(meddling)},
 		{"the agent's lock on the node that it completes", agentUnlocked("return protocol.Complete(n, outcome, uncordon)\n\t}"), "I6", explored(twins)},
-		{"the lock on the node that is granted", nodeUnlocked("return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: at})\n\t}"), "I6", explored(duel)},
+		{"the lock on the node that is granted", nodeUnlocked("return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: granted})\n\t}"), "I6", explored(duel)},
 		{"the lock on the node that is revoked", nodeUnlocked("state.Now.Epoch, state.Void))\n\t\treturn nil\n\t}"), "I6", modelled(pausing)},
 		{"the lock on the ledger in which slots are reserved", groupUnlocked(
 			overlay.Edit{File: reserve, Old: "{ *s = *next })", New: "{ *s = *next }, true)"}), "I4", explored(duel)},
-		{"the lock on the ledger in which a slot is rewritten", slotsUnlocked("slots[at] = decision.Next\n\t\t\treturn slots\n\t\t}"), "I4", explored(duel)},
+		{"the lock on the ledger in which a slot is rewritten", slotsUnlocked("slots[i] = decision.Next\n\t\t\treturn slots\n\t\t}"), "I4", explored(duel)},
 		{"the lock on the ledger from which a slot is released", groupUnlocked(
 			overlay.Edit{File: slot, Old: "NotBefore: d.NotBefore,\n\t\t\t})\n\t\t}\n\t}", New: "NotBefore: d.NotBefore,\n\t\t\t})\n\t\t}\n\t}, true"}), "I2", explored(duel)},
 		{"live nodes when slots are reserved", []overlay.Edit{
@@ -72,10 +72,10 @@ func steady() []safeguard {
 		}, "I6", explored(meddling)},
 		{"the boot that is to end", []overlay.Edit{
 			{File: "rules/agent.go", Old: "s.InProgress.BootID == bootID", New: "true"},
-			{File: resume, Old: "limited, cancel :=", New: "p.BootID, _ = a.bootID(ctx)\n\tlimited, cancel :="},
+			{File: tell, Old: "limited, cancel :=", New: "p.BootID, _ = a.bootID(ctx)\n\tlimited, cancel :="},
 		}, "I5", explored(twins)},
 		{"a new epoch for a slot that is granted again", []overlay.Edit{
-			{File: "rules/slot.go", Old: "slot.Verify = !back\n", New: "return SlotDecision{Step: Grant, Why: \"needed again\"}\n"},
+			{File: "rules/slot.go", Old: "slot.Verify = !returned\n", New: "return SlotDecision{Step: Grant, Why: \"needed again\"}\n"},
 		}, "I5", explored(duel)},
 		{"voiding the epoch of a slot that was not used", []overlay.Edit{
 			{File: "rules/slot.go", Old: "case void:", New: "case void || barred != \"\":"},
@@ -105,7 +105,7 @@ func steady() []safeguard {
 			{File: reserve, Old: "c.options.Gate.Blocked(ctx); v.blocked == \"\" {", New: "c.options.Gate.Blocked(ctx); true {"},
 		}, "I11", modelled(gating)},
 		{"the refusal of groups that overlap", []overlay.Edit{
-			{File: "rules/membership.go", Old: "(g.name != api.DefaultName || len(all) == 0)", New: "len(all) == 0"},
+			{File: "rules/membership.go", Old: "(g.name != api.DefaultName || len(matching) == 0)", New: "len(matching) == 0"},
 		}, "I10", modelled(moving)},
 		{"the slot that another group holds", []overlay.Edit{
 			{File: "controller/view.go", Old: "if holder != \"\" && holder != name {", New: "if holder != \"\" && holder != name && false {"},
@@ -163,17 +163,17 @@ func missing(seed uint64) scenario {
 // agentUnlocked takes the lock from the write of the agent whose edit ends with
 // that text.
 func agentUnlocked(end string) []overlay.Edit {
-	file := steps
+	file := accept
 	if strings.Contains(end, "Proceed") {
-		file = resume
+		file = "agent/resume.go"
 	}
 	return []overlay.Edit{
 		{File: file, Old: end, New: end + ", true"},
 		{
-			File: steps, Old: ") patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error",
+			File: accept, Old: ") patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error",
 			New: ") patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error, unlocked ...bool",
 		},
-		{File: steps, Old: "Lock: true", New: "Lock: len(unlocked) == 0"},
+		{File: accept, Old: "Lock: true", New: "Lock: len(unlocked) == 0"},
 	}
 }
 

@@ -122,7 +122,7 @@ func (h *hull) isOff() bool {
 }
 
 // proxy is between a client and the server. While it lies, an answer may be a
-// page, may not come, or may come although nobody learns of it.
+// page, may get lost, or may arrive without the client's knowledge.
 type proxy struct {
 	evicted func(uid string)
 
@@ -188,7 +188,7 @@ func (l lying) RoundTrip(r *http.Request) (*http.Response, error) {
 		case <-time.After(40 * time.Second):
 		}
 		return nil, errors.New("i/o timeout")
-	case c < 0.30 && r.Method != http.MethodGet: // the server has done it, and nobody knows
+	case c < 0.30 && r.Method != http.MethodGet: // the server has done it, and the client does not learn that
 		answer, err := l.next.RoundTrip(r)
 		if err == nil {
 			_ = answer.Body.Close()

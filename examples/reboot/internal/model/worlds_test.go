@@ -294,8 +294,8 @@ func (w *whole) heal() {
 	w.patchGroup(`{"spec":{"windows":null,"maxReboots":{"count":100}}}`)
 }
 
-// lookAfter is a person who asks again, in other words, where nobody knows
-// whether a machine has rebooted.
+// lookAfter is a person who requests a reboot again, with a new request, if it
+// is not known whether a machine has rebooted.
 func (w *whole) lookAfter() {
 	for _, name := range w.names {
 		if n := w.judge.node(name); n.needed != nil && n.last != nil && n.last.Result == "unproven" && *n.needed == n.last.Request {

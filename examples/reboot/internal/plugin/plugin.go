@@ -31,10 +31,10 @@ type Plugin struct {
 }
 
 // Request requests a reboot of each node, and returns the nodes for Wait. If
-// request is empty, it uses the current time as the request, because the same
-// request may have been called off and wait for its retry.
+// request is empty, the current time is the request. So it differs from every
+// earlier request, which may have been called off and be waiting for its retry.
 //
-// Errors: the errors of all nodes, joined.
+// The error joins the errors of all nodes.
 func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) ([]*corev1.Node, error) {
 	request = cmp.Or(request, "kubectl "+time.Now().UTC().Format(time.RFC3339))
 	var asked []*corev1.Node
@@ -56,9 +56,7 @@ func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) (
 	return asked, errors.Join(errs...)
 }
 
-// Pause pauses or resumes nodes.
-//
-// Errors: the errors of all nodes, joined.
+// Pause pauses or resumes nodes. The error joins the errors of all nodes.
 func (p *Plugin) Pause(ctx context.Context, paused bool, nodes ...string) error {
 	var errs []error
 	for _, name := range nodes {
@@ -105,15 +103,16 @@ func (p *Plugin) edit(ctx context.Context, name string, edit func(*corev1.Node))
 	return patch.Merge(ctx, patch.ClusterScoped(p.Nodes), node, nil, edit)
 }
 
-// Status writes a line for each node, or for all nodes without arguments.
+// Status writes a line for each of the named nodes or, without names, for all
+// nodes.
 func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
-	all, groups, err := p.read(ctx)
+	members, groups, err := p.read(ctx)
 	if err != nil {
 		return err
 	}
 	out := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "NODE\tGROUP\tSTATE\tREQUEST\tLAST")
-	for _, n := range all {
+	for _, n := range members {
 		if len(nodes) > 0 && !slices.Contains(nodes, n.Name) {
 			continue
 		}
@@ -126,20 +125,20 @@ func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 		return err
 	}
 	for _, name := range nodes {
-		if !slices.ContainsFunc(all, func(n *corev1.Node) bool { return n.Name == name }) {
+		if !slices.ContainsFunc(members, func(n *corev1.Node) bool { return n.Name == name }) {
 			err = errors.Join(err, fmt.Errorf("there is no node %q", name))
 		}
 	}
 	return err
 }
 
-// Why explains why a node waits.
+// Why writes the reasons why a node has not rebooted yet.
 func (p *Plugin) Why(ctx context.Context, node string) error {
-	all, groups, err := p.read(ctx)
+	members, groups, err := p.read(ctx)
 	if err != nil {
 		return err
 	}
-	for _, n := range all {
+	for _, n := range members {
 		if n.Name != node {
 			continue
 		}
@@ -163,16 +162,16 @@ func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, []*api.RebootGroup, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	var all []*corev1.Node
+	var members []*corev1.Node
 	for i := range nodes.Items {
-		all = append(all, &nodes.Items[i])
+		members = append(members, &nodes.Items[i])
 	}
-	slices.SortFunc(all, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(members, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	var gs []*api.RebootGroup
 	for i := range groups.Items {
 		gs = append(gs, &groups.Items[i])
 	}
-	return all, gs, nil
+	return members, gs, nil
 }
 
 // nameOf returns the name of the node's group, or all names if several groups

@@ -35,7 +35,7 @@ var (
 
 // A wait is the state of waiting for one node.
 type wait struct {
-	asked *corev1.Node // the node after Request
+	asked *corev1.Node // the node as Request returned it
 	state string       // the state that was last written
 	err   error
 	done  bool
@@ -43,18 +43,19 @@ type wait struct {
 
 // Wait waits for nodes that Request has returned. It returns when each of them
 // is back from its reboot, or will not reboot for this request. It writes a
-// line whenever the state of a node changes.
+// line whenever the state of a node changes. While the server is unreachable,
+// Wait continues.
 //
-// Errors: [ErrCalledOff], [ErrUnproven], [ErrWithdrawn], [ErrDeleted] and
-// [ErrUnreadable] of each node, joined; a missing permission; the end of ctx.
-// While the server is unreachable, Wait continues.
+// If nodes have not rebooted, the error joins [ErrCalledOff], [ErrUnproven],
+// [ErrWithdrawn], [ErrDeleted] or [ErrUnreadable] of each of them. Wait also
+// returns an error if a permission is missing, or if ctx ends.
 func (p *Plugin) Wait(ctx context.Context, asked ...*corev1.Node) error {
-	var all []*wait
+	var waits []*wait
 	for _, n := range asked {
-		all = append(all, &wait{asked: n})
+		waits = append(waits, &wait{asked: n})
 	}
 	for {
-		open, err := p.look(ctx, all)
+		open, err := p.look(ctx, waits)
 		switch {
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
@@ -62,27 +63,27 @@ func (p *Plugin) Wait(ctx context.Context, asked ...*corev1.Node) error {
 			fmt.Fprintf(p.Out, "%s  %v, retrying\n", time.Now().Format(time.TimeOnly), err)
 			open = names(asked)
 		case len(open) == 0:
-			return ends(all)
+			return ends(waits)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the reboot of %v: %w: kubectl reboot why %s says more", open, ctx.Err(), open[0])
+			return fmt.Errorf("waiting for the reboot of %v: %w (for details, run \"kubectl reboot why %s\")", open, ctx.Err(), open[0])
 		case <-time.After(p.Poll):
 		}
 	}
 }
 
 func names(nodes []*corev1.Node) []string {
-	var all []string
+	var list []string
 	for _, n := range nodes {
-		all = append(all, n.Name)
+		list = append(list, n.Name)
 	}
-	return all
+	return list
 }
 
-func ends(all []*wait) error {
+func ends(waits []*wait) error {
 	var errs []error
-	for _, w := range all {
+	for _, w := range waits {
 		errs = append(errs, w.err)
 	}
 	return errors.Join(errs...)
@@ -90,13 +91,13 @@ func ends(all []*wait) error {
 
 // look reads the nodes, writes a line for each change, and returns the names of
 // the nodes that are still being waited for.
-func (p *Plugin) look(ctx context.Context, all []*wait) ([]string, error) {
+func (p *Plugin) look(ctx context.Context, waits []*wait) ([]string, error) {
 	nodes, groups, err := p.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var open []string
-	for _, w := range all {
+	for _, w := range waits {
 		if w.done {
 			continue
 		}
@@ -122,8 +123,8 @@ func (p *Plugin) look(ctx context.Context, all []*wait) ([]string, error) {
 // judge ends the wait if the reboot is over. A reboot counts if its epoch is
 // later than the epochs that were spent when it was requested.
 func (w *wait) judge(s protocol.State, state string) {
-	since := s.Last != nil && s.Last.Epoch > protocol.Read(w.asked).Spent()
-	ours := since && (s.Needed == nil || *s.Needed == s.Last.Request.Request)
+	concluded := s.Last != nil && s.Last.Epoch > protocol.Read(w.asked).Spent()
+	ours := concluded && (s.Needed == nil || *s.Needed == s.Last.Request.Request)
 	switch state {
 	case rules.StateFaulty:
 		w.end(ErrUnreadable, s.Fault().Error())
@@ -137,7 +138,7 @@ func (w *wait) judge(s protocol.State, state string) {
 			w.end(ErrWithdrawn, "")
 		}
 	case rules.StateDone, rules.StateIdle:
-		if !since {
+		if !concluded {
 			w.end(ErrWithdrawn, "")
 		}
 		w.done = true

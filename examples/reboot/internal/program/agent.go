@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Agent returns the program that reboots the node on which it runs, when the
-// controller grants it.
+// Agent returns the program that reboots the node on which it runs when the
+// controller grants the reboot.
 func Agent() operator.Program {
 	host := &machine.Host{}
 	options := &agent.Options{Machine: host}

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Controller returns the program that lets the nodes of a cluster reboot, and
-// never more of them at once than their RebootGroup allows.
+// Controller returns the program that lets the nodes of a cluster reboot. It
+// never lets more nodes of a RebootGroup reboot at once than the group allows.
 func Controller() operator.Program {
 	options := &controller.Options{}
 	blocking := blockers{}
@@ -53,7 +53,8 @@ func Controller() operator.Program {
 // blockers contains the flags that choose what blocks reboots.
 type blockers struct{ url, query, command string }
 
-// keepAnswer is how long an answer of Prometheus or of the command is used.
+// keepAnswer is how long the controller uses an answer of Prometheus or of the
+// command before it asks again.
 const keepAnswer = 10 * time.Second
 
 // gate returns the gate that the flags specify, or nil.
@@ -62,7 +63,7 @@ func (b blockers) gate() (controller.Gate, error) {
 	if b.url != "" || b.query != "" {
 		alerts, err := gate.NewAlerts(b.url, b.query)
 		if err != nil {
-			return nil, fmt.Errorf("%w: --prometheus-url, --blocking-query", err)
+			return nil, fmt.Errorf("%w (see --prometheus-url and --blocking-query)", err)
 		}
 		checks = append(checks, alerts)
 	}

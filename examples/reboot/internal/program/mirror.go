@@ -14,18 +14,18 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 )
 
-// Mirror is the argument that makes the program only mirror a file. The mirror
-// runs in its own container without privileges and sees the host's /run. So the
-// agent, which is user 0, does not see the sockets of the container runtime
-// there.
+// Mirror is the argument with which the program only mirrors a file. The mirror
+// runs without privileges in its own container, which sees the host's /run. So
+// the agent's container, which runs as user 0, does not need /run, where the
+// sockets of the container runtime are.
 const Mirror = "mirror"
 
 // RunMirror mirrors the file until SIGTERM, and returns the exit code: 0 after
 // SIGTERM, 2 for a wrong command line.
 func RunMirror(args []string) int {
 	fs := flag.NewFlagSet("reboot-agent mirror", flag.ContinueOnError)
-	from := fs.String("from", "", "the `file` of the host that asks for a reboot, such as /host/run/reboot-required")
-	to := fs.String("to", "", "the `file` that is there while that is, with the same time")
+	source := fs.String("from", "", "the `file` of the host that asks for a reboot, such as /host/run/reboot-required")
+	target := fs.String("to", "", "the `file` that is there while that is, with the same time")
 	period := fs.Duration("period", agent.DefaultAskPeriod, "how often to look for it")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -33,7 +33,7 @@ func RunMirror(args []string) int {
 		}
 		return 2
 	}
-	if *from == "" || *to == "" || *period <= 0 || fs.NArg() > 0 {
+	if *source == "" || *target == "" || *period <= 0 || fs.NArg() > 0 {
 		fmt.Fprintln(os.Stderr, "reboot-agent mirror: set --from and --to to files, and --period to more than 0")
 		return 2
 	}
@@ -41,7 +41,7 @@ func RunMirror(args []string) int {
 	defer stop()
 	ticks := time.Tick(*period)
 	for {
-		if err := machine.Sentinel(*from).Mirror(*to); err != nil {
+		if err := machine.Sentinel(*source).Mirror(*target); err != nil {
 			fmt.Fprintf(os.Stderr, "reboot-agent mirror: %v, retrying\n", err)
 		}
 		select {

@@ -157,7 +157,7 @@ func TestTheControllerHasItsMetricsAndItsGate(t *testing.T) {
 	_, err := f.setUp(program.Controller())
 	f.Expect(err).To(MatchError(HavePrefix("registering the metrics of the groups: ")), "they are there already")
 	_, err = f.setUp(program.Controller(), "--blocking-query=ALERTS")
-	f.Expect(err).To(MatchError(HaveSuffix("--prometheus-url, --blocking-query")))
+	f.Expect(err).To(MatchError(HaveSuffix("(see --prometheus-url and --blocking-query)")))
 	_, err = f.setUp(program.Controller(), "--stuck-after=-1s")
 	f.Expect(err).To(MatchError(ContainSubstring("Options.StuckAfter is -1s")))
 }

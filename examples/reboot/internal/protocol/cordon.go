@@ -6,9 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MayUncordon reports whether the node is still cordoned because of the agent's
-// accept write. If another client has uncordoned and cordoned it since, the
-// server has recorded that client's field manager for spec.unschedulable.
+// MayUncordon reports whether the agent's own cordon is still in place. If
+// another client has uncordoned and cordoned the node again, the cordon is that
+// client's. The server has then recorded that client as the manager of the
+// field spec.unschedulable.
 func MayUncordon(node *corev1.Node, p *Progress) bool {
 	if !p.CordonedByAgent || !node.Spec.Unschedulable {
 		return false

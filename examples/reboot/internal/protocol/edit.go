@@ -13,18 +13,20 @@ import (
 // Ask sets reboot-needed to a request.
 func Ask(node *corev1.Node, request string) { annotate(node, Needed, request) }
 
-// Allow moves reboot-needed to reboot-now.
+// Allow removes the annotation reboot-needed, and sets reboot-now to g.
 func Allow(node *corev1.Node, g Grant) error {
 	delete(node.Annotations, Needed)
 	delete(node.Annotations, Permit) // It may belong to an earlier reboot that a person has removed.
 	return set(node, Now, g)
 }
 
-// AllowNow answers the agent's question whether the machine may go down. It
-// adds the reboot to the recent reboots, and removes the ones before since.
-func AllowNow(node *corev1.Node, m Permission, at, since metav1.Time) error {
+// AllowNow sets the permission m, with which the controller answers the agent's
+// question whether the machine may go down. It also records the reboot among
+// the recent reboots, with told as its time, and removes the recent reboots
+// that are older than since.
+func AllowNow(node *corev1.Node, m Permission, told, since metav1.Time) error {
 	recent := slices.DeleteFunc(Read(node).Recent, func(t Told) bool { return t.Epoch == m.Epoch || t.At.Before(&since) })
-	if err := set(node, Recent, append(recent, Told{Epoch: m.Epoch, At: at})); err != nil {
+	if err := set(node, Recent, append(recent, Told{Epoch: m.Epoch, At: told})); err != nil {
 		return err
 	}
 	return set(node, Permit, m)
@@ -41,14 +43,15 @@ func Forget(node *corev1.Node, epoch int64) error {
 	return set(node, Recent, left)
 }
 
-// VoidEpoch makes the epoch and all earlier ones void: they cannot be granted
-// any more.
+// VoidEpoch makes the epoch and all earlier epochs void. A void epoch cannot be
+// granted any more.
 func VoidEpoch(node *corev1.Node, epoch int64) {
 	annotate(node, Void, strconv.FormatInt(epoch, 10))
 }
 
-// Revoke moves reboot-now back to reboot-needed, and voids the epoch. It keeps
-// a newer request.
+// Revoke moves reboot-now back to reboot-needed, and makes its epoch void. If
+// reboot-needed already contains a newer request, Revoke keeps the newer
+// request.
 func Revoke(node *corev1.Node, request string, epoch int64) {
 	VoidEpoch(node, epoch)
 	delete(node.Annotations, Now)
@@ -57,8 +60,9 @@ func Revoke(node *corev1.Node, request string, epoch int64) {
 	}
 }
 
-// Accept moves reboot-now to reboot-in-progress, and cordons the node. It sets
-// p.CordonedByAgent.
+// Accept removes the annotation reboot-now, sets reboot-in-progress to p, and
+// cordons the node. The annotation's CordonedByAgent is true if the node was
+// not cordoned before; the value in p has no effect.
 func Accept(node *corev1.Node, p Progress) error {
 	delete(node.Annotations, Now)
 	p.CordonedByAgent = !node.Spec.Unschedulable
@@ -66,7 +70,9 @@ func Accept(node *corev1.Node, p Progress) error {
 	return set(node, InProgress, p)
 }
 
-// Proceed replaces reboot-in-progress, and removes a permission that was used.
+// Proceed replaces reboot-in-progress by p. If p records that the machine was
+// told to reboot, Proceed also removes the permission, because it has been
+// used.
 func Proceed(node *corev1.Node, p Progress) error {
 	if p.Asked != nil {
 		delete(node.Annotations, Permit)
@@ -91,8 +97,8 @@ func CallOff(node *corev1.Node, o Outcome, uncordon bool) error {
 	return Complete(node, o, uncordon)
 }
 
-// Complete moves reboot-in-progress to last-reboot. It uncordons the node if
-// uncordon is set.
+// Complete removes reboot-in-progress and the permission, and sets last-reboot
+// to o. It uncordons the node if uncordon is true.
 func Complete(node *corev1.Node, o Outcome, uncordon bool) error {
 	delete(node.Annotations, InProgress)
 	delete(node.Annotations, Permit)
@@ -102,7 +108,7 @@ func Complete(node *corev1.Node, o Outcome, uncordon bool) error {
 	return set(node, LastReboot, o)
 }
 
-// Restamp overwrites last-reboot.
+// Restamp replaces the annotation last-reboot with o.
 func Restamp(node *corev1.Node, o Outcome) error { return set(node, LastReboot, o) }
 
 func set(node *corev1.Node, key string, value any) error {

@@ -27,13 +27,14 @@ type Grant struct {
 	Request `json:",inline"`
 	Terms   `json:",inline"`
 	// At is when the controller granted the reboot, by its own clock. It is
-	// zero if the controller has an older release that gives no permits.
+	// zero if the controller is an older release that does not set permits.
 	At metav1.Time `json:"at,omitzero"`
 }
 
-// Terms are the rules of the group, as of the grant, that the agent obeys.
+// Terms are the rules that the agent obeys. They are copied from the group at
+// the time of the grant.
 type Terms struct {
-	// Policy is what the agent does if its drain takes too long. Defaults to
+	// Policy is the reaction to a drain that takes too long. Defaults to
 	// [PolicyAbort].
 	Policy string `json:"drainPolicy,omitempty"`
 	// DrainSeconds is how long the drain may take. Defaults to
@@ -82,14 +83,14 @@ type Progress struct {
 	// CordonedByAgent is true if the accept write cordoned the node.
 	CordonedByAgent bool        `json:"cordonedByAgent"`
 	AcceptedAt      metav1.Time `json:"acceptedAt"`
-	// Start is the name of the agent's start that wrote this last. It is empty
-	// for an agent of an older release.
+	// Start is the name of the start of the agent that last wrote this state.
+	// It is empty if an agent of an older release wrote it.
 	Start string `json:"start,omitempty"`
-	// Beat grows with every write of the agent. If there is no news, the agent
-	// writes from time to time to show that it is alive.
+	// Beat grows with every write of the agent. Even without progress, the
+	// agent writes from time to time to show that it is alive.
 	Beat int64 `json:"beat,omitempty"`
 	// Blocked describes the Pods whose eviction is refused, and why. It is
-	// empty if there are none.
+	// empty without such Pods.
 	Blocked string `json:"blocked,omitempty"`
 	// Left describes the Pods that the drain waits for.
 	Left string `json:"left,omitempty"`
@@ -109,14 +110,16 @@ type Progress struct {
 
 // Asked records that the machine was told to reboot.
 type Asked struct {
-	// Start is the name of the agent's start that told the machine. A later
-	// start with the same boot id cannot know the result.
+	// Start is the name of the start of the agent that told the machine. If the
+	// agent starts again and finds the same boot id, it cannot know whether the
+	// machine will still go down.
 	Start string      `json:"start"`
 	At    metav1.Time `json:"at"`
 }
 
 // MayGoDown reports whether the machine may have been told to reboot. An agent
-// of an older release tells it after the drain.
+// of an older release does not record that it has told the machine. It does so
+// right after the drain.
 func (p *Progress) MayGoDown() bool { return p.Asked != nil || p.Start == "" && p.Drained }
 
 // A Permission lets the agent tell its machine to reboot.
@@ -134,7 +137,8 @@ func (m *Permission) Answers(p *Progress) bool {
 	return m != nil && m.Request == p.Request && m.Try == p.Try
 }
 
-// Told is a reboot that the controller has permitted, and when by its clock.
+// Told is a reboot that the controller has permitted, with the time of the
+// permission by the controller's clock.
 type Told struct {
 	Epoch int64       `json:"epoch"`
 	At    metav1.Time `json:"at"`
@@ -189,8 +193,8 @@ func Read(node *corev1.Node) State {
 		return errors.Join(v.check(), filled("toBootID", v.ToBootID))
 	})
 	s.Permit = decode(&r, Permit, func(v *Permission) error { return v.check() })
-	if all := decode(&r, Recent, func(*[]Told) error { return nil }); all != nil {
-		s.Recent = *all
+	if recent := decode(&r, Recent, func(*[]Told) error { return nil }); recent != nil {
+		s.Recent = *recent
 	}
 	s.Faults = r.faults
 	return s
@@ -198,18 +202,18 @@ func Read(node *corev1.Node) State {
 
 // Fault returns the faults of the given keys, or of all keys, as one error.
 func (s State) Fault(keys ...string) error {
-	var all []error
+	var faults []error
 	for _, f := range s.Faults {
 		if len(keys) == 0 || slices.Contains(keys, f.Key) {
-			all = append(all, f)
+			faults = append(faults, f)
 		}
 	}
-	return errors.Join(all...)
+	return errors.Join(faults...)
 }
 
 // Spent returns the last epoch that cannot be granted any more, because its
-// reboot took place or because it is void. It is 0 before the first, and never
-// decreases.
+// reboot took place or because the epoch is void. It returns 0 if there is no
+// such epoch. Its result never decreases.
 func (s State) Spent() int64 {
 	if s.Last == nil {
 		return s.Void
@@ -220,9 +224,9 @@ func (s State) Spent() int64 {
 // Claimed reports whether the node has reboot-now or reboot-in-progress, even
 // if they cannot be parsed.
 func Claimed(node *corev1.Node) bool {
-	_, now := node.Annotations[Now]
+	_, granted := node.Annotations[Now]
 	_, inProgress := node.Annotations[InProgress]
-	return now || inProgress
+	return granted || inProgress
 }
 
 func (r Request) check() error {

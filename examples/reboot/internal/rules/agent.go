@@ -21,15 +21,13 @@ const (
 	Restamp  AgentStep = "restamp"  // last-reboot records a boot without a request
 )
 
-// MaxApart is how far the clocks of controller and node may differ. A grant
-// whose time differs more is not accepted.
+// MaxApart is how far the clocks of the controller and the node may differ. The
+// agent does not accept a grant if its time differs more from the node's clock.
 const MaxApart = time.Minute
 
 // Agent returns the agent's next step on a node whose kernel has the given boot
-// id.
-//
-// Errors: a required annotation has a fault, or the boot id is empty. The node
-// is not changed then.
+// id. It returns an error if a required annotation has a fault, or if the boot
+// id is empty. In that case the agent must not change the node.
 func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	if err := s.Fault(protocol.Now, protocol.InProgress, protocol.Permit); err != nil {
 		return Idle, err
@@ -57,9 +55,10 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	}
 }
 
-// Apart returns how the clocks of node and controller differ. It also reports a
-// grant that is too old to tell. It returns the empty string if the clocks
-// agree.
+// Apart describes the difference between now, which the clock of the node
+// shows, and the time of the grant, which the controller's clock showed. It
+// returns the empty string if the difference is at most a minute. An old grant
+// looks like a difference of the clocks.
 func Apart(g *protocol.Grant, now time.Time) string {
 	apart := now.Sub(g.At.Time)
 	if apart.Abs() <= MaxApart {
@@ -69,7 +68,7 @@ func Apart(g *protocol.Grant, now time.Time) string {
 		"nothing begins while they differ by more than %v", stamp(g.At.Time), stamp(now), MaxApart)
 }
 
-// A ProgressStep is an agent's next step of an accepted reboot.
+// A ProgressStep is the agent's next step in a reboot that it has accepted.
 type ProgressStep string
 
 // The steps of an accepted reboot.
@@ -82,9 +81,10 @@ const (
 	Lost  ProgressStep = "lost"  // an earlier start has told it, and the same boot runs
 )
 
-// ForProgress returns the next step of a reboot in progress for the given start
-// of the agent. An agent that has just started asks again, because it does not
-// know the age of the previous question.
+// ForProgress returns the next step in the reboot p. permit is the permission
+// on the node, or nil. start is the name of the current start of the agent. An
+// agent that has just started repeats its question to the controller, because
+// it does not know how old the last question is.
 func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string) ProgressStep {
 	switch {
 	case p.Asked != nil && p.Asked.Start == start:
@@ -102,10 +102,10 @@ func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string
 	}
 }
 
-// Asks reports whether the agent must request the reboot that a file of its
-// host requires. request contains the file's name and time, and is empty
-// without a file. A file that still exists after its reboot makes no second
-// request.
+// Asks reports whether the agent must request a reboot because a file of its
+// host requires one. request contains the file's name and time, and is empty if
+// there is no file. A file that still exists after its reboot is not a reason
+// for a second reboot.
 func Asks(s protocol.State, request string) bool {
 	if request == "" || s.Needed != nil || s.Now != nil || s.InProgress != nil || s.Fault() != nil {
 		return false

@@ -10,9 +10,9 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/api"
 )
 
-// Limit returns how many of n nodes may be unavailable at the same time.
-//
-// Errors: the group's maxUnavailable is malformed, or allows no node.
+// Limit returns how many of n nodes may be unavailable at the same time. It
+// returns an error if the group's maxUnavailable is malformed, or allows no
+// node.
 func Limit(g *api.RebootGroup, n int) (int, error) {
 	v := g.Spec.MaxUnavailable
 	if v.Type == intstr.Int {

@@ -20,23 +20,23 @@ func Matters(before, after *corev1.Node) bool {
 }
 
 func ours(node *corev1.Node) map[string]string {
-	all := map[string]string{}
+	annotations := map[string]string{}
 	for key, value := range node.Annotations {
 		if strings.HasPrefix(key, protocol.Prefix) {
-			all[key] = value
+			annotations[key] = value
 		}
 	}
-	return all
+	return annotations
 }
 
-func readiness(node *corev1.Node) (is struct {
+func readiness(node *corev1.Node) (r struct {
 	known bool
 	ready corev1.ConditionStatus
 	since int64
 },
 ) {
 	if c := readyCondition(node); c != nil {
-		is.known, is.ready, is.since = true, c.Status, c.LastTransitionTime.UnixNano()
+		r.known, r.ready, r.since = true, c.Status, c.LastTransitionTime.UnixNano()
 	}
-	return is
+	return r
 }

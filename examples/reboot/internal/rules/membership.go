@@ -48,8 +48,7 @@ func last(name string) int {
 }
 
 // Selector returns the group's node selector. Without one it selects all nodes.
-//
-// Errors: the selector is malformed.
+// It returns an error if the selector is malformed.
 func Selector(g *api.RebootGroup) (labels.Selector, error) {
 	if g.Spec.NodeSelector == nil {
 		return labels.Everything(), nil
@@ -65,23 +64,24 @@ func Selector(g *api.RebootGroup) (labels.Selector, error) {
 // Group returns the name of the group that node belongs to, or the empty
 // string. If several groups select the node, rivals are their names.
 func (m Membership) Group(node *corev1.Node) (group string, rivals []string) {
-	var all []string
+	var matching []string
 	for _, g := range m.groups {
-		if g.selector.Matches(labels.Set(node.Labels)) && (g.name != api.DefaultName || len(all) == 0) {
-			all = append(all, g.name)
+		if g.selector.Matches(labels.Set(node.Labels)) && (g.name != api.DefaultName || len(matching) == 0) {
+			matching = append(matching, g.name)
 		}
 	}
-	switch len(all) {
+	switch len(matching) {
 	case 0:
 		return "", nil
 	case 1:
-		return all[0], nil
+		return matching[0], nil
 	default:
-		return "", all
+		return "", matching
 	}
 }
 
-// Contested returns why a node that several groups select gets no slot.
+// Contested returns the reason why a node gets no slot if several groups, the
+// rivals, select it.
 func Contested(rivals []string) string {
 	return fmt.Sprintf("the RebootGroups %s select it, and none may reboot it until only one does",
 		strings.Join(rivals, " and "))

@@ -6,8 +6,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// Unavailable reports whether the node is told to reboot, or is not known to be
-// Ready. For example, a node without a condition Ready is unavailable.
+// Unavailable reports whether the node has been told to reboot, or does not
+// have the condition Ready with the status True.
 func Unavailable(node *corev1.Node) bool {
 	ready := readyCondition(node)
 	return ready == nil || ready.Status != corev1.ConditionTrue || protocol.Claimed(node)
@@ -22,10 +22,10 @@ func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// away returns why the node is not back after the reboot, or the empty string.
-// It is back when its kubelet reports the boot that the agent has seen, and it
-// is Ready.
-func away(node *corev1.Node, o *protocol.Outcome) string {
+// absence returns why the node is not back after the reboot. It returns the
+// empty string if the node is back, which means that its kubelet reports the
+// boot that the agent has seen, and that the node is Ready.
+func absence(node *corev1.Node, o *protocol.Outcome) string {
 	ready := readyCondition(node)
 	switch {
 	case ready == nil || ready.Status != corev1.ConditionTrue:

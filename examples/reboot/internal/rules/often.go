@@ -10,20 +10,21 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// tooOften returns why the node may not reboot once more, and for how long, or
-// the empty string. It does not count the reboot of the given epoch.
+// tooOften returns why a node with these recent reboots may not reboot again
+// now, and how long that lasts. why is the empty string if the node may reboot.
+// tooOften does not count the reboot of the given epoch.
 func tooOften(recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Time) (left time.Duration, why string) {
-	count, in := m.Bounds()
+	count, period := m.Bounds()
 	var times []time.Time
 	for _, t := range recent {
-		if t.Epoch != epoch && t.At.Add(in).After(now) {
+		if t.Epoch != epoch && t.At.Add(period).After(now) {
 			times = append(times, t.At.Time)
 		}
 	}
 	if len(times) < count {
 		return 0, ""
 	}
-	next := times[len(times)-count].Add(in)
+	next := times[len(times)-count].Add(period)
 	return next.Sub(now), fmt.Sprintf("told to reboot %d times since %s, and not again before %s: find what asks for it, "+
 		"or raise spec.maxReboots", len(times), stamp(times[0]), stamp(next))
 }
@@ -31,15 +32,16 @@ func tooOften(recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Ti
 // A Hold is the reason why a node that requests a reboot gets no slot even if
 // one is free.
 type Hold struct {
-	Why string // empty if there is no reason
-	// Left is how long it lasts, or 0 if this is not known.
+	Why string // why the node gets no slot; empty if it may get one
+	// Left is how long the reason lasts, or 0 if that is not known.
 	Left time.Duration
 	// Lasting is true if a person should find the cause.
 	Lasting bool
 }
 
-// HeldBack returns why the node gets no slot even if one is free. entry is its
-// entry in the queue. barred is why its group may not give it a slot, or empty.
+// HeldBack returns why the node gets no slot even if one is free. entry is the
+// node's entry in the queue. barred is the reason why the node's group may not
+// give it a slot, or empty.
 func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxReboots, now time.Time) Hold {
 	state := protocol.Read(node)
 	left, often := tooOften(state.Recent, m, 0, now)

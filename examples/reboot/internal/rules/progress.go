@@ -25,17 +25,19 @@ const (
 const (
 	// AcceptTimeout is how long an agent may take to accept.
 	AcceptTimeout = 3 * time.Minute
-	// AnswerTimeout is how long a machine that was told to reboot may report
-	// the same boot. After that it counts as not rebooting.
+	// AnswerTimeout is how long a machine may report the same boot after it was
+	// told to reboot. After that the controller assumes that the machine will
+	// not reboot.
 	AnswerTimeout = 10 * time.Minute
-	// permitTime is the longest validity of a permission. The agent can see and
-	// use it in that time.
+	// permitTime is how long a permission is valid, unless a window closes
+	// earlier. It is long enough for the agent to see and use the permission.
 	permitTime = time.Minute
 )
 
-// mark returns the step by which the ledger records the stage, or false if it
-// has done so. A stage that begins in the future was recorded by a different
-// clock, and is recorded again.
+// mark returns the step that records the stage, and the agent's beat, in the
+// ledger. It returns false if the ledger is up to date. If the recorded stage
+// begins in the future, a controller with a different clock has recorded it,
+// and mark records it again.
 func (s Situation) mark(slot api.Slot, stage string, p *protocol.Progress) (SlotDecision, bool) {
 	heard := slot
 	if p != nil && p.Beat != slot.Beat && s.Now.Sub(slot.HeardAt.Time) >= p.Silence()/4 {
@@ -53,7 +55,7 @@ func (s Situation) mark(slot api.Slot, stage string, p *protocol.Progress) (Slot
 	return SlotDecision{Step: Rewrite, Next: heard, Why: stage}, true
 }
 
-// noted returns the time with the precision of the ledger.
+// noted returns the current time in whole seconds, as the ledger stores it.
 func (s Situation) noted() metav1.Time { return metav1.Time{Time: s.Now.Truncate(time.Second)} }
 
 // granted returns the next step for a grant that the agent has not accepted
@@ -70,7 +72,7 @@ func (s Situation) granted(slot api.Slot) SlotDecision {
 }
 
 // accepted returns the next step for a reboot in progress. The controller may
-// call it off until the machine is told to go down.
+// call the reboot off as long as the machine has not been told to go down.
 func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.State) SlotDecision {
 	p, stage := state.InProgress, StageDraining
 	switch {
@@ -105,11 +107,11 @@ func (s Situation) permitSeconds() int32 {
 	return int32(permitTime / time.Second)
 }
 
-// deadline returns why the reboot must be called off, or how long it may still
-// take.
+// deadline returns why the reboot must be called off now. If it need not be,
+// why is empty, and after is the time until the next deadline.
 func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Duration, why string) {
 	for _, d := range deadlines(slot, p) {
-		left := d.from.Add(d.limit).Sub(s.Now)
+		left := d.start.Add(d.limit).Sub(s.Now)
 		if left <= 0 {
 			return 0, fmt.Sprintf(d.why, d.limit) + because(d.more)
 		}
@@ -122,36 +124,37 @@ func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Dur
 }
 
 type deadline struct {
-	from  time.Time
+	start time.Time
 	limit time.Duration
-	why   string // a format for the limit
-	more  string // details to append
+	why   string // the format of the reason, whose argument is the limit
+	more  string // details to append to the reason
 }
 
 // deadlines returns the deadlines of a reboot that may be called off.
 func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
 	timeout, since, left := p.DrainTimeout(), slot.StageSince.Time, cmp.Or(p.Left, p.Blocked)
-	var all []deadline
+	var deadlines []deadline
 	switch {
 	case p.Policy == protocol.PolicyWait:
 	case p.Drained:
 		why := cmp.Or(p.Refused, "its agent has not answered")
-		all = append(all, deadline{since, timeout, "the machine has not been told to reboot within %v", why})
+		deadlines = append(deadlines, deadline{since, timeout, "the machine has not been told to reboot within %v", why})
 	case p.Policy == protocol.PolicyForce: // The agent measures the time itself, from its start.
 		limit := 2*timeout + AcceptTimeout
-		all = append(all, deadline{since, limit, "the drain is not over after %v, although the policy is force", left})
+		deadlines = append(deadlines,
+			deadline{since, limit, "the drain is not over after %v, although the policy is force", left})
 	default:
-		all = append(all, deadline{since, timeout, "the drain has taken longer than %v", left})
+		deadlines = append(deadlines, deadline{since, timeout, "the drain has taken longer than %v", left})
 	}
 	if p.Start != "" { // Agents of an older release send no beats.
-		all = append(all, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard of for %v", ""})
+		deadlines = append(deadlines, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard of for %v", ""})
 	}
-	return all
+	return deadlines
 }
 
-// told returns the next step for a machine that may go down at any time, or has
-// gone down. If its node is Ready long afterwards, the kubelet's report counts
-// although the agent is silent.
+// told returns the next step for a machine that was told to reboot and may be
+// down. If the node is Ready long afterwards, told relies on the kubelet's
+// report, even if the agent is silent.
 func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) SlotDecision {
 	if d, marked := s.mark(slot, StageTold, nil); marked {
 		return d

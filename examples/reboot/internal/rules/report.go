@@ -52,7 +52,7 @@ type Facts struct {
 	// Slots and Queue are the new ledger.
 	Slots []api.Slot
 	Queue []api.Waiting
-	// Stuck are the holders that take too long.
+	// Stuck contains the nodes that hold a slot for too long.
 	Stuck []string
 	// Overlaps contains the names of all groups that select a node, for nodes
 	// that several groups select.
@@ -66,14 +66,14 @@ type Facts struct {
 	Now             time.Time
 }
 
-// Report returns the conditions of a group, without times. Equal facts have
-// equal texts, so they do not cause a write.
+// Report returns the conditions of a group, without times. It returns the same
+// texts for the same facts, so that unchanged facts do not cause a write.
 func Report(f Facts) []metav1.Condition {
-	all := []metav1.Condition{f.valid(), f.waiting(), f.drained(), f.stuck(), f.readable(), f.overlap(), f.held()}
-	for i := range all {
-		all[i].ObservedGeneration = f.Group.Generation
+	conditions := []metav1.Condition{f.valid(), f.waiting(), f.drained(), f.stuck(), f.readable(), f.overlap(), f.held()}
+	for i := range conditions {
+		conditions[i].ObservedGeneration = f.Group.Generation
 	}
-	return all
+	return conditions
 }
 
 func (f Facts) valid() metav1.Condition {
@@ -94,10 +94,11 @@ func (f Facts) waiting() metav1.Condition {
 	}
 	reason, why := f.obstacle()
 	return condition(ConditionWaiting, metav1.ConditionTrue, reason,
-		fmt.Sprintf("oldest first: %s; %s", some(names), why))
+		fmt.Sprintf("oldest first: %s; %s", abbreviate(names), why))
 }
 
-// obstacle returns why no request in the queue gets a slot.
+// obstacle returns why the requests in the queue have no slot, as a reason for
+// the condition and as a text.
 func (f Facts) obstacle() (reason, why string) {
 	switch {
 	case f.Faults != nil:
@@ -121,44 +122,45 @@ func (f Facts) obstacle() (reason, why string) {
 		}
 	}
 	if first == "" {
-		return ReasonNodes, some(held)
+		return ReasonNodes, abbreviate(held)
 	}
 	reason, why = f.space(first)
 	if len(held) > 0 {
-		why += "; held back besides: " + some(held)
+		why += "; held back besides: " + abbreviate(held)
 	}
 	return reason, why
 }
 
-// space returns whether the node is next or must wait, and why. The node does
-// not count as unavailable itself.
+// space returns ReasonNext if a slot is free for the candidate, and otherwise
+// ReasonMax, each with an explanation. The candidate itself does not count as
+// unavailable.
 func (f Facts) space(candidate string) (reason, why string) {
-	var others []string
+	var unavailable []string
 	for _, n := range f.Members {
 		if Unavailable(n) && !Holds(f.Slots, n.Name) && n.Name != candidate {
-			others = append(others, n.Name)
+			unavailable = append(unavailable, n.Name)
 		}
 	}
-	if len(f.Slots)+len(others) < f.Limit {
+	if len(f.Slots)+len(unavailable) < f.Limit {
 		return ReasonNext, "a slot is free for " + candidate
 	}
-	slices.Sort(others)
-	parts := []string{fmt.Sprintf("%d of %d may be unavailable", len(f.Slots)+len(others), f.Limit)}
+	slices.Sort(unavailable)
+	parts := []string{fmt.Sprintf("%d of %d may be unavailable", len(f.Slots)+len(unavailable), f.Limit)}
 	if len(f.Slots) > 0 {
-		parts[0] += ": " + some(f.holders())
+		parts[0] += ": " + abbreviate(f.holders())
 	}
-	if len(others) > 0 {
-		parts = append(parts, "not Ready without a slot: "+some(others))
+	if len(unavailable) > 0 {
+		parts = append(parts, "not Ready without a slot: "+abbreviate(unavailable))
 	}
 	return ReasonMax, strings.Join(parts, "; ")
 }
 
 func (f Facts) holders() []string {
-	var all []string
+	var nodes []string
 	for _, s := range f.Slots {
-		all = append(all, s.Node)
+		nodes = append(nodes, s.Node)
 	}
-	return all
+	return nodes
 }
 
 // heldBack returns why a node would not get a slot even if one were free.
@@ -171,23 +173,24 @@ func (f Facts) heldBack(w api.Waiting) Hold {
 	return Hold{}
 }
 
-// HeldFast returns the nodes that wait for a person, with the reason.
+// HeldFast returns a text for each node that waits for a person, with the
+// node's name and the reason.
 func (f Facts) HeldFast() []string {
-	var all []string
+	var reasons []string
 	for _, w := range f.Queue {
 		if hold := f.heldBack(w); hold.Lasting {
-			all = append(all, w.Node+": "+hold.Why)
+			reasons = append(reasons, w.Node+": "+hold.Why)
 		}
 	}
-	return all
+	return reasons
 }
 
 func (f Facts) held() metav1.Condition {
-	all := f.HeldFast()
-	if len(all) == 0 {
+	reasons := f.HeldFast()
+	if len(reasons) == 0 {
 		return condition(ConditionHeldBack, metav1.ConditionFalse, "NobodyIsHeldBack", "no request waits for a person")
 	}
-	return condition(ConditionHeldBack, metav1.ConditionTrue, "RebootsDoNotHelp", some(all))
+	return condition(ConditionHeldBack, metav1.ConditionTrue, "RebootsDoNotHelp", abbreviate(reasons))
 }
 
 // drained returns the condition Drained, which names the Pods that cannot be
@@ -203,14 +206,14 @@ func (f Facts) drained() metav1.Condition {
 		return condition(ConditionDrained, metav1.ConditionTrue, "NoneBlocked", "no eviction is refused")
 	}
 	slices.Sort(blocked)
-	return condition(ConditionDrained, metav1.ConditionFalse, "EvictionBlocked", some(blocked))
+	return condition(ConditionDrained, metav1.ConditionFalse, "EvictionBlocked", abbreviate(blocked))
 }
 
 func (f Facts) stuck() metav1.Condition {
 	if len(f.Stuck) == 0 {
 		return condition(ConditionStuck, metav1.ConditionFalse, "NobodyIsStuck", "no slot is held for too long")
 	}
-	return condition(ConditionStuck, metav1.ConditionTrue, "SlotHeldTooLong", some(f.Stuck))
+	return condition(ConditionStuck, metav1.ConditionTrue, "SlotHeldTooLong", abbreviate(f.Stuck))
 }
 
 func (f Facts) readable() metav1.Condition {
@@ -224,28 +227,29 @@ func (f Facts) readable() metav1.Condition {
 		return condition(ConditionReadable, metav1.ConditionTrue, "Understood", "all annotations can be read")
 	}
 	slices.Sort(faults)
-	return condition(ConditionReadable, metav1.ConditionFalse, "InvalidAnnotation", some(faults))
+	return condition(ConditionReadable, metav1.ConditionFalse, "InvalidAnnotation", abbreviate(faults))
 }
 
 func (f Facts) overlap() metav1.Condition {
 	if len(f.Overlaps) == 0 {
 		return condition(ConditionOverlap, metav1.ConditionFalse, "NoOverlap", "no other group selects these nodes")
 	}
-	var all []string
+	var texts []string
 	for node, groups := range f.Overlaps {
-		all = append(all, fmt.Sprintf("%s (%s)", node, strings.Join(groups, ", ")))
+		texts = append(texts, fmt.Sprintf("%s (%s)", node, strings.Join(groups, ", ")))
 	}
-	slices.Sort(all)
+	slices.Sort(texts)
 	return condition(ConditionOverlap, metav1.ConditionTrue, "SelectedByOthers",
-		"a node that several groups select is not rebooted: narrow a nodeSelector: "+some(all))
+		"a node that several groups select is not rebooted: narrow a nodeSelector: "+abbreviate(texts))
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// some joins the first few of many texts.
-func some(texts []string) string {
+// abbreviate joins texts. If there are many, it joins only the first few, and
+// adds that there are more.
+func abbreviate(texts []string) string {
 	const most = 5
 	if len(texts) <= most {
 		return strings.Join(texts, "; ")

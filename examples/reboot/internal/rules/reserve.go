@@ -22,9 +22,10 @@ type Reservation struct {
 	Queue []api.Waiting // the requests that continue to wait
 	// Joined are the nodes that are new in the queue or in the slots.
 	Joined []string
-	// Full is true if a request waits only because of the limit.
+	// Full is true if a request waits for no reason other than the limit.
 	Full bool
-	// After is when to look again even if there are no changes. 0 means never.
+	// After is the time until the next reservation, even if nothing changes
+	// before. 0 means that no time is set.
 	After time.Duration
 }
 
@@ -42,11 +43,11 @@ type Terms struct {
 	Now    time.Time
 }
 
-// Reserve assigns free slots, oldest request first. The age of a request is its
-// position in the ledger's queue. Requests that were first seen together are
-// sorted by name. members are the nodes that the group selects, read after the
-// ledger. A candidate does not count as unavailable itself, and a holder of a
-// slot counts once.
+// Reserve assigns free slots, to the oldest requests first. Requests are as old
+// as their position in the ledger's queue says, and requests that were first
+// seen together are sorted by name. members are the nodes that the group
+// selects, read after the ledger. The node of a request does not count as
+// unavailable itself, and a node with a slot counts only once.
 func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Reservation {
 	byName := map[string]*corev1.Node{}
 	for _, n := range members {
@@ -59,18 +60,18 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 	for _, w := range waiting {
 		node := byName[w.Node]
 		state := protocol.Read(node)
-		others := unavailable
+		absent := unavailable
 		if Unavailable(node) {
-			others-- // the candidate itself does not count
+			absent-- // the candidate itself does not count
 		}
-		full, hold := len(slots)+others >= t.Limit, HeldBack(node, w, t.Barred[w.Node], t.MaxReboots, t.Now)
+		full, hold := len(slots)+absent >= t.Limit, HeldBack(node, w, t.Barred[w.Node], t.MaxReboots, t.Now)
 		if hold.Why != "" || full {
 			r.Full = r.Full || hold.Why == ""
 			r.After = Sooner(r.After, hold.Left)
 			r.Queue = append(r.Queue, w)
 			continue
 		}
-		unavailable = others
+		unavailable = absent
 		slot := api.Slot{
 			Node: node.Name, NodeUID: node.UID, Request: *state.Needed, Epoch: state.Spent() + 1,
 			Since: metav1.Time{Time: t.Now},

@@ -16,43 +16,48 @@ type SlotStep string
 
 // The steps for a slot.
 const (
-	// Wait: there is no step to take; Why is the reason.
+	// Wait means that there is no step to take yet, for the reason in Why of
+	// the decision.
 	Wait SlotStep = "wait"
-	// Grant: reboot-needed becomes reboot-now.
+	// Grant moves reboot-needed to reboot-now.
 	Grant SlotStep = "grant"
-	// Revoke: reboot-now becomes reboot-needed, and the epoch void.
+	// Revoke moves reboot-now back to reboot-needed, and makes the epoch void.
 	Revoke SlotStep = "revoke"
-	// Void: the epoch of a slot that was not granted becomes void.
+	// Void makes the epoch of a slot void before the controller has granted it.
 	Void SlotStep = "void"
-	// Rewrite: the slot becomes Next, for another request or epoch.
+	// Rewrite replaces the slot by Next, for example for another request.
 	Rewrite SlotStep = "rewrite"
-	// Release: the slot is removed.
+	// Release removes the slot.
 	Release SlotStep = "release"
-	// Decline: reboot-now becomes reboot-needed, and last-reboot says why.
+	// Decline moves reboot-now back to reboot-needed, and writes the reason to
+	// last-reboot.
 	Decline SlotStep = "decline"
-	// Permit: the agent may tell its machine to reboot.
+	// Permit lets the agent tell its machine to reboot.
 	Permit SlotStep = "permit"
-	// CallOff: in-progress becomes reboot-needed, and last-reboot says why.
+	// CallOff moves reboot-in-progress back to reboot-needed, and writes the
+	// reason to last-reboot.
 	CallOff SlotStep = "call off"
-	// GiveUp: as CallOff, for a machine that was told to reboot but reports the
-	// same boot.
+	// GiveUp is the same as CallOff, but for a machine that was told to reboot
+	// and still reports the same boot. The request is not tried again.
 	GiveUp SlotStep = "give up"
-	// Conclude: in-progress becomes last-reboot, because the agent does not do it.
+	// Conclude moves reboot-in-progress to last-reboot, because the agent does
+	// not do so.
 	Conclude SlotStep = "conclude"
 )
 
 // A SlotDecision is the next step for a slot.
 type SlotDecision struct {
 	Step SlotStep
-	// Next is the new slot for Rewrite.
+	// Next is the slot that replaces the old one if the step is Rewrite.
 	Next api.Slot
 	// NotBefore is when the request of a released slot may be tried again.
 	NotBefore metav1.Time
-	// Seconds is how long a permission is valid.
+	// Seconds is how long the permission is valid if the step is Permit.
 	Seconds int32
-	// After is when to look again even if there are no changes.
+	// After is the time until the next decision, even if nothing changes
+	// before.
 	After time.Duration
-	// Why is the reason, for people.
+	// Why is the reason for the step, as a text for people.
 	Why string
 }
 
@@ -72,8 +77,8 @@ type Situation struct {
 	// selectors have changed. It is empty if the node belongs to the group. A
 	// reboot that has begun continues.
 	Stray string
-	// Over is true if the group has more slots than its limit, which was
-	// lowered, and this slot should go.
+	// Over is true if the group has more slots than its limit, because the
+	// limit was lowered, and this slot is one of the slots to release.
 	Over bool
 	// Contended is true if other requests wait for a slot.
 	Contended bool
@@ -110,9 +115,9 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	}
 }
 
-// foreign reports whether the grant of a stray node belongs to another group.
-// In this case the grant has a later epoch, and the slot cannot be granted any
-// more.
+// foreign reports whether the grant on a stray node was made by another group.
+// Such a grant has a later epoch than the slot, and the slot's own epoch is
+// spent.
 func (s Situation) foreign(slot api.Slot, state protocol.State) bool {
 	return s.Stray != "" && state.Spent() >= slot.Epoch && state.Now.Epoch > slot.Epoch
 }
@@ -142,28 +147,29 @@ func (s Situation) barred(slot api.Slot, state protocol.State) string {
 	}
 }
 
-// afterReboot returns the next step for a slot whose epoch has ended, by a
-// reboot or without one.
+// afterReboot returns the next step for a slot whose epoch has ended, with or
+// without a reboot.
 func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
 	if state.Last.Result != protocol.Rebooted {
 		return s.unused(slot, node, state, state.Last.Result+": "+state.Last.Why)
 	}
-	d, back := s.back(slot, node, state.Last)
-	if again := state.Needed != nil && barred == ""; again && (!back || !s.Contended) {
-		slot.Verify = !back
+	d, returned := s.hasReturned(slot, node, state.Last)
+	if repeat := state.Needed != nil && barred == ""; repeat && (!returned || !s.Contended) {
+		slot.Verify = !returned
 		return s.rewrite(slot, state, state.Spent()+1)
 	}
-	if !back {
+	if !returned {
 		return d
 	}
 	return SlotDecision{Step: Release, Why: "rebooted and Ready"}
 }
 
-// back reports whether the node has been back after the reboot for long enough.
-// Otherwise it returns the step until then. The time counts from the moment at
-// which the controller saw the node Ready.
-func (s Situation) back(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (SlotDecision, bool) {
-	if why := away(node, o); why != "" {
+// hasReturned reports whether the node has been back from the reboot for the
+// time in MinReady. If it has not, hasReturned returns the step to take
+// meanwhile. The time counts from the moment at which the controller first saw
+// the node Ready.
+func (s Situation) hasReturned(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (SlotDecision, bool) {
+	if why := absence(node, o); why != "" {
 		return SlotDecision{Step: Wait, Why: why}, false
 	}
 	if s.MinReady == 0 {
@@ -181,7 +187,8 @@ func (s Situation) back(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (
 }
 
 // beforeReboot returns the next step for a slot that was not granted yet, or
-// was revoked. Until the epoch is void, a late grant for it may still arrive.
+// was revoked. It does not release the slot before the epoch is void, because
+// until then a late grant may still be written.
 func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol.State, barred string) SlotDecision {
 	if state.Needed == nil && barred == "" {
 		barred = "the request was withdrawn"
@@ -204,7 +211,7 @@ func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol
 // unused releases a slot when its node is back from the previous reboot.
 func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State, why string) SlotDecision {
 	if slot.Verify && state.Last != nil {
-		if d, back := s.back(slot, node, state.Last); !back {
+		if d, returned := s.hasReturned(slot, node, state.Last); !returned {
 			d.Why = why + "; " + d.Why
 			return d
 		}

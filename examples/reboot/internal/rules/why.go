@@ -53,7 +53,8 @@ func PlaceOf(node *corev1.Node, groups []*api.RebootGroup) Place {
 	return Place{Rivals: rivals}
 }
 
-// StateOf returns the state of a node with this place.
+// StateOf returns the state of a node, in one or a few words. place is the
+// node's relation to the groups.
 func StateOf(node *corev1.Node, place Place) string {
 	s := protocol.Read(node)
 	switch {
@@ -84,8 +85,8 @@ func StateOf(node *corev1.Node, place Place) string {
 	}
 }
 
-// Why explains the progress of a node's reboot and why it waits, with a line
-// for each fact.
+// Why describes the progress of a node's reboot, or explains why the reboot
+// waits. It returns a line for each fact.
 func Why(node *corev1.Node, place Place, now time.Time) []string {
 	s, group := protocol.Read(node), place.Group
 	var lines []string
@@ -147,12 +148,14 @@ func waits(node *corev1.Node, s protocol.State, place Place, now time.Time) []st
 		return append(lines, fmt.Sprintf("RebootGroup %s releases the slot that it has reserved for the node", group.Name))
 	}
 	if place.Held {
-		return append(lines, fmt.Sprintf("RebootGroup %s has reserved a slot for the node, and grants the reboot next", group.Name))
+		return append(lines,
+			fmt.Sprintf("RebootGroup %s has reserved a slot for the node, and grants the reboot next", group.Name))
 	}
 	return append(lines, queues(node, group, held == "")...)
 }
 
-// entryOf returns the node's entry in the queue, or zero.
+// entryOf returns the node's entry in the group's queue, or the zero value if
+// the node is not in the queue.
 func entryOf(node *corev1.Node, group *api.RebootGroup) api.Waiting {
 	for _, w := range group.Status.Queue {
 		if w.NodeUID == node.UID {
@@ -178,7 +181,7 @@ func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
 	return append(lines, fmt.Sprintf("the group waits (%s): %s", c.Reason, c.Message))
 }
 
-// patience describes how long a drain may take.
+// patience returns a text that says how long a drain may take.
 func patience(p *protocol.Progress) string {
 	switch p.Policy {
 	case protocol.PolicyWait:
@@ -197,4 +200,4 @@ func because(why string) string {
 	return ": " + why
 }
 
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -14,18 +14,17 @@ import (
 type Windows []window
 
 type window struct {
-	days       []time.Weekday // the days on which it begins; nil means all
-	start, end int            // minutes of the day
+	days       []time.Weekday // the days on which the window begins; nil means all days
+	start, end int            // in minutes since midnight
 	zone       *time.Location
 }
 
 const day = 24 * 60 // in minutes
 
-// NewWindows parses the windows of a group.
-//
-// Errors: every malformed field.
+// NewWindows parses the windows of a group. The error names every malformed
+// field.
 func NewWindows(g *api.RebootGroup) (Windows, error) {
-	var all Windows
+	var windows Windows
 	var errs []error
 	for i, w := range g.Spec.Windows {
 		one, err := newWindow(w)
@@ -33,9 +32,9 @@ func NewWindows(g *api.RebootGroup) (Windows, error) {
 			errs = append(errs, fmt.Errorf("RebootGroup %q: spec.windows[%d].%w", g.Name, i, err))
 			continue
 		}
-		all = append(all, one)
+		windows = append(windows, one)
 	}
-	return all, errors.Join(errs...)
+	return windows, errors.Join(errs...)
 }
 
 func newWindow(w api.Window) (window, error) {
@@ -53,7 +52,7 @@ func newWindow(w api.Window) (window, error) {
 	for _, name := range w.Days {
 		i := slices.IndexFunc(weekdays(), func(d time.Weekday) bool { return d.String()[:3] == name })
 		if i < 0 {
-			return one, fmt.Errorf("days has %q: set Mon, Tue, Wed, Thu, Fri, Sat or Sun", name)
+			return one, fmt.Errorf("days contains %q: set Mon, Tue, Wed, Thu, Fri, Sat or Sun", name)
 		}
 		one.days = append(one.days, time.Weekday(i))
 	}
@@ -72,13 +71,13 @@ func minute(text string) (int, error) {
 }
 
 // Open reports whether a reboot may begin at that time.
-func (w Windows) Open(at time.Time) bool {
-	return len(w) == 0 || slices.ContainsFunc(w, func(one window) bool { return one.open(at) })
+func (w Windows) Open(t time.Time) bool {
+	return len(w) == 0 || slices.ContainsFunc(w, func(one window) bool { return one.open(t) })
 }
 
 // open reports whether the window is open at that time.
-func (w window) open(at time.Time) bool {
-	local := at.In(w.zone)
+func (w window) open(t time.Time) bool {
+	local := t.In(w.zone)
 	now, today := local.Hour()*60+local.Minute(), local.Weekday()
 	yesterday := (today + 6) % 7
 	if w.start < w.end {
@@ -87,24 +86,24 @@ func (w window) open(at time.Time) bool {
 	return w.begins(today) && now >= w.start || w.begins(yesterday) && now < w.end
 }
 
-func (w window) begins(on time.Weekday) bool { return w.days == nil || slices.Contains(w.days, on) }
+func (w window) begins(day time.Weekday) bool { return w.days == nil || slices.Contains(w.days, day) }
 
-// Change returns when the windows next open or close after that time. It
-// returns the zero time if they do not do so in the next weeks.
+// Change returns the first time after the given time at which the windows open
+// or close. It returns the zero time if that does not happen in the next weeks.
 func (w Windows) Change(after time.Time) time.Time {
 	const most = 500 // edges; 32 windows have 64 a day
 	open := w.Open(after)
-	for at, i := after, 0; i < most; i++ {
+	for t, i := after, 0; i < most; i++ {
 		next := time.Time{}
 		for _, one := range w {
-			if edge := one.edge(at); next.IsZero() || edge.Before(next) {
+			if edge := one.edge(t); next.IsZero() || edge.Before(next) {
 				next = edge
 			}
 		}
 		if next.IsZero() || w.Open(next) != open {
 			return next
 		}
-		at = next
+		t = next
 	}
 	return time.Time{}
 }
@@ -118,9 +117,9 @@ func (w window) edge(after time.Time) time.Time {
 	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, fixed)
 	var next time.Time
 	for _, m := range []int{w.start, w.end, w.start + day, w.end + day} {
-		at := midnight.Add(time.Duration(m) * time.Minute)
-		if at.After(after) && (next.IsZero() || at.Before(next)) {
-			next = at
+		t := midnight.Add(time.Duration(m) * time.Minute)
+		if t.After(after) && (next.IsZero() || t.Before(next)) {
+			next = t
 		}
 	}
 	if _, change := local.ZoneBounds(); !change.IsZero() && change.Before(next) {

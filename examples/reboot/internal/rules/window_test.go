@@ -95,7 +95,7 @@ func TestAWindowThatMakesNoSenseIsNamed(t *testing.T) {
 	for _, text := range []string{
 		`RebootGroup "g": spec.windows[0].start is "9": set a time such as 22:00`, `spec.windows[1].end is "24:00"`,
 		`spec.windows[2].end is "09:00"`, `spec.windows[3].timeZone is "Berlin": set a name of the IANA database`,
-		`spec.windows[4].days has "Monday"`,
+		`spec.windows[4].days contains "Monday"`,
 	} {
 		g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring(text)))
 	}

@@ -35,8 +35,8 @@ func controllerRules() []rbacv1.PolicyRule {
 	)
 }
 
-// leaseRules are those of a controller with --leader-elect in the namespace of
-// its Lease, as the README has them.
+// leaseRules are the rules for a controller with --leader-elect in the
+// namespace of its Lease, as the README shows them.
 func leaseRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
@@ -84,7 +84,7 @@ var _ = Describe("the programs", func() {
 	It("want URL and query together", func(ctx SpecContext) {
 		end := execute(ctx, environment(), "controller", "--kubeconfig", cluster.Kubeconfig(), "--leader-elect=false", "--blocking-query", "up")
 		Expect(end.code).To(Equal(1), end.text)
-		Expect(end.text).To(ContainSubstring("set both the URL of Prometheus and a query: --prometheus-url, --blocking-query"))
+		Expect(end.text).To(ContainSubstring("set both the URL of Prometheus and a query (see --prometheus-url and --blocking-query)"))
 	})
 
 	It("ask for the node's name", func(ctx SpecContext) {

@@ -38,7 +38,7 @@ type Website struct {
 
 // WebsiteSpec is the desired state.
 type WebsiteSpec struct {
-	// Host is the name that visitors know.
+	// Host is the host name under which visitors reach the website.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
 	Host string `json:"host"`
 	// Image is a web server that listens on port 8080.

@@ -114,7 +114,7 @@ func TestItSurvivesEveryFault(t *testing.T) {
 // newCDN is an empty one.
 func newCDN(t *testing.T) website.CDN { return website.CDN(t.TempDir()) }
 
-// entryIn returns the entry of a website, "" if there is none.
+// entryIn returns the entry of a website, or "" if it does not exist.
 func entryIn(cdn website.CDN, name string) string {
 	entry, _ := cdn.Entry(key(name))
 	return string(entry)

@@ -29,11 +29,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Name is the operator's field manager, and its mark on its objects. The Pods of a
-// Website have siteLabel.
+// Name is the name of the operator's field manager, and the value of the label
+// that marks its objects. siteLabel is the label of a Website's Pods; its value
+// is the name of the Website.
 const Name, siteLabel = "website", "web.homeostat.dev/website"
 
-// Client reads and writes the Websites of one namespace, or of all.
+// Client reads and writes the Websites of one namespace, or of all namespaces.
 type Client interface {
 	informer.Client[*v1.Website, *v1.WebsiteList]
 	patch.Client[*v1.Website]
@@ -65,7 +66,7 @@ type reconciler struct {
 func New(
 	client kubernetes.Interface, websites func(namespace string) Client, cdn CDN, o *reconcile.Options,
 ) (*reconcile.Controller, error) {
-	in := informer.ForNamespaces(websites, nil)
+	sites := informer.ForNamespaces(websites, nil)
 	deployments := informer.For(client.AppsV1().Deployments(""), nil)
 	services := informer.For(client.CoreV1().Services(""), nil)
 	secrets := informer.Referenced(client.CoreV1().Secrets, nil)
@@ -74,8 +75,8 @@ func New(
 		reconcile.References(secrets, func(w *v1.Website) []reconcile.Key { return []reconcile.Key{secretOf(w)} }),
 		reconcile.External("cdn", func(ctx context.Context, enqueue func(reconcile.Key) error) error {
 			return wait.PollUntilContextCancel(ctx, time.Minute, false, func(context.Context) (bool, error) {
-				for site := range in.Snapshot().All() {
-					if is, _ := cdn.Entry(keyOf(site)); string(is) != entryOf(site) {
+				for site := range sites.Snapshot().All() {
+					if entry, _ := cdn.Entry(keyOf(site)); string(entry) != entryOf(site) {
 						_ = enqueue(keyOf(site)) // fails when ctx has ended
 					}
 				}
@@ -85,7 +86,7 @@ func New(
 	}
 	kind := v1.GroupVersion.WithKind("Website")
 	marked := &children.Options{Mark: map[string]string{"app.kubernetes.io/managed-by": Name}}
-	return reconcile.New(Name, in, &reconciler{
+	return reconcile.New(Name, sites, &reconciler{
 		websites: websites, secrets: secrets, cdn: cdn, options: o,
 		deployments: children.New(kind, websites, deployments, client.AppsV1().Deployments, marked),
 		services:    children.New(kind, websites, services, client.CoreV1().Services, marked),
@@ -110,10 +111,13 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 	return reconcile.Result{}, err
 }
 
-// clean removes the entry, which the server does not delete with the Website.
+// clean removes the Website's entry from the CDN. The server cannot do that: it
+// deletes only objects in the cluster.
 func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cdn.Remove(keyOf(w)) }
 
-// keep writes all differences from the Website's spec, and returns why visitors cannot see it.
+// keep creates or updates the children and the CDN's entry of a Website. It
+// returns the reason why visitors cannot see the Website yet, or the empty
+// string.
 func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, err error) {
 	secret, ok := r.secrets.Get(secretOf(site))
 	if !ok {
@@ -130,11 +134,12 @@ func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, 
 	return "", nil
 }
 
-// publish sets the Website's entry in the CDN. The cache may be late, after a restart
-// by minutes, and no precondition protects the CDN: only the server knows whether the
-// Website still exists. If it does, so does the finalizer.
+// publish sets the Website's entry in the CDN. It first asks the server whether
+// the Website still exists, because the cache may be late, even by minutes
+// after a restart, and the CDN does not check preconditions. While the Website
+// exists, its finalizer ensures that the entry will be removed.
 func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
-	if is, _ := r.cdn.Entry(keyOf(site)); string(is) == entryOf(site) {
+	if entry, _ := r.cdn.Entry(keyOf(site)); string(entry) == entryOf(site) {
 		return nil
 	}
 	live, ok, err := names.Live(ctx, r.websites(site.Namespace), site.Name)
@@ -144,7 +149,9 @@ func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	return r.cdn.Publish(keyOf(site), entryOf(site))
 }
 
-// report writes the condition, unless the Website has it already, and an Event when it changes.
+// report writes the condition Ready to the status if it has changed. When its
+// status becomes True or False, report also records an Event. lacks is the
+// reason why visitors cannot see the Website, or the empty string.
 func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string) error {
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Complete"}
 	if lacks != "" {
@@ -159,8 +166,9 @@ func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string)
 	return err
 }
 
-// deploymentOf returns the web server of a Website. It sets only its own fields: the
-// server's defaults and additions by others stay.
+// deploymentOf returns the Deployment of a Website's web server. It sets only
+// the fields that it needs. The API server's defaults and the fields that other
+// clients have set stay.
 func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv1.Deployment] {
 	return children.Child[*appsv1.Deployment]{Name: site.Name, Edit: func(d *appsv1.Deployment) {
 		d.Spec.Replicas = new(site.Spec.Replicas)
@@ -178,7 +186,7 @@ func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv
 	}}
 }
 
-// serviceOf returns how the CDN reaches the web server.
+// serviceOf returns the Service through which the CDN reaches the web server.
 func serviceOf(site *v1.Website) children.Child[*corev1.Service] {
 	return children.Child[*corev1.Service]{Name: site.Name, Edit: func(s *corev1.Service) {
 		s.Spec.Type, s.Spec.Selector = corev1.ServiceTypeClusterIP, map[string]string{siteLabel: site.Name}
@@ -198,8 +206,9 @@ func keyOf(o metav1.Object) reconcile.Key {
 	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// CDN brings visitors to websites: it reads a directory in which each website has a
-// file. It is an example of state outside of a cluster, such as DNS or a load balancer.
+// CDN is the directory from which a content delivery network reads where its
+// websites are. Each website has a file in it. It is an example of state
+// outside of the cluster, such as DNS records or a load balancer.
 type CDN string
 
 // Entry returns the entry of a website.

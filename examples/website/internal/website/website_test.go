@@ -39,7 +39,7 @@ type fixture struct {
 	*WithT
 	t        *testing.T
 	client   *fake.Clientset
-	websites fakeWebsites // those of namespace d
+	websites fakeWebsites // the Websites of namespace d
 	cdn      website.CDN
 	events   *events.FakeRecorder
 }

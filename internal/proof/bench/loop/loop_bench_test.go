@@ -84,7 +84,7 @@ func BenchmarkNoOp(b *testing.B) {
 	for _, workers := range []int{1, 16} {
 		for _, rival := range rivals {
 			b.Run("workers="+strconv.Itoa(workers)+"/impl="+rival.name, func(b *testing.B) {
-				s := newStage(1) // that of the memory's only object
+				s := newStage(1) // the stage of the memory's only object
 				s.start(b, rival.make(b, setup{newMemory(1), workers, s.reconciled}))
 				<-s.met
 				if rival.name == "homeostat" {

@@ -22,7 +22,7 @@ import (
 // this has not been done yet.
 const (
 	once    = "once"         // the next read shows the write, and waited for it
-	free    = "free"         // the next read does not wait: the write is none of this cache's
+	free    = "free"         // the next read does not wait: the write does not concern this cache
 	again   = "done again"   // the next read does not show the write
 	blocks  = "blocks"       // the next read does not return
 	refused = "refused"      // the write is refused by the client
@@ -68,7 +68,7 @@ var coreSecret = corev1.SchemeGroupVersion.WithKind("Secret")
 
 func create(ctx context.Context, _ *world, c writer) error { return c.Create(ctx, generated()) }
 
-// rows are those of docs/read-your-writes.md.
+// rows are the rows of the table in docs/read-your-writes.md.
 var rows = []row{
 	{name: "a create", todo: none, act: create, ours: once, theirs: once},
 	{

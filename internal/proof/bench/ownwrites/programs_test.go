@@ -79,7 +79,7 @@ func inWorld(t *testing.T, f func(w *world), keys ...string) {
 	})
 }
 
-// config is that of a program.
+// config returns the config of a program.
 func (w *world) config() *rest.Config {
 	config := w.server.Config("program")
 	if w.wrap != nil {

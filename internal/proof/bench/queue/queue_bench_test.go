@@ -243,8 +243,8 @@ func lateness(s subject) []time.Duration {
 			for i := p; !stop.Load(); i++ {
 				s.add(busy[i%len(busy)])
 				if i%100 == 0 {
-					// Not by a timer: those of an idle process are late by up
-					// to a millisecond.
+					// No timer is used, because the timers of an idle process
+					// are late by up to a millisecond.
 					for rested := time.Now(); time.Since(rested) < 100*time.Microsecond; {
 						goruntime.Gosched()
 					}

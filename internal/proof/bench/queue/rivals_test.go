@@ -90,7 +90,7 @@ func keys(n int) []key {
 // ours adds with a cause, as controllers do for each event.
 type ours struct {
 	q      *queue.Queue[key]
-	ctx    context.Context // ends, as that of every controller
+	ctx    context.Context // the context of the controller, which ends
 	cancel context.CancelFunc
 }
 

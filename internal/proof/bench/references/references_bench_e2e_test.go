@@ -14,10 +14,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
+	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 	"github.com/homeostat/homeostat/internal/proof/bench/references/app"
 )
 
@@ -67,10 +66,9 @@ func (s *stage) atRest(b *testing.B, p *program, when string) {
 // two Secrets and a ConfigMap and owns a Deployment, a Service and a Secret, in
 // a cluster as it was reported by one whose operator was killed.
 func BenchmarkCrowded(b *testing.B) {
-	const apps, namespaces = 50, 286
+	const apps, namespaces = 50, crowd.Namespaces
 	s := newStage(b)
-	s.namespaces(namespaces)
-	s.crowd(namespaces)
+	s.Expect(crowd.Fill(b.Context(), s.client, crowd.Share{Pods: *unread, Events: *unread})).To(Succeed())
 	for _, impl := range []string{"homeostat", "controller-runtime"} {
 		s.each(apps, func(ctx context.Context, n int) error {
 			return s.app(ctx, namespace(n), impl, app.Spec{
@@ -106,41 +104,4 @@ func (s *stage) made(name string) (n int) {
 	secrets, err := s.client.CoreV1().Secrets("").List(s.b.Context(), o)
 	s.Expect(err).NotTo(HaveOccurred())
 	return len(deployments.Items) + len(services.Items) + len(secrets.Items)
-}
-
-// crowd creates 6,554 Pods, 2,845 ConfigMaps, 2,561 Services, 5,000 Secrets,
-// 400 of them of 500 KB and the others of 4 KB, and 27,000 Events.
-func (s *stage) crowd(namespaces int) {
-	in := func(n int) string { return namespace(n % namespaces) }
-	client := s.client.CoreV1()
-	s.secrets(0, 4600, 4<<10, func(n int) (string, string) { return in(n), fmt.Sprint("s-", n) })
-	s.secrets(4600, 5000, 500<<10, func(n int) (string, string) { return in(n), fmt.Sprint("s-", n) })
-	s.each(2845, func(ctx context.Context, n int) error {
-		_, err := client.ConfigMaps(in(n)).Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c-", n)}, BinaryData: map[string][]byte{"v": noise(4 << 10)},
-		}, metav1.CreateOptions{})
-		return err
-	})
-	s.each(2561, func(ctx context.Context, n int) error {
-		_, err := client.Services(in(n)).Create(ctx, &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("v-", n)},
-			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-		}, metav1.CreateOptions{})
-		return err
-	})
-	s.each(int(6554**unread), func(ctx context.Context, n int) error {
-		p := load.Plain(n)
-		p.Namespace, p.UID, p.ResourceVersion, p.Generation, p.ManagedFields = in(n), "", "", 0, nil
-		_, err := client.Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
-		return err
-	})
-	s.each(int(27_000**unread), func(ctx context.Context, n int) error {
-		_, err := client.Events(in(n)).Create(ctx, &corev1.Event{
-			ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprint("e-", n)},
-			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: in(n), Name: fmt.Sprint("p-", n)},
-			Reason:         "Unhealthy", Type: "Warning",
-			Message: "Readiness probe failed: HTTP probe failed with statuscode: 503",
-		}, metav1.CreateOptions{})
-		return err
-	})
 }

@@ -7,37 +7,31 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 	"github.com/homeostat/homeostat/internal/proof/bench/references/app"
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
 const (
-	writers  = 16
-	attempts = 10 // to create an object
 	patience = 10 * time.Minute
 	rests    = 30 * time.Second
-	tick     = 10 * time.Millisecond // of processor time in /proc
 )
 
 // stage is the API server, its objects, and the programs.
@@ -112,33 +106,9 @@ func parentOf(pid string) string {
 	return strings.Fields(rest)[1]
 }
 
-// each calls do with all numbers below n, some at once, and again if it fails: a
-// busy machine is too slow for etcd at times.
+// each calls do with all numbers below n, as crowd.Each does.
 func (s *stage) each(n int, do func(ctx context.Context, n int) error) {
-	var doing sync.WaitGroup
-	var next atomic.Int64
-	var failed atomic.Pointer[error]
-	for range writers {
-		doing.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && failed.Load() == nil; i = int(next.Add(1)) - 1 {
-				var err error
-				for range attempts {
-					if err = do(s.b.Context(), i); err == nil || apierrors.IsAlreadyExists(err) {
-						err = nil
-						break
-					}
-					pause(time.Second)
-				}
-				if err != nil {
-					failed.Store(&err)
-				}
-			}
-		})
-	}
-	doing.Wait()
-	if err := failed.Load(); err != nil {
-		s.b.Fatal(*err)
-	}
+	s.Expect(crowd.Each(s.b.Context(), n, do)).To(Succeed())
 }
 
 func (s *stage) namespaces(n int) {
@@ -157,18 +127,10 @@ func (s *stage) secrets(before, n, bytes int, where func(n int) (namespace, name
 	s.each(n-before, func(ctx context.Context, n int) error {
 		in, name := where(before + n)
 		_, err := s.client.CoreV1().Secrets(in).Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"v": noise(bytes)},
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"v": crowd.Noise(bytes)},
 		}, metav1.CreateOptions{})
 		return err
 	})
-}
-
-func noise(bytes int) []byte {
-	data := make([]byte, bytes)
-	for i := range data {
-		data[i] = byte(rand.IntN(256))
-	}
-	return data
 }
 
 func (s *stage) app(ctx context.Context, namespace, name string, spec app.Spec) error {
@@ -242,31 +204,21 @@ type process struct {
 	pid int
 }
 
-// memory returns the value of a field of /proc/PID/status, in MiB.
-func (p process) memory(field string) float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+func (p process) resident() float64 { return p.read(crowd.Process.Resident) }
+
+func (p process) peak() float64 { return p.read(crowd.Process.Peak) }
+
+func (p process) read(figure func(p crowd.Process) (float64, error)) float64 {
+	value, err := figure(crowd.Process(p.pid))
 	p.of.Expect(err).NotTo(HaveOccurred())
-	_, rest, _ := strings.Cut(string(text), field+":")
-	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	p.of.Expect(err).NotTo(HaveOccurred())
-	return kib / 1024
+	return value
 }
-
-func (p process) resident() float64 { return p.memory("VmRSS") }
-
-func (p process) peak() float64 { return p.memory("VmHWM") }
 
 // processor is the processor time so far.
 func (p process) processor() time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	spent, err := crowd.Process(p.pid).Processor()
 	p.of.Expect(err).NotTo(HaveOccurred())
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest)
-	user, err := strconv.Atoi(fields[11])
-	p.of.Expect(err).NotTo(HaveOccurred())
-	system, err := strconv.Atoi(fields[12])
-	p.of.Expect(err).NotTo(HaveOccurred())
-	return time.Duration(user+system) * tick
+	return spent
 }
 
 func pause(d time.Duration) { <-time.After(d) }

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// panel is one chart of the picture: a bar for each setting of some rows.
+// panel is one chart of the picture. It has a bar for each setting in which the
+// named rows were measured.
 type panel struct {
 	title, pkg, unit string
 	names            []string
-	target           float64 // a line across it; 0: none
+	target           float64 // the value at which to draw a line, or 0 for no line
 }
 
 // panels are the panels in docs/scaling.md. Rows that were not measured are
@@ -65,13 +66,14 @@ func (r *results) bars() []byte {
 		barWidth, y, b.String())
 }
 
-// bar draws one panel from y on, and returns where it ends.
+// bar draws one panel that begins at the y coordinate y, and returns the y
+// coordinate at which the panel ends.
 func (r *results) bar(b *strings.Builder, p panel, y int) int {
 	type one struct {
 		label string
 		value float64
 	}
-	var all []one
+	var bars []one
 	most := p.target
 	for _, name := range p.names {
 		w := r.byKey[rowKey{p.pkg, name, p.unit}]
@@ -84,18 +86,18 @@ func (r *results) bar(b *strings.Builder, p panel, y int) int {
 			if len(p.names) > 1 {
 				label = strings.Split(name, "/")[1] + ", " + impl
 			}
-			all = append(all, one{label, value})
+			bars = append(bars, one{label, value})
 			most = max(most, value)
 		}
 	}
-	if len(all) == 0 || most == 0 {
+	if len(bars) == 0 || most == 0 {
 		return y
 	}
 	x := func(value float64) float64 { return barLabels + (barWidth-barLabels-80)*value/most }
 	fmt.Fprintf(b, `<text class="t" x="8" y="%d" font-weight="bold">%s</text>`+"\n", y+14, html.EscapeString(p.title))
 	y += 24
 	began := y
-	for _, o := range all {
+	for _, o := range bars {
 		fmt.Fprintf(b, `<text class="t" x="%d" y="%d" text-anchor="end">%s</text>`,
 			barLabels-8, y+12, html.EscapeString(o.label))
 		fmt.Fprintf(b, `<rect class="b" x="%d" y="%d" width="%.1f" height="%d"/>`,

@@ -6,12 +6,12 @@ import (
 	"text/tabwriter"
 )
 
-// costs lists the costs of one replica in docs/scaling.md: the row, the value,
-// and the unit in the text.
+// costs lists the costs of one replica in docs/scaling.md. Each cost names a
+// row of the results, the factor for its value, and the unit to print.
 var costs = []struct {
-	of, pkg, name, unit, impl string
-	by                        float64
-	text                      string
+	subject, pkg, name, unit, impl string
+	factor                         float64
+	text                           string
 }{
 	{"a cached Pod", "cache", "Sync/pods=100000", "heap-B/Pod", ours, 1e-3, "KB"},
 	{
@@ -30,7 +30,8 @@ var costs = []struct {
 	},
 }
 
-// costs returns the table of the costs that were measured.
+// costs returns the text of the table of costs. It leaves out costs that were
+// not measured.
 func (r *results) costs() []byte {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
@@ -40,18 +41,19 @@ func (r *results) costs() []byte {
 			continue
 		}
 		if value, ok := row.median(c.impl); ok {
-			_, _ = fmt.Fprintf(w, "%s\t  %s\t%s\n", c.of, number(value*c.by), c.text) // to memory
+			_, _ = fmt.Fprintf(w, "%s\t  %s\t%s\n", c.subject, number(value*c.factor), c.text) // to memory
 		}
 	}
 	_ = w.Flush() // to memory
 	return text.Bytes()
 }
 
-// growth are the costs of docs/scaling.md that grow with the objects of one
-// program: of a row, a value for each of them, in the unit of the text.
+// growth lists the costs in docs/scaling.md that grow with the number of a
+// program's objects. Each cost names a row of the results, and the factor that
+// converts the row's value to the cost of one object.
 var growth = []struct {
-	of, pkg, name, unit string
-	by                  float64
+	subject, pkg, name, unit string
+	factor                   float64
 }{
 	{"memory of caches, of full Pods, GB", "cache", "Sync/pods=100000", "heap-B/Pod", 1e-9},
 	{"the first list, s", "cache", "Sync/pods=100000", "s", 1.0 / 100_000},
@@ -61,12 +63,13 @@ var growth = []struct {
 // changedEvery is the time in seconds between two changes of one object.
 const changedEvery = 50_000.0 / 300
 
-// grown returns the table of multiplied measurements.
+// grown returns the table of the costs for different numbers of objects. It
+// multiplies the measured costs of one object.
 func (r *results) grown() []byte {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := func(of string, value func(objects float64) float64) {
-		_, _ = fmt.Fprintf(w, "%s\t", of) // to memory
+	line := func(subject string, value func(objects float64) float64) {
+		_, _ = fmt.Fprintf(w, "%s\t", subject) // to memory
 		for _, objects := range []float64{50_000, 500_000, 5_000_000} {
 			_, _ = fmt.Fprintf(w, "%s\t", number(value(objects))) // to memory
 		}
@@ -80,7 +83,7 @@ func (r *results) grown() []byte {
 			continue
 		}
 		if value, ok := row.median(ours); ok {
-			line(c.of, func(objects float64) float64 { return objects * value * c.by })
+			line(c.subject, func(objects float64) float64 { return objects * value * c.factor })
 		}
 	}
 	_ = w.Flush() // to memory

@@ -4,7 +4,7 @@
 //
 //	report run results.txt           run everything
 //	report write results.txt FOLDER  make the page and the picture
-//	report check results.txt FOLDER  fail if they are not of these results
+//	report check results.txt FOLDER  fail if they were not made from these results
 package main
 
 import (
@@ -49,8 +49,8 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 		})
 	case len(rest) == 3 && rest[0] == "check":
 		return eachFile(rest[1], rest[2], func(file string, text []byte) error {
-			if there, err := os.ReadFile(file); err != nil || !bytes.Equal(there, text) {
-				return fmt.Errorf("%s is not made from %s: make bench-page", file, rest[1])
+			if written, err := os.ReadFile(file); err != nil || !bytes.Equal(written, text) {
+				return fmt.Errorf("%s was not made from %s: run make bench-page", file, rest[1])
 			}
 			return nil
 		})

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// tie is the fraction by which two medians must differ to count as won or lost.
+// tie is the fraction by which two medians must differ so that one of them
+// counts as better.
 const tie = 0.05
 
 // page returns the document.
@@ -16,12 +17,12 @@ func (r *results) page() []byte {
 	var b strings.Builder
 	c := r.config
 	fmt.Fprintf(&b, "<!-- Made by make bench-report from results.txt: do not edit. -->\n\n# Benchmarks\n\n")
-	what := "Everything"
+	subject := "Everything"
 	if len(r.apart) > 0 {
-		what = "But for what a section says was measured apart, everything"
+		subject = "But for what a section says was measured apart, everything"
 	}
 	fmt.Fprintf(&b, "%s of one run of `make bench-report`, of commit %s, on %s, beside client-go and "+
-		"controller-runtime in the versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", what,
+		"controller-runtime in the versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", subject,
 		c["commit"], c["date"], c["go"], c["goos"], c["goarch"], c["cpu"], c["cores"], c["memory"])
 	if load := c["load"]; load != "" {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
@@ -37,7 +38,7 @@ func (r *results) page() []byte {
 	return []byte(b.String())
 }
 
-// writeLost writes the rows in which a rival is better.
+// writeLost writes the list of the rows in which a rival is better.
 func (r *results) writeLost(b *strings.Builder) {
 	lost, compared := r.lost(tie)
 	fmt.Fprintf(b, "## Lost\n\nOf %d comparisons a rival is better in %d, by more than %.0f %%:\n\n",
@@ -65,8 +66,8 @@ func (r *results) writeTable(b *strings.Builder, pkg string, rows []*row) {
 	fmt.Fprintf(b, "## %s%s\n\n", strings.ToUpper(pkg[:1]), pkg[1:])
 	if page := explained[pkg]; page != "" {
 		fmt.Fprintf(b, "[What the rows mean](%s).", page)
-		if of := r.apart[pkg]; of != "" {
-			fmt.Fprintf(b, " Measured apart: %s.", of)
+		if origin := r.apart[pkg]; origin != "" {
+			fmt.Fprintf(b, " Measured apart: %s.", origin)
 		}
 		b.WriteString("\n\n")
 	}

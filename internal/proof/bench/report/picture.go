@@ -21,7 +21,8 @@ const (
 	most  = 100
 )
 
-// colors of the rivals, on a light and on a dark ground.
+// colors contains the colors of the rivals, for a light and for a dark
+// background.
 var colors = []struct{ impl, light, dark string }{
 	{"client-go", "#0969da", "#58a6ff"},
 	{"controller-runtime", "#bc4c00", "#f0883e"},
@@ -87,7 +88,7 @@ func across(ratio float64) float64 {
 	return labels + (width-labels-24)*math.Log(ratio/least)/math.Log(most/least)
 }
 
-// shorten cuts a text at n characters.
+// shorten returns text, cut to n characters if it is longer.
 func shorten(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -8,9 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// replicaRows are the lines of docs/benchmarks/replicas.txt, by the unit of the
-// row.
-var replicaRows = []struct{ unit, text, of string }{
+// replicaRows describes the lines of the tables in
+// docs/benchmarks/replicas.txt. unit identifies the row of the results that a
+// line shows.
+var replicaRows = []struct{ unit, text, suffix string }{
 	{"start-cpu-s", "start: processor time", "s"},
 	{"start-received-MiB", "start: received", "MiB"},
 	{"start-peak-MiB", "start: resident, at most", "MiB"},
@@ -24,8 +25,9 @@ var replicaRows = []struct{ unit, text, of string }{
 	{"objects", "then: objects", ""},
 }
 
-// replicas returns the tables of docs/scaling.md for the suite of replicas: one
-// table for each kind and each side that selects.
+// replicas returns the tables for the suite of replicas in docs/scaling.md.
+// There is one table for each kind of object, and for each side, server or
+// client, that selects the objects of a replica.
 func (r *results) replicas() []byte {
 	var text bytes.Buffer
 	_, rows := r.packages()
@@ -82,10 +84,10 @@ func (r *results) writeReplicas(text *bytes.Buffer, name string) {
 			continue
 		}
 		_, _ = fmt.Fprintf(w, "%s\t", row.text) // to memory
-		_, _ = fmt.Fprintf(w, "%s\t", strings.TrimSpace(number(alone)+" "+row.of))
+		_, _ = fmt.Fprintf(w, "%s\t", strings.TrimSpace(number(alone)+" "+row.suffix))
 		for _, impl := range []string{share, "heaviest"} {
 			v := value(row.unit, impl)
-			_, _ = fmt.Fprintf(w, "%s\t%.2f\t", strings.TrimSpace(number(v)+" "+row.of), v/alone)
+			_, _ = fmt.Fprintf(w, "%s\t%.2f\t", strings.TrimSpace(number(v)+" "+row.suffix), v/alone)
 		}
 		_, _ = fmt.Fprintln(w)
 	}

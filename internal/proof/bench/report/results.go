@@ -18,9 +18,9 @@ const ours = "homeostat"
 
 // results holds the parsed output of benchmarks.
 type results struct {
-	config map[string]string // describes the machine
-	apart  map[string]string // by package, the commit and machine if not those of the first
-	rows   []*row            // in the order in which they were measured
+	config map[string]string // the lines that describe the machine, by key
+	apart  map[string]string // the commit and machine of a package's results, by package, if they differ from the first
+	rows   []*row            // the rows, in the order of their measurement
 	byKey  map[rowKey]*row
 }
 
@@ -30,19 +30,19 @@ type rowKey struct{ pkg, name, unit string }
 type row struct {
 	rowKey
 	values map[string][]float64
-	impls  []string // in the order of the benchmark
+	impls  []string // the implementations, in the order of the benchmark
 }
 
-// higher lists the units in which more is better; about those that describe the
-// benchmark itself.
+// higher lists the units in which more is better, and descriptive the units
+// that describe the benchmark itself.
 var (
-	higher = []string{"served"}
-	about  = []string{"dispatches-to-last", "known/Pod", "of-unshared"}
+	higher      = []string{"served"}
+	descriptive = []string{"dispatches-to-last", "known/Pod", "of-unshared"}
 )
 
-func read(in io.Reader, name string) (*results, error) {
+func read(input io.Reader, name string) (*results, error) {
 	r := &results{config: map[string]string{}, apart: map[string]string{}, byKey: map[rowKey]*row{}}
-	lines := benchfmt.NewReader(in, name)
+	lines := benchfmt.NewReader(input, name)
 	for lines.Scan() {
 		switch record := lines.Result().(type) {
 		case *benchfmt.Result:
@@ -87,16 +87,16 @@ func (r *results) add(one *benchfmt.Result) {
 			r.byKey[key] = &row{rowKey: key, values: map[string][]float64{}}
 			r.rows = append(r.rows, r.byKey[key])
 		}
-		at := r.byKey[key]
-		if !slices.Contains(at.impls, impl) {
-			at.impls = append(at.impls, impl)
+		measured := r.byKey[key]
+		if !slices.Contains(measured.impls, impl) {
+			measured.impls = append(measured.impls, impl)
 		}
-		at.values[impl] = append(at.values[impl], value)
+		measured.values[impl] = append(measured.values[impl], value)
 	}
 }
 
-// median returns the median of an implementation, or false if it was not
-// measured.
+// median returns the median of an implementation. It returns false if the
+// implementation was not measured.
 func (w *row) median(impl string) (float64, bool) {
 	values := w.values[impl]
 	if len(values) == 0 {
@@ -107,11 +107,12 @@ func (w *row) median(impl string) (float64, bool) {
 }
 
 // ratio returns the cost of an implementation divided by ours. It returns false
-// if it was not measured, is not a cost, or ours is zero.
+// if the implementation was not measured, if the unit is not a cost, or if our
+// cost is zero.
 func (w *row) ratio(impl string) (float64, bool) {
 	mine, ok := w.median(ours)
 	theirs, measured := w.median(impl)
-	if !ok || !measured || impl == ours || slices.Contains(about, w.unit) {
+	if !ok || !measured || impl == ours || slices.Contains(descriptive, w.unit) {
 		return 0, false
 	}
 	if slices.Contains(higher, w.unit) {
@@ -124,8 +125,9 @@ func (w *row) ratio(impl string) (float64, bool) {
 }
 
 // lost returns the rows in which a rival's cost is lower than ours by more than
-// a fraction, the worst first. Variants of ours do not count as rivals.
-func (r *results) lost(part float64) (all []lostRow, compared int) {
+// the fraction in part, the worst row first. It also returns the number of
+// compared costs. Variants of our implementation do not count as rivals.
+func (r *results) lost(part float64) (lost []lostRow, compared int) {
 	for _, w := range r.rows {
 		for _, impl := range w.impls {
 			ratio, ok := w.ratio(impl)
@@ -134,18 +136,18 @@ func (r *results) lost(part float64) (all []lostRow, compared int) {
 			}
 			compared++
 			if ratio < 1-part {
-				all = append(all, lostRow{w, impl, 1 / ratio})
+				lost = append(lost, lostRow{w, impl, 1 / ratio})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b lostRow) int { return cmp.Compare(b.times, a.times) })
-	return all, compared
+	slices.SortStableFunc(lost, func(a, b lostRow) int { return cmp.Compare(b.times, a.times) })
+	return lost, compared
 }
 
 type lostRow struct {
 	*row
 	impl  string
-	times float64 // ours ÷ theirs
+	times float64 // our cost divided by theirs
 }
 
 func rival(impl string) bool { return !strings.HasPrefix(impl, ours) }
@@ -166,18 +168,18 @@ func (r *results) packages() (order []string, rows map[string][]*row) {
 // others by name. If rows contain only ours, it returns its settings in the
 // order of measurement.
 func implementations(rows []*row) []string {
-	var all []string
+	var names []string
 	for _, w := range rows {
 		for _, i := range w.impls {
-			if !slices.Contains(all, i) {
-				all = append(all, i)
+			if !slices.Contains(names, i) {
+				names = append(names, i)
 			}
 		}
 	}
-	if i := slices.Index(all, ours); i >= 0 {
-		all = slices.Delete(all, i, i+1)
-		slices.Sort(all)
-		all = slices.Insert(all, 0, ours)
+	if i := slices.Index(names, ours); i >= 0 {
+		names = slices.Delete(names, i, i+1)
+		slices.Sort(names)
+		names = slices.Insert(names, 0, ours)
 	}
-	return all
+	return names
 }

@@ -24,10 +24,10 @@ import (
 // results as benchmarks do.
 type suite struct {
 	pkg, benchmarks, time string
-	count                 int // at most that many rounds; 0: as many as are asked for
+	count                 int // the largest number of rounds; 0 means no limit
 	tags                  string
-	program               string // a folder in that of the package; empty: benchmarks
-	test                  string // its name; empty: benchmarks
+	program               string // the folder of the program in the package's folder; empty for other suites
+	test                  string // the name of the test; empty for other suites
 }
 
 var suites = []suite{
@@ -52,11 +52,11 @@ var suites = []suite{
 // context. It does not match the programs' logs.
 var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
 
-// measure runs the suites in this module's folder, one after the other, and
-// writes their output. If only names a suite, its new results replace the old
-// ones, and the others stay.
+// measure runs the suites, one after the other, in this module's folder, and
+// writes their results to the file results. If only is the name of a suite,
+// measure runs that suite alone, and keeps the other results in the file.
 func measure(ctx context.Context, results, only string, count int, progress io.Writer) (err error) {
-	others, err := keptOf(results, only)
+	kept, err := keptOf(results, only)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func measure(ctx context.Context, results, only string, count int, progress io.W
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	if _, err := out.Write(append(others, machine...)); err != nil {
+	if _, err := out.Write(append(kept, machine...)); err != nil {
 		return err
 	}
 	for _, s := range suites {
@@ -120,13 +120,13 @@ func keptOf(results, only string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return without(old, only), err
+	return remove(old, only), err
 }
 
-// without returns results without the results of one package. It keeps the
+// remove returns results without the lines of the package pkg. It keeps the
 // lines that describe the other runs.
-func without(results []byte, pkg string) []byte {
-	var others []byte
+func remove(results []byte, pkg string) []byte {
+	var rest []byte
 	drop := false
 	for line := range bytes.Lines(results) {
 		if name, ok := bytes.CutPrefix(line, []byte("pkg: ")); ok {
@@ -135,10 +135,10 @@ func without(results []byte, pkg string) []byte {
 			drop = false
 		}
 		if !drop {
-			others = append(others, line...)
+			rest = append(rest, line...)
 		}
 	}
-	return others
+	return rest
 }
 
 // arguments returns the arguments of the go command.

@@ -239,7 +239,7 @@ func (w *world) recordsSize() float64 {
 // messages are counts; received is in bytes.
 type messages struct{ requests, events, received int }
 
-// part is that of one of n replicas.
+// part returns the part of one of n replicas.
 func (m messages) part(n int) messages {
 	return messages{m.requests / n, m.events / n, m.received / n}
 }

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Lifeline is an environment variable. A component that finds it set reads its
-// standard input and exits at its end, because then the Supervisor has ended.
+// Lifeline is an environment variable. If it is set, a component reads its
+// standard input, and exits at the end of the input, because then the
+// Supervisor has ended.
 const Lifeline = "CONTROLPLANE_LIFELINE"
 
 const (
@@ -71,7 +72,7 @@ func (c *child) kill() {
 	<-c.done
 }
 
-// stop asks the process to end, kills it if it does not within its grace
+// stop asks the process to end, kills it if it is still running after its grace
 // period, and returns once it has ended.
 func (c *child) stop() {
 	_ = c.cmd.Process.Signal(syscall.SIGTERM) // It may have ended already.
@@ -93,12 +94,13 @@ func (c *child) gone() bool {
 	}
 }
 
-// exitError describes the end of a child.
+// exitError returns the error that describes how the child ended.
 func (c *child) exitError() error {
 	return &ExitError{Component: c.name, Status: c.cmd.ProcessState.String(), Log: c.log, Tail: tail(c.log)}
 }
 
-// tail returns the last lines of a file, or why they cannot be read.
+// tail returns the last lines of a file. If they cannot be read, it returns the
+// text of the error.
 func tail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

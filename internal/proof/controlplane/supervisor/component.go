@@ -28,14 +28,14 @@ type component struct {
 }
 
 func (d *dataDir) components(o *Options) []component {
-	all := []component{d.etcd(), d.apiServer(), d.controllerManager()}
+	components := []component{d.etcd(), d.apiServer(), d.controllerManager()}
 	if o.Scheduler {
-		all = append(all, d.scheduler())
+		components = append(components, d.scheduler())
 	}
-	for i := range all {
-		all[i].args = append(all[i].args, o.Flags[all[i].name]...)
+	for i := range components {
+		components[i].args = append(components[i].args, o.Flags[components[i].name]...)
 	}
-	return all
+	return components
 }
 
 func (d *dataDir) etcd() component {

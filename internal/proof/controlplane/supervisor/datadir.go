@@ -111,7 +111,7 @@ func (d *dataDir) close() error {
 		err = errors.Join(err, os.RemoveAll(d.path))
 	}
 	if err != nil {
-		return fmt.Errorf("leaving the data directory: %w", err)
+		return fmt.Errorf("releasing the data directory: %w", err)
 	}
 	return nil
 }

@@ -5,20 +5,21 @@ import (
 	"fmt"
 )
 
-// ErrStopped is the error of a request after the Supervisor has stopped.
+// ErrStopped is returned for a request after the Supervisor has stopped.
 var ErrStopped = errors.New("the control plane has stopped")
 
-// ExitError is the error of a component that ended without a request.
+// ExitError is the error of a component that ended although the Supervisor had
+// not ended it.
 type ExitError struct {
 	// Component is the name of the component.
 	Component string
-	// Status describes how it ended, such as "exit status 1" or "signal:
-	// killed".
+	// Status describes how the component ended, such as "exit status 1" or
+	// "signal: killed".
 	Status string
-	// Log is the file with its output. It is deleted with a temporary data
-	// directory.
+	// Log is the path of the file with the component's output. The file is
+	// deleted together with a temporary data directory.
 	Log string
-	// Tail is the end of that file.
+	// Tail is the end of the component's output.
 	Tail string
 }
 

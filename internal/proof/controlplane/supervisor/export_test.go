@@ -18,7 +18,7 @@ func ChoosePorts(apiServer int) ([]int, error) {
 func Tail(path string) string { return tail(path) }
 
 // Until is until.
-func Until(ctx context.Context, first int, parent func() int) { until(ctx, first, parent) }
+func Until(ctx context.Context, first int, parent func() int) { waitForParent(ctx, first, parent) }
 
 // A DataDir is a dataDir that is open.
 type DataDir struct{ d *dataDir }

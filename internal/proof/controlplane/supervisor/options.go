@@ -25,8 +25,8 @@ type Options struct {
 	// Kubeconfig is the file for the administrator's kubeconfig. Defaults to a
 	// file in the data directory.
 	Kubeconfig string
-	// Port is the API server's port. Defaults to the last port of the data
-	// directory, or a free one.
+	// Port is the API server's port. Defaults to the port of the previous start
+	// with the same data directory, or to a free port at the first start.
 	Port int
 	// Scheduler also starts a kube-scheduler. Defaults to false.
 	Scheduler bool
@@ -35,7 +35,8 @@ type Options struct {
 	// Flags are additional flags by component. They override the Supervisor's
 	// flags.
 	Flags map[string][]string
-	// Progress receives one line per component. Defaults to no output.
+	// Progress receives a line for each step of a component. Defaults to no
+	// output.
 	Progress io.Writer
 	// Ready is called once, with the path of the kubeconfig, when the control
 	// plane is ready for the first time. Defaults to nil.

@@ -9,23 +9,23 @@ import (
 
 const parentInterval = 500 * time.Millisecond
 
-// ErrParentEnded is the cause if a context of [WithParent] ends because the
-// parent has ended.
+// ErrParentEnded is the cause of a context of [WithParent] that has ended
+// because the parent process has ended.
 var ErrParentEnded = errors.New("the process that started this one has ended")
 
-// WithParent returns a context that also ends when the process has ended that
-// started this one.
+// WithParent returns a context that also ends when the parent process, which
+// has started this process, has ended.
 func WithParent(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		until(ctx, os.Getppid(), os.Getppid)
+		waitForParent(ctx, os.Getppid(), os.Getppid)
 		cancel(ErrParentEnded) // unless ctx has ended before
 	}()
 	return ctx, cancel
 }
 
-// until returns when ctx ends or the parent is not first any more.
-func until(ctx context.Context, first int, parent func() int) {
+// waitForParent returns when ctx ends, or when parent no longer returns first.
+func waitForParent(ctx context.Context, first int, parent func() int) {
 	tick := time.NewTicker(parentInterval)
 	defer tick.Stop()
 	for parent() == first {

@@ -73,7 +73,7 @@ func (p *plane) await(ctx context.Context, c component) error {
 		}
 		select {
 		case <-ctx.Done():
-			return p.late(ctx, c, lacks)
+			return p.timeoutError(ctx, c, lacks)
 		case <-p.ended:
 			if err := p.failure(); err != nil {
 				return err
@@ -83,7 +83,7 @@ func (p *plane) await(ctx context.Context, c component) error {
 	}
 }
 
-func (p *plane) late(ctx context.Context, c component, lacks error) error {
+func (p *plane) timeoutError(ctx context.Context, c component, lacks error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("waiting for %s: %w", c.name, ctx.Err())
 	}
@@ -91,8 +91,8 @@ func (p *plane) late(ctx context.Context, c component, lacks error) error {
 		c.name, p.options.Timeout, lacks, tail(p.data.log(c.name)))
 }
 
-// failure returns the error of the first child that ended without a request, or
-// nil.
+// failure returns the error of the first child that ended although it was not
+// asked to, or nil.
 func (p *plane) failure() error {
 	for _, c := range p.components {
 		if ch := p.children[c.name]; ch != nil && ch.gone() {
@@ -106,7 +106,7 @@ func (p *plane) failure() error {
 func (p *plane) kill(name string) error {
 	ch := p.children[name]
 	if ch == nil {
-		return fmt.Errorf("killing %q: it does not run; what does: %s", name, strings.Join(p.running(), ", "))
+		return fmt.Errorf("killing %q: not running; the running components are: %s", name, strings.Join(p.running(), ", "))
 	}
 	delete(p.children, name)
 	ch.kill()
@@ -114,7 +114,7 @@ func (p *plane) kill(name string) error {
 	return nil
 }
 
-// restart starts the components that are down. If none is down, it first stops
+// restart starts the components that are down. If all are up, it first stops
 // all of them.
 func (p *plane) restart(ctx context.Context) error {
 	if len(p.children) == len(p.components) {

@@ -34,8 +34,8 @@ func address(port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// choosePorts returns four different free ports. The API server's port is
-// apiServer unless that is 0.
+// choosePorts returns four different free ports. If apiServer is not 0, it is
+// the API server's port.
 func choosePorts(apiServer int) (ports, error) {
 	var held []io.Closer
 	defer func() {
@@ -72,7 +72,7 @@ func holdPort(given bool, port int) (io.Closer, int, error) {
 		lowestPort, highestPort, portAttempts, last)
 }
 
-// free returns an error for every port in p that is in use.
+// free returns an error that names every port of p that is in use, or nil.
 func (p ports) free() error {
 	var errs []error
 	for _, port := range []int{p.APIServer, p.Etcd, p.EtcdPeer, p.Scheduler} {
@@ -89,7 +89,7 @@ func (p ports) free() error {
 func listen(port int) (net.Listener, error) {
 	l, err := net.Listen("tcp", address(port))
 	if err != nil {
-		return nil, fmt.Errorf("port %d is busy: stop the program that has it, or choose a different one: %w", port, err)
+		return nil, fmt.Errorf("port %d is busy: stop the program that uses it, or choose a different one: %w", port, err)
 	}
 	return l, nil
 }

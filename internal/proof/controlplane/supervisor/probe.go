@@ -45,8 +45,8 @@ func newProbe(d *dataDir) (*http.Client, error) {
 	}, nil
 }
 
-// probe returns nil if all URLs answer 200, and otherwise the first other
-// answer.
+// probe returns nil if all URLs answer 200. Otherwise it returns an error about
+// the first URL that does not.
 func probe(ctx context.Context, c *http.Client, urls []string) error {
 	for _, url := range urls {
 		if err := get(ctx, c, url); err != nil {
@@ -63,7 +63,7 @@ func get(ctx context.Context, c *http.Client, url string) error {
 	}
 	answer, err := c.Do(request)
 	if err != nil {
-		return fmt.Errorf("asking for readiness: %w", err)
+		return fmt.Errorf("asking the API server whether it is ready: %w", err)
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, probeAnswer))
 	err = errors.Join(err, answer.Body.Close())

@@ -11,7 +11,7 @@ import (
 type Supervisor struct {
 	options  Options
 	requests chan request
-	over     chan struct{} // closed when Run has returned
+	ended    chan struct{} // closed when Run has returned
 }
 
 // A request is handled by the goroutine of Run, which owns the children.
@@ -20,23 +20,21 @@ type request struct {
 	answer chan error
 }
 
-// New returns a Supervisor. It does not start it.
-//
-// Errors: all mistakes in the options, joined.
+// New returns a Supervisor. It does not start it. If there are mistakes in the
+// options, New returns an error that joins all of them.
 func New(o *Options) (*Supervisor, error) {
 	options, err := o.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("checking the options: %w", err)
 	}
-	return &Supervisor{options: options, requests: make(chan request), over: make(chan struct{})}, nil
+	return &Supervisor{options: options, requests: make(chan request), ended: make(chan struct{})}, nil
 }
 
-// Run starts the control plane, and returns when it has stopped: nil if ctx has
-// ended, otherwise an error. If a component ended without a request, the error
-// is an [*ExitError]. The end of ctx and its cause are a line of the progress.
-// Run may be called once.
+// Run starts the control plane, and returns when it has stopped. It returns nil
+// if ctx has ended, and an [*ExitError] if a component ended by itself. When
+// ctx has ended, Run writes the cause to the progress. Run may be called once.
 func (s *Supervisor) Run(ctx context.Context) (err error) {
-	defer close(s.over)
+	defer close(s.ended)
 	data, err := openDataDir(s.options.DataDir, s.options.Port)
 	if err != nil {
 		return err
@@ -111,7 +109,7 @@ func (s *Supervisor) Kill(ctx context.Context, component string) error {
 }
 
 // Restart starts the components that Kill has ended, and returns when all are
-// ready. If there are none, it stops the whole control plane and starts it
+// ready. If all components run, it stops the whole control plane and starts it
 // again with the same data and ports.
 func (s *Supervisor) Restart(ctx context.Context) error {
 	return s.ask(ctx, request{})
@@ -121,7 +119,7 @@ func (s *Supervisor) ask(ctx context.Context, r request) error {
 	r.answer = make(chan error, 1)
 	select {
 	case s.requests <- r:
-	case <-s.over:
+	case <-s.ended:
 		return ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()

@@ -162,7 +162,7 @@ var _ = Describe("Supervisor", func() {
 			_, err = r.etcd()
 			Expect(err).To(MatchError(ContainSubstring("connection refused")))
 			Expect(r.Kill(ctx, supervisor.Etcd)).To(MatchError(
-				`killing "etcd": it does not run; what does: kube-apiserver, kube-controller-manager`))
+				`killing "etcd": not running; the running components are: kube-apiserver, kube-controller-manager`))
 
 			Expect(r.Restart(ctx)).To(Succeed())
 			Expect(r.etcd()).NotTo(Equal(before))
@@ -195,7 +195,7 @@ var _ = Describe("Supervisor", func() {
 		in := strings.NewReader("kill kubelet\nkill etcd\nrestart\nwhat is this\n")
 		Expect(r.Control(ctx, in, &out)).To(Succeed())
 		Expect(strings.Split(out.String(), "\n")).To(HaveExactElements(
-			HavePrefix(`error: "killing \"kubelet\": it does not run`),
+			HavePrefix(`error: "killing \"kubelet\": not running`),
 			"ok",
 			"ok",
 			`error: "command \"what is this\": must be \"kill COMPONENT\" or \"restart\""`,

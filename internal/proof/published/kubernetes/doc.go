@@ -1,4 +1,4 @@
 // Package kubernetes explores controllers of kube-controller-manager,
 // unmodified, of the versions in its .mod files. Its tests contain the
-// findings; those called TestPair distinguish versions.
+// findings; tests called TestPair distinguish versions.
 package kubernetes

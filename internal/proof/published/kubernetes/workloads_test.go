@@ -59,7 +59,7 @@ func TestReplicaSet(t *testing.T) {
 		},
 		Ignore: []string{"pods metadata.name"},
 	}, reconciletest.Options{})
-	timeTravel(t, r, "a restart with caches of the past deletes pods d/web-")
+	timeTravel(t, r, "a restart with old caches deletes pods d/web-")
 }
 
 // With the ReplicaSet controller beside it, which has the fault. The ReplicaSet
@@ -84,7 +84,7 @@ func TestDeployment(t *testing.T) {
 		"- replicasets.apps d/web-5b7df8b546 = there", "status.conditions[Progressing].message = ReplicaSet",
 		"metadata.annotations.deployment.kubernetes.io/revision", // and revision-history
 	}})
-	timeTravel(t, r, "a restart with caches of the past deletes pods d/web-")
+	timeTravel(t, r, "a restart with old caches deletes pods d/web-")
 }
 
 // As with ReplicaSets.
@@ -103,7 +103,7 @@ func TestStatefulSet(t *testing.T) {
 		},
 		Ignore: []string{"controllerrevisions.apps *"}, // nothing brings a deleted one back: there is no handler for them
 	}, reconciletest.Options{})
-	timeTravel(t, r, "a restart with caches of the past deletes pods d/web-2")
+	timeTravel(t, r, "a restart with old caches deletes pods d/web-2")
 }
 
 // It runs one Pod more than requested; the counts in its status are correct.

@@ -72,8 +72,8 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: PlatformTemplate, name: small}`
 )
 
-// Rollout returns a case with the first rollout of a MachineDeployment, for a
-// program that runs its controller.
+// Rollout returns a case in which a MachineDeployment is rolled out for the
+// first time. run must run the MachineDeployment controller.
 func Rollout(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	c := world(run, definition, template, cluster, deployment)
 	c.Ignore = []string{ // each contains a random name
@@ -83,14 +83,14 @@ func Rollout(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return c
 }
 
-// Finalizer returns a case with a MachineSet of a topology, for a program that
-// runs the controller that adds a finalizer to it.
+// Finalizer returns a case with a MachineSet of a topology. run must run the
+// controller that adds a finalizer to such MachineSets.
 func Finalizer(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return world(run, cluster, set)
 }
 
-// Scale returns a case with a MachineSet of one Machine, for a program that
-// runs its controller. The names of Machines are random.
+// Scale returns a case with a MachineSet of one Machine. run must run the
+// MachineSet controller. The names of Machines are random.
 func Scale(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	c := world(run, definition, platform, template, cluster, set)
 	c.Ignore = []string{
@@ -102,7 +102,8 @@ func Scale(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return c
 }
 
-// world returns a case with these objects.
+// world returns a case for the program run. At its start, the cluster has these
+// objects, given as YAML.
 func world(run func(env *reconciletest.Env) error, objects ...string) *reconciletest.Case {
 	c := &reconciletest.Case{
 		Run: run,
@@ -132,9 +133,11 @@ func world(run func(env *reconciletest.Env) error, objects ...string) *reconcile
 	return c
 }
 
-// Options returns options in which a slow watch is slower than the ten seconds
-// for which the controller waits for its cache. Old MachineSets that other
-// clients delete are not recreated.
+// Options returns options in which a slow watch is delayed by more than ten
+// seconds, the time for which the controller waits for its cache. known are
+// findings to tolerate, as in KnownFindings. They leave out the runs in which
+// another client deletes an object, because the controller does not recreate
+// old MachineSets.
 func Options(known ...string) *reconciletest.Options {
 	return &reconciletest.Options{Budget: time.Hour, Lag: 15 * time.Second, SkipDrift: true, KnownFindings: known}
 }

@@ -2,9 +2,9 @@
 // proof.md beside it, which has the prose. No figure of an exploration is typed
 // by hand.
 //
-//	page begin results.jsonl COMMIT    makes the file, with a line about the machine: the tests add theirs
+//	page begin results.jsonl COMMIT    creates results.jsonl with a line about the machine; the tests add their results
 //	page write results.jsonl proof.md  makes proof.md
-//	page check results.jsonl proof.md  fails if proof.md is not of these results
+//	page check results.jsonl proof.md  fails if proof.md was not made from these results
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("want: page begin RESULTS COMMIT, page write RESULTS PAGE, or page check RESULTS PAGE")
+var errUsage = errors.New("usage: page begin RESULTS COMMIT, page write RESULTS PAGE, or page check RESULTS PAGE")
 
 func run(args []string) error {
 	switch {
@@ -42,8 +42,8 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		if there, err := os.ReadFile(args[2]); err != nil || !bytes.Equal(there, text) {
-			return fmt.Errorf("%s is not made from %s and internal/proof/published/page/proof.md: make proof-page",
+		if written, err := os.ReadFile(args[2]); err != nil || !bytes.Equal(written, text) {
+			return fmt.Errorf("%s is not made from %s and internal/proof/published/page/proof.md: run make proof-page",
 				args[2], args[1])
 		}
 		return nil
@@ -52,17 +52,17 @@ func run(args []string) error {
 	}
 }
 
-// made returns the page for the results in a file.
+// made returns the page that is made from the results in a file.
 func made(results string) ([]byte, error) {
 	text, err := os.ReadFile(results)
 	if err != nil {
-		return nil, fmt.Errorf("%w: make proof makes it", err)
+		return nil, fmt.Errorf("%w: to create the file, run make proof", err)
 	}
-	all, err := read(text, results)
+	parsed, err := read(text, results)
 	if err != nil {
 		return nil, err
 	}
-	return all.page(source)
+	return parsed.page(source)
 }
 
 // machine is the first line of the results. It describes the machine.
@@ -75,7 +75,8 @@ type machine struct {
 	Load     float64 `json:"load"`
 }
 
-// begin creates a file of results without any.
+// begin creates a file of results that contains only the line about the
+// machine.
 func begin(file, commit string) error {
 	m := machine{
 		Commit: commit, Date: time.Now().UTC().Format(time.DateOnly), Go: strings.TrimPrefix(runtime.Version(), "go"),

@@ -14,14 +14,14 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/published/results"
 )
 
-// source is the page without its figures. It is a template that uses the
-// functions of [all.page].
+// source is the template of the page, without the figures. Its functions are
+// methods of [runResults].
 //
 //go:embed proof.md
 var source string
 
 // page returns the page for the results, made from the template source.
-func (a *all) page(source string) ([]byte, error) {
+func (a *runResults) page(source string) ([]byte, error) {
 	t, err := template.New("internal/proof/published/page/proof.md").Funcs(template.FuncMap{
 		"workload": a.workload,
 		"pair":     a.pair,
@@ -42,9 +42,9 @@ func (a *all) page(source string) ([]byte, error) {
 	return b.Bytes(), a.forgotten()
 }
 
-// workload returns the cells of a controller that is explored until there is a
-// finding, and then to the end.
-func (a *all) workload(test string) (string, error) {
+// workload returns the table cells of a controller that is explored twice:
+// until the first finding, and to the end.
+func (a *runResults) workload(test string) (string, error) {
 	found, err := a.one(true, test)
 	if err != nil {
 		return "", err
@@ -58,9 +58,9 @@ func (a *all) workload(test string) (string, error) {
 		seconds(found.Elapsed), plan(rest)), nil
 }
 
-// pair returns the cells of the version with a bug and of the version without
-// it. They have the same test, or one test each.
-func (a *all) pair(tests ...string) (string, error) {
+// pair returns the table cells of two versions, one with a bug and one without
+// it. Both are explored by the same test, or by one test each.
+func (a *runResults) pair(tests ...string) (string, error) {
 	bug, err := a.one(true, tests[0])
 	if err != nil {
 		return "", err
@@ -74,8 +74,8 @@ func (a *all) pair(tests ...string) (string, error) {
 		count(bug.Lines), fixed.Version, plan(fixed)), nil
 }
 
-// plan describes how much of its plan an exploration without a finding has
-// tried.
+// plan returns a text that says how much of its plan an exploration has tried,
+// if it has not found a bug.
 func plan(r *results.Result) string {
 	text := fmt.Sprintf("%s of %s", count(r.Tried), count(r.Planned))
 	if r.Pairs > 0 {
@@ -90,8 +90,9 @@ func plan(r *results.Result) string {
 	return text + "; " + seconds(r.Elapsed) + " s"
 }
 
-// findings returns the findings of the tables since its last call, as text.
-func (a *all) findings() string {
+// findings returns the findings of the table cells that were made since its
+// last call, as Markdown.
+func (a *runResults) findings() string {
 	var b strings.Builder
 	for _, r := range a.pending {
 		b.WriteString(details(r))
@@ -100,8 +101,8 @@ func (a *all) findings() string {
 	return strings.TrimSuffix(b.String(), "\n\n")
 }
 
-// finding returns the finding of one test, as text.
-func (a *all) finding(test string) (string, error) {
+// finding returns the finding of one test, as Markdown.
+func (a *runResults) finding(test string) (string, error) {
 	r, err := a.one(true, test)
 	if err != nil {
 		return "", err
@@ -109,10 +110,11 @@ func (a *all) finding(test string) (string, error) {
 	return strings.TrimSuffix(details(r), "\n\n"), nil
 }
 
-// shown is how many lines of a finding are above its fold.
+// shown is how many lines of a finding are visible before it is unfolded.
 const shown = 4
 
-// details returns a failure, folded to the first lines above its token.
+// details returns a failure as a <details> element. Its summary shows the first
+// lines of the failure, without the replay token.
 func details(r *results.Result) string {
 	found, _, _ := strings.Cut(r.Failure, "\n  replay: ")
 	var b strings.Builder
@@ -128,8 +130,9 @@ func details(r *results.Result) string {
 	return b.String()
 }
 
-// total returns how many explorations there are, and the time that they took.
-func (a *all) total() string {
+// total returns a text with the number of explorations and the time that they
+// took.
+func (a *runResults) total() string {
 	var elapsed, used float64
 	for _, r := range a.order {
 		elapsed += r.Elapsed
@@ -141,14 +144,15 @@ func (a *all) total() string {
 	return fmt.Sprintf("%d explorations in %s, with %s of processor time", len(a.order), minutes(elapsed), minutes(used))
 }
 
-// perRun returns the least and the most processor time of a run. It uses only
-// explorations without a finding, because the others also shrink a failure.
-func (a *all) perRun() string {
+// perRun returns a text with the least and the most processor time of a run,
+// each as the average of one exploration. It ignores explorations with a
+// finding, because they also spend time on shrinking the failure.
+func (a *runResults) perRun() string {
 	least, most := math.Inf(1), 0.0
 	for _, r := range a.order {
 		if r.Failure == "" && r.Runs > 0 {
-			each := 1000 * r.Processor / float64(r.Runs)
-			least, most = min(least, each), max(most, each)
+			average := 1000 * r.Processor / float64(r.Runs)
+			least, most = min(least, average), max(most, average)
 		}
 	}
 	return fmt.Sprintf("%.0f to %.0f ms", least, most)
@@ -156,7 +160,7 @@ func (a *all) perRun() string {
 
 func cells(text ...string) string { return strings.Join(text, " | ") }
 
-// count writes a number with commas.
+// count returns n as text with a comma before each three digits.
 func count(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

@@ -82,7 +82,10 @@ func TestWhatDoesNotFitIsNamed(t *testing.T) {
 		{"no machine", lines[1], small, `results.jsonl:1: reading a line of JSON: json: unknown field "test": run make proof again`},
 		{"no commit", "{}\n", small, "results.jsonl:1: the first line is not about the machine: run make proof again"},
 		{"no test", lines[0] + "{}\n", small, "results.jsonl:2: a result has no test or no version: run make proof again"},
-		{"twice", found + lines[1], small, "results.jsonl:4: a second result of TestPairJob with v1.36.3: run make proof again"},
+		{
+			"twice", found + lines[1], small,
+			"results.jsonl:4: there is a second result of TestPairJob with v1.36.3: run make proof again",
+		},
 		{
 			"missing", lines[0] + lines[1], small,
 			"proof.md:2:10: executing \"internal/proof/published/page/proof.md\" at <pair \"TestPairJob\">: error calling pair: results.jsonl has 0 " +
@@ -94,7 +97,7 @@ func TestWhatDoesNotFitIsNamed(t *testing.T) {
 		},
 		{
 			"not all", strings.Replace(found, `"tried":1217`, `"tried":1000`, 1), small,
-			"results.jsonl: TestPairJob tried 1000 of 1217 deviations with v1.36.3: run make proof on a machine with less to do",
+			"results.jsonl: TestPairJob tried 1000 of 1217 deviations with v1.36.3: run make proof on a less busy machine",
 		},
 		{
 			"not shown", found, "# Page\n",
@@ -130,7 +133,7 @@ func TestAPageOfOtherResultsIsFound(t *testing.T) {
 	g.Expect(os.WriteFile(file, []byte(other), 0o600)).To(gomega.Succeed())
 	g.Expect(run([]string{"check", file, page})).NotTo(gomega.Succeed())
 	g.Expect(run([]string{"write"})).To(gomega.MatchError(errUsage))
-	g.Expect(run([]string{"write", filepath.Join(folder, "none"), page})).To(gomega.MatchError(gomega.HaveSuffix("make proof makes it")))
+	g.Expect(run([]string{"write", filepath.Join(folder, "none"), page})).To(gomega.MatchError(gomega.HaveSuffix("to create the file, run make proof")))
 }
 
 func TestANewFileOfResultsSaysWhatTheMachineIs(t *testing.T) {

@@ -10,22 +10,21 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/published/results"
 )
 
-// all are the results of one run of make proof.
-type all struct {
+// runResults are the results of one run of make proof.
+type runResults struct {
 	machine
 
 	file  string
 	order []*results.Result
 	shown map[*results.Result]bool
-	// pending are the findings of tables since the last list of findings.
+	// pending contains the findings in table cells that the page has not listed
+	// yet.
 	pending []*results.Result
 }
 
-// read parses results.
-//
-// Errors: they name the file, its line, and a remedy.
-func read(text []byte, file string) (*all, error) {
-	a := &all{file: file, shown: map[*results.Result]bool{}}
+// read parses results. An error names the file, the line, and a remedy.
+func read(text []byte, file string) (*runResults, error) {
+	a := &runResults{file: file, shown: map[*results.Result]bool{}}
 	seen := map[string]bool{}
 	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
 		fail := func(err error) error { return fmt.Errorf("%s:%d: %w: run make proof again", file, i+1, err) }
@@ -47,7 +46,7 @@ func read(text []byte, file string) (*all, error) {
 		case r.Test == "" || r.Version == "":
 			return nil, fail(errors.New("a result has no test or no version"))
 		case seen[key]:
-			return nil, fail(fmt.Errorf("a second result of %s", key))
+			return nil, fail(fmt.Errorf("there is a second result of %s", key))
 		}
 		seen[key] = true
 		a.order = append(a.order, r)
@@ -56,10 +55,10 @@ func read(text []byte, file string) (*all, error) {
 }
 
 // decode parses one line of JSON. An unknown field is an error.
-func decode(line string, into any) error {
+func decode(line string, dst any) error {
 	d := json.NewDecoder(strings.NewReader(line))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	if err := d.Decode(dst); err != nil {
 		return fmt.Errorf("reading a line of JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -68,8 +67,8 @@ func decode(line string, into any) error {
 	return nil
 }
 
-// of returns the results of a test.
-func (a *all) of(test string) []*results.Result {
+// resultsOf returns the results of a test.
+func (a *runResults) resultsOf(test string) []*results.Result {
 	var found []*results.Result
 	for _, r := range a.order {
 		if r.Test == test {
@@ -79,11 +78,12 @@ func (a *all) of(test string) []*results.Result {
 	return found
 }
 
-// one returns the result of a test, or of two tests, with or without a finding.
-func (a *all) one(failed bool, tests ...string) (*results.Result, error) {
+// one returns the only result of the given tests that has a finding if failed
+// is true, and the only result without a finding otherwise.
+func (a *runResults) one(failed bool, tests ...string) (*results.Result, error) {
 	var found []*results.Result
 	for _, test := range tests {
-		for _, r := range a.of(test) {
+		for _, r := range a.resultsOf(test) {
 			if (r.Failure != "") == failed {
 				found = append(found, r)
 			}
@@ -96,15 +96,15 @@ func (a *all) one(failed bool, tests ...string) (*results.Result, error) {
 	}
 	r := found[0]
 	if !failed && r.Tried != r.Planned {
-		return nil, fmt.Errorf("%s: %s tried %d of %d deviations with %s: run make proof on a machine with less to do",
+		return nil, fmt.Errorf("%s: %s tried %d of %d deviations with %s: run make proof on a less busy machine",
 			a.file, r.Test, r.Tried, r.Planned, r.Version)
 	}
 	a.shown[r] = true
 	return r, nil
 }
 
-// forgotten returns an error for results that the page does not show.
-func (a *all) forgotten() error {
+// forgotten returns an error if there are results that the page does not show.
+func (a *runResults) forgotten() error {
 	for i, r := range a.order {
 		if !a.shown[r] {
 			return fmt.Errorf("%s:%d: internal/proof/published/page/proof.md does not show the result of %s with %s: give it a "+

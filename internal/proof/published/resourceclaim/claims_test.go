@@ -55,8 +55,8 @@ func TestClaimsThatTheCacheDoesNotHaveYet(t *testing.T) {
 	}).Told(t)
 }
 
-// kubernetes/kubernetes#141104: the annotations of the template in the cache
-// are those of the claim.
+// kubernetes/kubernetes#141104: the template in the cache has the annotations
+// of the claim.
 func TestClaimTemplateWithAnnotations(t *testing.T) {
 	(&published.Bug{
 		Of: resourceclaim.NewController, Fixed: "v1.37.0", Options: reconciletest.Options{KnownFindings: known, SkipDrift: true},

@@ -1,4 +1,5 @@
-// Package resourceslice tells versions of the ResourceSlice controller of DRA
-// drivers apart, which is the package of that name in
-// k8s.io/dynamic-resource-allocation. The .mod files have the versions.
+// Package resourceslice explores versions of the ResourceSlice controller of
+// DRA drivers, which is package resourceslice in
+// k8s.io/dynamic-resource-allocation. It must find the bug in the versions that
+// have it, and nothing in the others. The .mod files contain the versions.
 package resourceslice

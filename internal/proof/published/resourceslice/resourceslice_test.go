@@ -23,9 +23,9 @@ const driver, node = "gpu.example.com", "n"
 // deleted once both are seen: the cache lists them in the order of a map.
 var known = []string{"caches that begin"}
 
-// late is a queue whose timers fire a little late, as those of real clocks do:
-// the controller waits until a time to live has passed, and comes again at once
-// as long as it has just not.
+// late is a queue whose timers fire a little late, as timers of real clocks do.
+// Without it, the controller would wait until a time to live has passed, and
+// find each time that it has just not passed.
 type late struct {
 	workqueue.TypedRateLimitingInterface[string]
 }

@@ -1,5 +1,5 @@
-// Package results stores the findings of explorations of published controllers:
-// package page makes docs/proof.md from them.
+// Package results stores the results of explorations of published controllers.
+// Package page makes docs/proof.md from them.
 package results
 
 import (
@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -21,23 +22,24 @@ const Variable = "PROOF_RESULTS"
 
 // Result is one exploration, a line of JSON in the file. Its times are in seconds.
 type Result struct {
-	// Test is the name of the test that explored. It and the version name the
-	// exploration.
+	// Test is the name of the test that explored. Together with the version it
+	// identifies the exploration.
 	Test string `json:"test"`
 	// Module is the last element of the module's path.
 	Module  string `json:"module"`
 	Version string `json:"version"`
 	// Calls is the number of calls in the run without faults.
 	Calls int `json:"calls"`
-	// Runs is the number of all runs. Tried of Planned runs have a single
-	// deviation, and Pairs have two.
+	// Runs is the number of all runs. Planned is the number of runs with a
+	// single deviation that were planned, and Tried the number of them that
+	// were made. Pairs is the number of runs with two deviations.
 	Runs    int `json:"runs"`
 	Planned int `json:"planned"`
 	Tried   int `json:"tried"`
 	Pairs   int `json:"pairs"`
 	// Known is the number of runs with a finding that the test accepts.
 	Known int `json:"known"`
-	// Ended reports whether the exploration ended before its budget was used up.
+	// Ended is true if the exploration ended before its budget was used up.
 	Ended     bool    `json:"ended"`
 	Elapsed   float64 `json:"elapsed"`
 	Processor float64 `json:"processor"`
@@ -48,18 +50,26 @@ type Result struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// Deviations returns the number of runs with deviations.
+// Deviations returns the number of runs with one or two deviations.
 func (r *Result) Deviations() int { return r.Tried + r.Pairs }
 
+// usual lists parts of the findings that nearly every published controller has:
+// it takes any 404 that answers a deletion for the proof that the object is
+// deleted, and one object that Go cannot decode stops a typed cache.
+var usual = []string{"taken for its deletion", "stops its whole kind"}
+
 // Search explores a case as [reconciletest.Search] does, and stores the result.
-// controller is a function of the module under test, and o has a Budget.
+// controller is a function of the module under test, and o has a Budget. Search
+// tolerates the findings that nearly every controller has.
 func Search(
 	t *testing.T, controller any, c *reconciletest.Case, o *reconciletest.Options,
 ) *reconciletest.Report {
 	t.Helper()
 	module, version := Version(t, controller)
 	before := processor(t)
-	r := reconciletest.Search(t, c, o)
+	options := *o
+	options.KnownFindings = slices.Concat(o.KnownFindings, usual)
+	r := reconciletest.Search(t, c, &options)
 	used := processor(t) - before
 	t.Logf("%s %s: %v in %v\n%s", module, version, r, r.Elapsed.Round(time.Second/10), r.Failure)
 	keep(t, &Result{
@@ -95,7 +105,8 @@ func keep(t *testing.T, r *Result) {
 	}
 }
 
-// versionOf matches the module and its version in the name of a file.
+// versionOf matches the last element of a module's path and the version in the
+// name of a file of the module cache.
 var versionOf = regexp.MustCompile(`([^/@]+)@(v[0-9][^/]*)`)
 
 // Version returns the module and the version of a function. It reads them from
@@ -121,5 +132,5 @@ func processor(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// tenths returns d in seconds, rounded.
+// tenths returns d in seconds, rounded to tenths.
 func tenths(d time.Duration) float64 { return float64(d.Round(time.Second/10)/(time.Second/10)) / 10 }

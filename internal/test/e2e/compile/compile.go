@@ -20,16 +20,18 @@ import (
 const versioned = "k8s.io/kubernetes"
 
 // wanted is the environment variable with the minor version of Kubernetes that
-// tests run against. For example, 1.35. It defaults to the version in go.mod.
+// tests run against, such as 1.35. It defaults to the version in go.mod.
 const wanted = "KUBERNETES"
 
 // ControlPlane returns the path of bin/controlplane in this repository, after
-// building it if it is missing or older than its sources. If the environment
-// variable KUBERNETES names a minor version other than the one in go.mod, the
-// program's name ends in that version. For example, KUBERNETES=1.35 is
-// bin/controlplane-1.35, built by v1.35.4.mod. ControlPlane waits for other
-// processes that build the program at the same time. It reports its progress at
-// least every ten seconds.
+// building it if it is missing or older than its sources. ControlPlane waits
+// for other processes that build the program at the same time. It reports its
+// progress at least every ten seconds.
+//
+// If the environment variable KUBERNETES names a minor version other than the
+// one in go.mod, the program's name ends in that version. For example,
+// KUBERNETES=1.35 selects bin/controlplane-1.35, which is built with
+// v1.35.4.mod.
 func ControlPlane(ctx context.Context, progress io.Writer) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -110,7 +112,7 @@ func (b *build) choose(minor string) (string, error) {
 			return name + "-" + minor, nil
 		}
 	}
-	return "", fmt.Errorf("choosing the control plane of Kubernetes %s by %s: there are only go.mod and %s in %s",
+	return "", fmt.Errorf("choosing the control plane of Kubernetes %s by %s: found only go.mod and %s in %s",
 		minor, wanted, strings.Join(versions, ", "), b.sources)
 }
 
@@ -177,7 +179,8 @@ func (b *build) run(ctx context.Context) error {
 	return nil
 }
 
-// output runs the go command in the sources and returns its standard output.
+// output runs the go command with args in the folder of the sources, and
+// returns its standard output.
 func (b *build) output(ctx context.Context, args ...string) (string, error) {
 	tail := &Tail{}
 	b.report.errors = tail

@@ -4,6 +4,6 @@ package compile
 
 import "os"
 
-// tryLock does not lock. On these systems, only one process at a time may
-// build.
+// tryLock does nothing on systems without file locks. There, the caller must
+// not build in two processes at once.
 func tryLock(*os.File) error { return nil }

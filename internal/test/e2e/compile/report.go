@@ -17,7 +17,7 @@ const reportInterval = 5 * time.Second
 // each module that it fetches.
 type report struct {
 	progress io.Writer
-	errors   io.Writer // receives the other lines; set between commands
+	errors   io.Writer // receives lines that do not report progress; set between commands
 
 	mu       sync.Mutex // guards the fields below
 	began    time.Time

@@ -12,7 +12,7 @@ import (
 // list of namespace/name.
 const keysAnnotation = "leader.homeostat.dev/keys"
 
-// Room bounds the number and the size of the keys in a record.
+// Room is the largest number of keys in a record, and their largest total size.
 type Room struct{ keys, bytes int }
 
 // LeftRoom bounds the keys left with one slot. AllRoom bounds the keys left

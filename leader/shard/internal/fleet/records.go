@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/leader/internal/record"
+	"github.com/homeostat/homeostat/leader/shard/internal/plan"
 )
 
 // The labels and annotations of the records. There is one Lease for the
@@ -41,7 +44,7 @@ type Records struct {
 	Namespace string
 	Name      string
 	Owner     *leader.Elector
-	Timeout   time.Duration // of each request
+	Timeout   time.Duration // the time limit of each request
 }
 
 // Key returns the namespace and name of the record of the configuration.
@@ -57,8 +60,8 @@ func (r Records) SlotName(slot int) string { return record.SlotPrefix(r.Name) + 
 
 func (r Records) selector() string { return labels.Set{record.GroupLabel: r.Name}.String() }
 
-// Validate checks the names of the records, which consist of the Lease's name
-// and a member's identity.
+// Validate returns the mistakes in the names of the records, which consist of
+// the Lease's name and a member's identity.
 func (r Records) Validate(identity string) error {
 	check := option.Of("leader.Lease")
 	for _, why := range validation.IsValidLabelValue(r.Name) {
@@ -71,23 +74,76 @@ func (r Records) Validate(identity string) error {
 }
 
 // slotOf returns the slot of a record whose kind is slot. It reports false if
-// the record's name or label is not a slot's.
+// the record's name or label does not name a slot. The name is enough if
+// somebody has removed the label.
 func (r Records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
-	slot, err := strconv.Atoi(lease.Labels[slotLabel])
+	number, labelled := lease.Labels[slotLabel]
+	if !labelled {
+		number = strings.TrimPrefix(lease.Name, record.SlotPrefix(r.Name))
+	}
+	slot, err := strconv.Atoi(number)
 	return slot, err == nil && slot >= 0 && slot < slots && lease.Name == r.SlotName(slot)
 }
 
+// kindOf returns the kind of a record. It follows from the name if somebody has
+// removed the label.
+func (r Records) kindOf(lease *coordinationv1.Lease) string {
+	kind, labelled := lease.Labels[record.KindLabel]
+	switch {
+	case labelled:
+		return kind
+	case lease.Name == r.Name:
+		return configKind
+	case strings.HasPrefix(lease.Name, record.MemberPrefix(r.Name)):
+		return record.MemberKind
+	case strings.HasPrefix(lease.Name, record.SlotPrefix(r.Name)):
+		return slotKind
+	}
+	return ""
+}
+
+// Relabel puts back the labels that somebody has removed from a record, so that
+// the replicas see it again. lease is the record as it is, and wanted has its
+// labels. Relabel changes nothing if the record has all of them, or has
+// different ones.
+//
+// Errors: [ErrUnlabelled] if the labels differ; the error of the request.
+func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Lease) error {
+	labelled := lease.DeepCopy()
+	for label, value := range wanted.Labels {
+		switch now, ok := lease.Labels[label]; {
+		case !ok:
+			metav1.SetMetaDataLabel(&labelled.ObjectMeta, label, value)
+		case now != value && now != rangeKind:
+			return fmt.Errorf("%w: label %s of lease %q is %q", ErrUnlabelled, label, lease.Name, now)
+		}
+	}
+	if len(labelled.Labels) == len(lease.Labels) {
+		return nil
+	}
+	klog.FromContext(ctx).Info("somebody has removed labels of a record of the shards, putting them back",
+		"lease", lease.Name)
+	_, err := r.Update(ctx, labelled)
+	return err
+}
+
+// ErrUnlabelled means that a record does not have the labels of the shards, and
+// that it is not known whether it is theirs.
+var ErrUnlabelled = errors.New("a lease that has the name of a record of the shards does not have their labels, " +
+	"so no replica takes it: put the labels back, or delete the lease if nothing uses it")
+
 func (r Records) leases() coordinationclient.LeaseInterface { return r.Client.Leases(r.Namespace) }
 
-// request returns a context for one request, which does not end with ctx.
+// request returns a context for one request. It does not end with ctx.
 func (r Records) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(record.WithOwn(ctx, r.Owner), r.Timeout)
 }
 
-// Explain wraps an error of the API server. The result says what an
-// administrator can do about it, for example which verbs to grant.
+// Explain wraps an error of the API server. doing says what the request was
+// for, such as "reading". The result says what an administrator can do about
+// the error, for example which verbs to grant.
 func (r Records) Explain(doing string, err error) error {
-	return record.Explain(doing, r.Key(), Verbs, err)
+	return record.Explain(doing, r.Key(), Verbs, record.Informed(r.Client, err))
 }
 
 // List returns all records.
@@ -97,11 +153,26 @@ func (r Records) List(ctx context.Context) (*coordinationv1.LeaseList, error) {
 	return record.List(ctx, r.leases(), r.selector())
 }
 
-// Read returns a record.
+// Read reads the record with this name.
 func (r Records) Read(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	ctx, end := r.request(ctx)
 	defer end()
 	return record.Get(ctx, r.leases(), name)
+}
+
+// ConfirmEnded returns nil if the server says that the term of a holder has
+// ended: its member's record does not exist, or has another holder.
+func (r Records) ConfirmEnded(ctx context.Context, holder string) error {
+	name := r.MemberName(plan.IdentityOf(holder))
+	switch lease, err := r.Read(ctx, name); {
+	case record.IsNotFound(err, name):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading record %q of a member: %w", name, err)
+	case record.Holder(lease) == holder:
+		return fmt.Errorf("the list of records lacks %q, although its member has not ended", name)
+	}
+	return nil
 }
 
 // Update replaces a record if its resourceVersion is still the one in lease.
@@ -141,7 +212,7 @@ func (r Records) Remove(ctx context.Context, lease *coordinationv1.Lease) error 
 }
 
 // Config returns the recorded configuration. If there is no record, it records
-// ours.
+// and returns ours, which is the configuration of this replica.
 func (r Records) Config(ctx context.Context, ours map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.Read(ctx, r.Name)
 	if record.IsNotFound(err, r.Name) {
@@ -149,6 +220,9 @@ func (r Records) Config(ctx context.Context, ours map[string]string) (*coordinat
 	}
 	if err != nil {
 		return nil, r.Explain("reading", err)
+	}
+	if err := r.Relabel(ctx, lease, r.NewConfig(nil)); err != nil {
+		return nil, r.Explain("labelling", err)
 	}
 	return lease, nil
 }

@@ -1,6 +1,7 @@
 // Package fleet holds what a replica knows about all replicas that share slots:
 // the records in the API server, its view of them, and the keys that owners
-// leave to the next owners. Packages shard and ranges decide by it.
+// leave to the next owners. Packages shard and ranges base their decisions on
+// it.
 package fleet
 
 import (
@@ -62,11 +63,11 @@ type Replica struct {
 	View       *View
 	problem    error        // why the last list, watch or read failed; nil if it succeeded
 	failure    error        // why the last failed write failed
-	failed     time.Time    // when it failed
+	failed     time.Time    // when the last failed write failed
 	working    map[int]bool // slots whose function is running
-	// left holds, by slot, the keys that the last owners have left with this
-	// replica's slots. When this replica loses a slot, it holds the keys that
-	// this replica leaves.
+	// left contains, by slot, the keys that were left for the next owner. For a
+	// slot of this replica, the previous owner has left them. For a slot that
+	// this replica has lost, this replica leaves them.
 	left map[int][]types.NamespacedName
 }
 
@@ -86,7 +87,7 @@ func (r *Replica) Report(err error) {
 	r.problem = err
 }
 
-// NoteProblem is Report for callers that hold the mutex.
+// NoteProblem does the work of Report for a caller that holds the mutex.
 func (r *Replica) NoteProblem(err error) { r.problem = err }
 
 // ReportWrite records why a write failed, for Ready.
@@ -116,10 +117,10 @@ func (r *Replica) Sleep(ctx context.Context, d time.Duration) {
 	record.Sleep(ctx, r.Member.Timing.Clock, d)
 }
 
-// Retry calls do until it succeeds, returns an [ErrConfig], or ctx ends. It
-// logs other errors and reports them for Ready.
+// Retry calls do until do succeeds or returns an [ErrConfig], or until ctx
+// ends. Retry logs other errors and reports them for Ready.
 //
-// Errors: only an [ErrConfig].
+// Retry returns an error only if do returned an [ErrConfig].
 func (r *Replica) Retry(ctx context.Context, doing string, do func(context.Context) error) error {
 	for ctx.Err() == nil {
 		err := do(ctx)
@@ -147,8 +148,8 @@ func (r *Replica) SetWorking(slot int, works bool) {
 // the mutex.
 func (r *Replica) IsWorking(slot int) bool { return r.working[slot] }
 
-// Leave replaces the keys that the next owner of a slot gets. It retains the
-// slice.
+// Leave replaces the keys that this replica leaves for the next owner of a
+// slot. It retains the slice.
 func (r *Replica) Leave(slot int, keys []types.NamespacedName) {
 	r.Lock()
 	defer r.Unlock()

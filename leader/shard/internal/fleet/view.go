@@ -28,13 +28,13 @@ type View struct {
 	Duration time.Duration // the lease duration
 	renewal  time.Duration // how long a healthy member takes to renew
 
-	Config       *coordinationv1.Lease         // nil if it was deleted
-	Members      map[string]record.Observation // by the record's name
+	Config       *coordinationv1.Lease         // nil if the record was deleted
+	Members      map[string]record.Observation // the members, by the names of their records
 	Slots        []record.Observation
-	Quiet        []time.Time     // by slot: no replica takes a released slot before this
+	Quiet        []time.Time     // by slot: the earliest time at which a replica may take the slot after its release
 	Unresponsive map[string]bool // members that did not take slots assigned to them
 	assignable   []string        // the last result of Assignable
-	Changed      time.Time       // when that result last changed
+	Changed      time.Time       // when the result of Assignable last changed
 }
 
 func newView(r Records, slots int, m *record.Member) *View {
@@ -50,13 +50,14 @@ func newView(r Records, slots int, m *record.Member) *View {
 	}
 }
 
-// Observe applies a record from an event or a list to the view.
+// Observe changes the view by a record from an event or a list. deleted reports
+// whether the record was deleted.
 func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time) {
 	next := lease
 	if deleted {
 		next = nil
 	}
-	switch lease.Labels[record.KindLabel] {
+	switch v.records.kindOf(lease) {
 	case record.MemberKind:
 		if holder := record.Holder(v.Members[lease.Name].Lease); holder != record.Holder(next) {
 			delete(v.Unresponsive, holder)
@@ -79,7 +80,8 @@ func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time)
 	}
 }
 
-// Replace applies a list to the view. A record that is not listed was deleted.
+// Replace replaces the records of the view by a list of all records. A record
+// that is not listed counts as deleted.
 func (v *View) Replace(list []coordinationv1.Lease, now time.Time) {
 	listed := map[string]bool{}
 	for i := range list {
@@ -121,8 +123,17 @@ func (v *View) ended(slot record.Observation, holder, self string, now time.Time
 	}
 }
 
-// Owner returns the member that may work on a slot, or plan.Unowned if the slot
-// may be taken.
+// IsUnlisted reports whether the view has no record of the member that is the
+// holder of a slot. The record was deleted, or the list was incomplete: see
+// [Records.ConfirmEnded].
+func (v *View) IsUnlisted(holder, self string) bool {
+	return holder != plan.Unowned && holder != self && !v.member.HasTerm(holder) &&
+		v.Members[v.records.MemberName(plan.IdentityOf(holder))].Lease == nil
+}
+
+// Owner returns the name of the member that may work on a slot, or plan.Unowned
+// if the slot may be taken. self is the name with which this replica holds
+// slots.
 func (v *View) Owner(slot int, self string, now time.Time) string {
 	o := v.Slots[slot]
 	if o.Lease == nil {
@@ -138,7 +149,7 @@ func (v *View) Owner(slot int, self string, now time.Time) string {
 	return holder
 }
 
-// Owners returns the owner of each slot.
+// Owners returns the result of Owner for each slot.
 func (v *View) Owners(self string, now time.Time) []string {
 	owners := make([]string, len(v.Slots))
 	for slot := range owners {
@@ -167,9 +178,11 @@ func (v *View) Assignable(now time.Time) []string {
 	return members
 }
 
-// Expired returns the records of members whose lease has expired by this
-// replica's clock. As old it returns the records of members that ended long
-// ago, which can be deleted.
+// Expired returns, as expired, the records of members whose lease has expired
+// by this replica's clock. As old it returns the records of members that ended
+// so long ago that their records can be deleted. It leaves out the member self.
+// It also removes from the view the members whose records were deleted long
+// ago.
 func (v *View) Expired(self string, now time.Time) (expired, old []*coordinationv1.Lease) {
 	for name, o := range v.Members {
 		switch holder := record.Holder(o.Lease); {
@@ -198,8 +211,8 @@ func endedAt(lease *coordinationv1.Lease) time.Time {
 	return lease.Spec.RenewTime.Time
 }
 
-// IsStale reports whether the watch must be broken, since it has not shown this
-// replica's own renewals for a lease duration.
+// IsStale reports whether the watch must be replaced, because for a lease
+// duration it has not shown this replica's own renewals.
 func (v *View) IsStale(self string, now time.Time) bool {
 	o, ok := v.Members[v.records.MemberName(plan.IdentityOf(self))]
 	return ok && now.Sub(o.Since) >= v.Duration
@@ -247,6 +260,10 @@ func (w *Watcher) Run(ctx context.Context) {
 // requested. It gives up on a watch that has not opened within AnswerTimeout,
 // since it cannot list again before that.
 func (w *Watcher) listAndWatch(ctx context.Context) error {
+	select {
+	case <-w.Relist: // the list below answers what was asked before
+	default:
+	}
 	list, err := w.records.List(ctx)
 	if err != nil {
 		return w.records.Explain("listing the records of", err)

@@ -9,27 +9,28 @@ import (
 )
 
 // Divide returns n ranges whose weights are as equal as possible without
-// dividing a namespace. The heaviest range with at least two namespaces is
+// dividing a namespace. namespaces has the weight of each namespace, which is
+// its number of objects. The heaviest range with at least two namespaces is
 // halved until there are n ranges. If no range has two, the widest range is
 // halved, for future namespaces.
 func Divide(namespaces map[string]int, n int) *Division {
-	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
+	whole := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {
-		all.names = append(all.names, &weighed{keyspace.Of(name), float64(objects)})
+		whole.names = append(whole.names, &weighed{keyspace.Of(name), float64(objects)})
 	}
-	sortByHash(all.names)
-	all.names = joined(all.names)
-	for _, w := range all.names {
-		all.weight += w.weight
+	sortByHash(whole.names)
+	whole.names = joined(whole.names)
+	for _, w := range whole.names {
+		whole.weight += w.weight
 	}
-	pieces := packed(all, n)
+	pieces := packed(whole, n)
 	for len(pieces) < n {
 		index := heaviest(pieces)
 		a, b := pieces[index].halves()
 		pieces[index] = a
 		pieces = slices.Insert(pieces, index+1, b)
 	}
-	d := &Division{Heavy: heaviestOf(namespaces, all.weight)}
+	d := &Division{Heavy: heaviestOf(namespaces, whole.weight)}
 	for _, p := range pieces {
 		d.bounds, d.Weights = append(d.bounds, p.First), append(d.Weights, p.weight)
 	}
@@ -51,21 +52,21 @@ type weighed struct {
 	weight float64
 }
 
-func sortByHash(all []*weighed) {
-	slices.SortFunc(all, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
+func sortByHash(names []*weighed) {
+	slices.SortFunc(names, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
 }
 
 // joined merges namespaces that have the same hash. The names are sorted.
 func joined(names []*weighed) []*weighed {
-	var all []*weighed
+	var result []*weighed
 	for _, w := range names {
-		if last := len(all) - 1; last >= 0 && all[last].hash == w.hash {
-			all[last].weight += w.weight
+		if last := len(result) - 1; last >= 0 && result[last].hash == w.hash {
+			result[last].weight += w.weight
 		} else {
-			all = append(all, w)
+			result = append(result, w)
 		}
 	}
-	return all
+	return result
 }
 
 // packed divides a piece into at most n pieces. The heaviest of them is as

@@ -15,9 +15,9 @@ import (
 // Division holds the ranges of all slots. The range of slot n begins at
 // bounds[n] and ends before bounds[n+1].
 type Division struct {
-	bounds  []uint64  // ascending; the first is 0
+	bounds  []uint64  // the bounds of the ranges, ascending; the first is 0
 	Weights []float64 // by slot: number of objects when the ranges were chosen
-	Heavy   []Share   // the heaviest first
+	Heavy   []Share   // the heavy namespaces, the heaviest first
 }
 
 // SlotOf returns the slot of a namespace.
@@ -57,7 +57,7 @@ func Parse(text string, slots int) (*Division, error) {
 	}
 	for _, field := range fields {
 		if !d.parse(field) {
-			return nil, fmt.Errorf("the recorded ranges have %q", field)
+			return nil, fmt.Errorf("the recorded ranges contain the invalid range %q", field)
 		}
 	}
 	return d, nil
@@ -108,30 +108,31 @@ type Share struct {
 
 // heaviestOf returns the namespaces with more than heavyShare of all objects,
 // the heaviest first.
-func heaviestOf(namespaces map[string]int, total float64) (all []Share) {
+func heaviestOf(namespaces map[string]int, total float64) (shares []Share) {
 	for name, objects := range namespaces {
 		if share := float64(objects) / total; share > heavyShare {
-			all = append(all, Share{name, share})
+			shares = append(shares, Share{name, share})
 		}
 	}
-	slices.SortFunc(all, func(a, b Share) int {
+	slices.SortFunc(shares, func(a, b Share) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Name, b.Name))
 	})
-	return all
+	return shares
 }
 
-// FormatHeavy returns the form in which heavy namespaces are recorded.
-func FormatHeavy(all []Share) string {
-	text, _ := json.Marshal(all) // cannot fail for strings and numbers
+// FormatHeavy returns a text for the record of the ranges, which contains the
+// heavy namespaces with their shares. ParseHeavy decodes that text.
+func FormatHeavy(shares []Share) string {
+	text, _ := json.Marshal(shares) // cannot fail for strings and numbers
 	return string(text)
 }
 
 // ParseHeavy returns the namespaces that FormatHeavy has written as text. It
 // returns nil if another client has edited the text. That does no harm, since
 // the namespaces are only shown in the status.
-func ParseHeavy(text string) (all []Share) {
-	if json.Unmarshal([]byte(text), &all) != nil {
+func ParseHeavy(text string) (shares []Share) {
+	if json.Unmarshal([]byte(text), &shares) != nil {
 		return nil
 	}
-	return all
+	return shares
 }

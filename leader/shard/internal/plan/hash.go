@@ -13,8 +13,8 @@ import (
 // Unowned is the owner of a slot that may be taken.
 const Unowned = ""
 
-// HashName is the recorded name of the hash. Replicas share slots only if their
-// hashes are the same.
+// HashName is the recorded name of the hash function. Replicas share slots only
+// if they use the same hash function.
 const HashName = "fnv1a-64+fmix64"
 
 // IdentityOf returns the identity that is part of a holder's name.
@@ -25,8 +25,8 @@ func IdentityOf(holder string) string {
 	return holder
 }
 
-// SlotOf returns the slot of a text, which is a key or a part of one. All
-// replicas must get the same result.
+// SlotOf returns the slot, from 0 to slots - 1, of a text, which is a key or a
+// part of one. All replicas must get the same result.
 func SlotOf(text string, slots int) int { return int(mix(keyspace.Of(text)) % uint64(slots)) }
 
 // preference returns the rendezvous score of a member for a slot.

@@ -10,7 +10,7 @@ import (
 // Plan is the intended owner of each slot. All replicas compute the same plan
 // from the same records.
 type Plan struct {
-	Target         []string       // by slot
+	Target         []string       // the intended owners, by slot
 	Owned          map[string]int // number of slots by member
 	floor, ceiling int            // least and most slots of a fair share
 }
@@ -27,8 +27,9 @@ type Planner struct {
 	lastPlan        Plan
 }
 
-// Plan returns the intended owners. It retains the arguments. The result is
-// shared, except Owned: do not modify the rest.
+// Plan returns the intended owners, given the present owner of each slot and
+// the members that may own slots. It retains both slices. Except for Owned, the
+// result is shared; do not modify it.
 func (r *Planner) Plan(owners, members []string) Plan {
 	if !slices.Equal(owners, r.owners) || !slices.Equal(members, r.members) {
 		r.owners, r.members = owners, members
@@ -76,7 +77,7 @@ func (r *Planner) byCount(owners, members []string) Plan {
 // scoresOf returns the rendezvous scores of members, by the member's index and
 // the slot.
 func (r *Planner) scoresOf(members []string, slots int) [][]uint64 {
-	scores, all := map[string][]uint64{}, make([][]uint64, len(members))
+	scores, rows := map[string][]uint64{}, make([][]uint64, len(members))
 	for m, member := range members {
 		identity := IdentityOf(member)
 		own := r.scores[identity]
@@ -86,16 +87,16 @@ func (r *Planner) scoresOf(members []string, slots int) [][]uint64 {
 				own[slot] = preference(identity, slot)
 			}
 		}
-		scores[identity], all[m] = own, own
+		scores[identity], rows[m] = own, own
 	}
 	r.scores = scores
-	return all
+	return rows
 }
 
-// IsGreedy reports whether member would have too many slots with one more,
-// while another member has too few. Replicas whose records differ by a moment
-// could otherwise both take the last slot above the floor, and a third replica
-// would get too few.
+// IsGreedy reports whether one more slot would give member too many, while
+// another member has too few. Replicas whose records differ by a moment could
+// otherwise both take the last slot above the floor, and a third replica would
+// get too few.
 func (p *Plan) IsGreedy(member string) bool {
 	if p.Owned[member] < p.floor {
 		return false
@@ -110,8 +111,8 @@ func (p *Plan) IsGreedy(member string) bool {
 
 // shares holds the slots of each member.
 type shares struct {
-	members []string // sorted
-	slots   [][]int  // by member; ascending until a slot moves
+	members []string // the members, sorted
+	slots   [][]int  // the slots of each member; ascending until a slot moves
 	free    []int    // slots without an owner, ascending
 }
 
@@ -191,10 +192,11 @@ func (s *shares) write(target []string) {
 	}
 }
 
-// Weigh assigns the slots by weight. First, each slot without an owner is
-// assigned to the lightest member at that moment, beginning with the heaviest
-// slot. Then slots move from the heaviest member to the lightest, until all
-// members are close to the mean or no move helps.
+// Weigh returns a plan that assigns the slots by weight. owners and weights are
+// indexed by slot. First, each slot without an owner is assigned to the
+// lightest member at that moment, beginning with the heaviest slot. Then slots
+// move from the heaviest member to the lightest, until all members are close to
+// the mean or no move helps.
 func Weigh(owners, members []string, weights []float64) Plan {
 	p := Plan{Target: slices.Clone(owners), Owned: map[string]int{}}
 	if len(members) == 0 {
@@ -232,7 +234,7 @@ func Weigh(owners, members []string, weights []float64) Plan {
 type balance struct {
 	shares
 
-	load   []float64 // of each member
+	load   []float64 // the load of each member
 	weight func(slot int) float64
 }
 
@@ -242,9 +244,9 @@ func (b *balance) lightest() int {
 	return slices.Index(b.load, slices.Min(b.load))
 }
 
-// No slot moves while the heaviest member has at most heavy times the mean load,
-// and the lightest member, which may have just joined, at least light times the
-// mean load.
+// No slot moves while the heaviest member has at most heavy times the mean
+// load, and the lightest member at least light times the mean load. That member
+// may have just joined.
 const (
 	heavy = 1.1
 	light = 0.5

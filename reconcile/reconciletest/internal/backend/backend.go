@@ -27,7 +27,7 @@ import (
 // Namespaces is the resource of namespaces.
 var Namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// Server is the server behind a World.
+// Server is the server, simulated or real, behind a World.
 type Server interface {
 	// Config returns a rest.Config with the administrator's credentials.
 	Config() *rest.Config
@@ -36,32 +36,36 @@ type Server interface {
 	// Objects returns the objects of a resource by namespace and name. They are
 	// shared; do not modify them.
 	Objects(r apisim.Resource) ([]*unstructured.Unstructured, error)
-	// Load creates an object, status and all, and first its namespace if there
-	// is none.
+	// Load creates an object, including its status. If its namespace does not
+	// exist, Load creates the namespace first.
 	Load(obj runtime.Object) error
-	// Version grows with each write, as far as the server counts them.
+	// Version returns a number that grows with each write, or always 0 if the
+	// server does not count writes.
 	Version() int64
 }
 
-// Boot has the environment of one start of the program.
+// Boot is the environment of one start of the program.
 type Boot struct {
 	Context  context.Context //nolint:containedctx // it is the life of this boot
 	Config   *rest.Config
 	Replica  int
 	Outside  any
 	Remember func(c state.Cache)
+	// Originals holds copies of the objects in caches that use Env.Transform,
+	// as they were when they were cached.
+	Originals *state.Originals
 }
 
-// Parts is what a Case shows to other packages of this module. W is
-// *reconciletest.World.
+// Parts contains the methods of a Case that are only for other packages of this
+// module. W is *reconciletest.World.
 type Parts[W any] interface {
 	// On returns the World of the case on a server, and calls Case.Outside for it.
 	On(server Server) W
-	// Boot calls Case.Run with an Env of b, and returns its error.
+	// Boot calls Case.Run with an Env for b, and returns its error.
 	Boot(b Boot) error
 }
 
-// Simulated is the simulated server.
+// Simulated adapts the simulated server to the interface [Server].
 type Simulated struct{ *apisim.Server }
 
 // Config returns a rest.Config with the administrator's credentials.
@@ -72,7 +76,8 @@ func (s Simulated) Objects(r apisim.Resource) ([]*unstructured.Unstructured, err
 	return s.Server.Objects(r.GVR()), nil
 }
 
-// Load creates an object, and first its namespace if there is none.
+// Load creates an object. If its namespace does not exist, Load creates the
+// namespace first.
 func (s Simulated) Load(obj runtime.Object) error {
 	if m, ok := obj.(metav1.Object); ok && m.GetNamespace() != "" {
 		err := s.Server.Load(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.GetNamespace()}})
@@ -83,8 +88,9 @@ func (s Simulated) Load(obj runtime.Object) error {
 	return s.Server.Load(obj.DeepCopyObject())
 }
 
-// Begin loads the objects of a case. If a Namespace exists already, as default
-// does, it only gets the labels and annotations of the case's object.
+// Begin loads the objects of a case. If one is a Namespace that already exists,
+// such as default, Begin only adds the labels and annotations of the case's
+// object to it.
 func Begin(s Server, objects ...runtime.Object) error {
 	for _, obj := range objects {
 		err := s.Load(obj)
@@ -110,23 +116,24 @@ func label(s Server, ns *corev1.Namespace) error {
 	return err
 }
 
-// Find resolves "pods", "deployments.apps" and "events.events.k8s.io".
+// Find returns the resource with a name such as "pods", "deployments.apps" or
+// "events.events.k8s.io".
 func Find(s Server, resource string) (apisim.Resource, error) {
 	name, group, qualified := strings.Cut(resource, ".")
-	all := s.Resources()
-	at := slices.IndexFunc(all, func(r apisim.Resource) bool { return r.Resource == name && r.Group == group })
-	if at < 0 && !qualified {
-		at = slices.IndexFunc(all, func(r apisim.Resource) bool { return r.Resource == name })
+	known := s.Resources()
+	i := slices.IndexFunc(known, func(r apisim.Resource) bool { return r.Resource == name && r.Group == group })
+	if i < 0 && !qualified {
+		i = slices.IndexFunc(known, func(r apisim.Resource) bool { return r.Resource == name })
 	}
-	if at < 0 {
+	if i < 0 {
 		return apisim.Resource{}, fmt.Errorf("finding resource %q: the server does not serve it: "+
 			"add it to Case.Resources", resource)
 	}
-	return all[at], nil
+	return known[i], nil
 }
 
-// Client returns the administrator's client for a resource in the namespace of
-// "namespace/name", and the name.
+// Client splits key, which has the form "namespace/name". It returns the
+// administrator's client for a resource in that namespace, and the name.
 func Client(s Server, resource, key string) (dynamic.ResourceInterface, string, error) {
 	r, err := Find(s, resource)
 	if err != nil {
@@ -143,7 +150,7 @@ func Client(s Server, resource, key string) (dynamic.ResourceInterface, string, 
 	return client.Resource(r.GVR()).Namespace(namespace), name, nil
 }
 
-// Title is an object's kind, namespace and name.
+// Title returns an object's kind, namespace and name as one text.
 func Title(obj runtime.Object) string {
 	kind := obj.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {
@@ -160,7 +167,8 @@ func Title(obj runtime.Object) string {
 	return kind + " " + m.GetNamespace() + "/" + m.GetName()
 }
 
-// ClientOf is the name of a replica's client.
+// ClientOf returns the name of the client of one of several replicas, whose
+// numbers begin with 0.
 func ClientOf(replicas, replica int) string {
 	if replicas < 2 {
 		return Program
@@ -168,5 +176,5 @@ func ClientOf(replicas, replica int) string {
 	return Program + "-" + strconv.Itoa(replica)
 }
 
-// Program begins the names of the clients under test.
+// Program is the prefix of the names of the clients under test.
 const Program = "program"

@@ -9,37 +9,37 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Known is the memory of the actors of one world: most objects are the same
-// when they look again.
+// Known caches the decoded objects of one world for its actors, because most
+// objects are unchanged when an actor looks again.
 type Known struct {
 	objects map[types.UID]known
-	same    map[[4]string]bool // templates, by the UIDs and versions of a ReplicaSet and a Deployment
+	same    map[[4]string]bool // whether templates are equal, by the UIDs and versions of a ReplicaSet and a Deployment
 }
 
 type known struct{ version, object any }
 
-// NewKnown knows nothing.
+// NewKnown returns an empty cache.
 func NewKnown() *Known { return &Known{objects: map[types.UID]known{}, same: map[[4]string]bool{}} }
 
-// Objects returns the objects of a resource as values of their Go type. They
-// are shared; do not modify them.
+// Objects returns the objects of a resource as values of their Go type, which
+// it takes from seen or decodes. They are shared; do not modify them.
 func Objects[T any](w *reconciletest.World, seen *Known, resource string) ([]T, error) {
 	objects, err := w.Objects(resource)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]T, len(objects))
+	decoded := make([]T, len(objects))
 	for i, o := range objects {
 		version := o.GetResourceVersion()
 		if k, found := seen.objects[o.GetUID()]; found && k.version == version {
-			all[i] = *k.object.(*T)
+			decoded[i] = *k.object.(*T)
 			continue
 		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &all[i]); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &decoded[i]); err != nil {
 			return nil, fmt.Errorf("decoding %s %s/%s: %w", resource, o.GetNamespace(), o.GetName(), err)
 		}
-		object := all[i]
+		object := decoded[i]
 		seen.objects[o.GetUID()] = known{version: version, object: &object}
 	}
-	return all, nil
+	return decoded, nil
 }

@@ -21,21 +21,24 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Task is one write.
+// Task makes one write to the server.
 type Task = func(ctx context.Context, client kubernetes.Interface) error
 
-// fleet is everything that the controllers look at.
+// fleet contains the objects that the controllers of Deployments and
+// ReplicaSets look at.
 type fleet struct {
 	now         time.Time
 	seen        *Known
 	deployments []appsv1.Deployment
 	sets        []appsv1.ReplicaSet
 	pods        []corev1.Pod
-	due         time.Time // when a Pod becomes available
+	due         time.Time // when the next Pod becomes available
 }
 
-// Look returns the tasks to do now, and when a Pod becomes available; zero
-// means never. It reads the world itself, so no cache can be stale.
+// Look returns the tasks to do now, and the time at which the next Pod becomes
+// available. That time is zero if no Pod will. seen caches decoded objects
+// between calls. Look reads the world itself and not a cache, so it never sees
+// a stale object.
 func Look(w *reconciletest.World, seen *Known, now time.Time) (todo []Task, due time.Time, err error) {
 	f := fleet{now: now, seen: seen}
 	if f.deployments, err = Objects[appsv1.Deployment](w, seen, "deployments.apps"); err != nil {
@@ -53,8 +56,9 @@ func Look(w *reconciletest.World, seen *Known, now time.Time) (todo []Task, due 
 	return f.tasks(), f.due, nil
 }
 
-// tasks are the changes first, deletions before creations, and then the status
-// of ReplicaSets, and of Deployments, which sum those up.
+// tasks returns the tasks in order. Changes are first, with deletions before
+// creations. Then come the statuses of ReplicaSets, and then the statuses of
+// Deployments, which are sums over their ReplicaSets.
 func (f *fleet) tasks() []Task {
 	var changes, missing, reports []Task
 	for i := range f.deployments {
@@ -79,8 +83,9 @@ func (f *fleet) tasks() []Task {
 	return slices.Concat(changes, missing, reports)
 }
 
-// setsOf are the ReplicaSets of a Deployment: the one of its template, if there
-// is one, and the others, the oldest first.
+// setsOf returns the ReplicaSets of a Deployment. current has the Deployment's
+// template, and is nil if there is no such ReplicaSet. old has the others, the
+// oldest first.
 func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	for i := range f.sets {
 		s := &f.sets[i]
@@ -109,15 +114,16 @@ func (f *fleet) ofTemplate(s *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	return same
 }
 
-// sameTemplate compares templates, except for the label that only those of
-// ReplicaSets have.
+// sameTemplate reports whether the templates are equal, except for the label
+// that only the templates of ReplicaSets have.
 func sameTemplate(ofSet, ofDeployment *corev1.PodTemplateSpec) bool {
 	ofSet = ofSet.DeepCopy()
 	delete(ofSet.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
 	return equality.Semantic.DeepEqual(ofSet, ofDeployment)
 }
 
-// rollOut makes, scales and deletes the ReplicaSets of a Deployment.
+// rollOut returns the tasks that create, scale and delete the ReplicaSets of a
+// Deployment.
 func (f *fleet) rollOut(d *appsv1.Deployment) []Task {
 	current, old := f.setsOf(d)
 	switch {
@@ -143,8 +149,8 @@ func (f *fleet) rollOut(d *appsv1.Deployment) []Task {
 	return todo
 }
 
-// scaleOnly is for a Deployment that is paused: several ReplicaSets stay as
-// they are.
+// scaleOnly returns the tasks for a paused Deployment. It scales a single
+// ReplicaSet, and leaves several ReplicaSets as they are.
 func scaleOnly(d *appsv1.Deployment, current *appsv1.ReplicaSet, sets []*appsv1.ReplicaSet) []Task {
 	if current != nil {
 		sets = append(sets, current)
@@ -155,8 +161,8 @@ func scaleOnly(d *appsv1.Deployment, current *appsv1.ReplicaSet, sets []*appsv1.
 	return nil
 }
 
-// shift scales the current ReplicaSet up as far as there is room, and the
-// others down as far as enough is available.
+// shift returns the tasks that scale the current ReplicaSet up as far as
+// maxSurge allows, and the others down as far as maxUnavailable allows.
 func shift(d *appsv1.Deployment, current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Task {
 	want, have := replicas(d.Spec.Replicas), replicas(current.Spec.Replicas)
 	if size := min(want, have+room(d, append(old, current))); size != have {
@@ -167,7 +173,8 @@ func shift(d *appsv1.Deployment, current *appsv1.ReplicaSet, old []*appsv1.Repli
 	return shrink(old, have+total(old)-coming-(want-unavailable))
 }
 
-// shrink removes drop replicas, of the oldest ReplicaSets first.
+// shrink returns the tasks that remove as many replicas from sets as drop says,
+// starting with the oldest ReplicaSets.
 func shrink(sets []*appsv1.ReplicaSet, drop int32) []Task {
 	var todo []Task
 	for _, s := range sets {
@@ -185,7 +192,7 @@ func room(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) int32 {
 	return max(replicas(d.Spec.Replicas)+surge-total(sets), 0)
 }
 
-// total is the number of replicas that the ReplicaSets want together.
+// total returns the sum of the replicas that the ReplicaSets want.
 func total(sets []*appsv1.ReplicaSet) int32 {
 	n := int32(0)
 	for _, s := range sets {
@@ -199,8 +206,9 @@ func recreates(d *appsv1.Deployment) bool {
 	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
 
-// bounds are how many Pods there may be more, and how many fewer be available,
-// than the Deployment wants.
+// bounds returns by how many the number of Pods may exceed the replicas of the
+// Deployment, and by how many the number of available Pods may fall short of
+// them.
 func bounds(d *appsv1.Deployment) (surge, unavailable int32) {
 	if recreates(d) {
 		return 0, replicas(d.Spec.Replicas)
@@ -212,15 +220,15 @@ func bounds(d *appsv1.Deployment) (surge, unavailable int32) {
 		maxUnavailable = intstr.ValueOrDefault(r.MaxUnavailable, quarter)
 	}
 	want := int(replicas(d.Spec.Replicas))
-	up, _ := intstr.GetScaledValueFromIntOrPercent(maxSurge, want, true)
-	down, _ := intstr.GetScaledValueFromIntOrPercent(maxUnavailable, want, false)
-	if up == 0 && down == 0 {
-		down = 1
+	extra, _ := intstr.GetScaledValueFromIntOrPercent(maxSurge, want, true)
+	missing, _ := intstr.GetScaledValueFromIntOrPercent(maxUnavailable, want, false)
+	if extra == 0 && missing == 0 {
+		missing = 1
 	}
-	return int32(up), int32(min(down, want)) //nolint:gosec // both are small
+	return int32(extra), int32(min(missing, want)) //nolint:gosec // both are small
 }
 
-// replicas is a number of replicas; the API server would have set the default, 1.
+// replicas returns n, or the API server's default of 1 if n is nil.
 func replicas(n *int32) int32 {
 	if n == nil {
 		return 1
@@ -228,7 +236,7 @@ func replicas(n *int32) int32 {
 	return *n
 }
 
-// templateHash names a template.
+// templateHash returns a short hash that identifies a template.
 func templateHash(t *corev1.PodTemplateSpec) string {
 	body, _ := json.Marshal(t) // of plain structs
 	h := fnv.New32a()
@@ -236,9 +244,9 @@ func templateHash(t *corev1.PodTemplateSpec) string {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))
 }
 
-// newSet creates the ReplicaSet of a Deployment's template. Its name follows
-// from the template, as the real one's does: a second attempt finds that it
-// exists.
+// newSet returns a task that creates the ReplicaSet for a Deployment's
+// template. As in a real cluster, the name is derived from the template, so a
+// second attempt finds that the ReplicaSet exists.
 func newSet(d *appsv1.Deployment, size int32) Task {
 	hash := templateHash(&d.Spec.Template)
 	template := *d.Spec.Template.DeepCopy()
@@ -261,8 +269,8 @@ func newSet(d *appsv1.Deployment, size int32) Task {
 	}
 }
 
-// resizeSet sets the replicas of a ReplicaSet. It fails if the ReplicaSet has
-// changed since the actor looked.
+// resizeSet returns a task that sets the replicas of a ReplicaSet. It fails if
+// the ReplicaSet has changed since the actor looked.
 func resizeSet(s *appsv1.ReplicaSet, size int32) Task {
 	s = s.DeepCopy()
 	s.Spec.Replicas = &size
@@ -272,7 +280,8 @@ func resizeSet(s *appsv1.ReplicaSet, size int32) Task {
 	}
 }
 
-// removeSet deletes a ReplicaSet, by its UID, and its Pods in the background.
+// removeSet returns a task that deletes a ReplicaSet, unless it was recreated.
+// The garbage collector then deletes its Pods.
 func removeSet(s *appsv1.ReplicaSet) Task {
 	background := metav1.DeletePropagationBackground
 	return func(ctx context.Context, client kubernetes.Interface) error {
@@ -282,7 +291,8 @@ func removeSet(s *appsv1.ReplicaSet) Task {
 	}
 }
 
-// Sooner is the earlier of two times; the zero time is never.
+// Sooner returns the earlier of two times. The zero time counts as later than
+// all others.
 func Sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -12,15 +12,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// podsOf returns all Pods of a ReplicaSet, also those that are being deleted.
+// podsOf returns all Pods of a ReplicaSet, including Pods that are being
+// deleted.
 func (f *fleet) podsOf(s *appsv1.ReplicaSet) []*corev1.Pod {
-	var all []*corev1.Pod
+	var pods []*corev1.Pod
 	for i := range f.pods {
 		if p := &f.pods[i]; metav1.IsControlledBy(p, s) {
-			all = append(all, p)
+			pods = append(pods, p)
 		}
 	}
-	return all
+	return pods
 }
 
 // anyPods reports whether a Pod of the ReplicaSets has not ended.
@@ -30,17 +31,18 @@ func (f *fleet) anyPods(sets []*appsv1.ReplicaSet) bool {
 	})
 }
 
-// alive Pods have not ended; they may be being deleted.
+// alive reports whether a Pod has not ended, even if it is being deleted.
 func alive(p *corev1.Pod) bool {
 	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
-// active Pods count for a ReplicaSet.
+// active returns the Pods that count as replicas of a ReplicaSet.
 func (f *fleet) active(s *appsv1.ReplicaSet) []*corev1.Pod {
 	return slices.DeleteFunc(f.podsOf(s), func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil || !alive(p) })
 }
 
-// excess deletes surplus Pods: first those that are not ready, then the youngest.
+// excess returns the tasks that delete surplus Pods, first the Pods that are
+// not ready, then the youngest.
 func (f *fleet) excess(s *appsv1.ReplicaSet) []Task {
 	have, want := f.active(s), int(replicas(s.Spec.Replicas))
 	if len(have) <= want {
@@ -67,7 +69,8 @@ func (f *fleet) excess(s *appsv1.ReplicaSet) []Task {
 	return todo
 }
 
-// newPod creates a Pod of the template, with a generated name.
+// newPod returns a task that creates a Pod from the template, with a generated
+// name.
 func newPod(s *appsv1.ReplicaSet) Task {
 	t := s.Spec.Template.DeepCopy()
 	p := &corev1.Pod{
@@ -86,7 +89,8 @@ func newPod(s *appsv1.ReplicaSet) Task {
 	}
 }
 
-// reportSet writes the status of a ReplicaSet, if it has changed.
+// reportSet returns a task that writes the status of a ReplicaSet, if the
+// status has changed.
 func (f *fleet) reportSet(s *appsv1.ReplicaSet) []Task {
 	status := appsv1.ReplicaSetStatus{
 		ObservedGeneration: s.Generation, Conditions: s.Status.Conditions, TerminatingReplicas: new(int32),
@@ -104,10 +108,10 @@ func (f *fleet) reportSet(s *appsv1.ReplicaSet) []Task {
 				break
 			}
 			status.ReadyReplicas++
-			if at := c.LastTransitionTime.Add(patience); !f.now.Before(at) {
+			if due := c.LastTransitionTime.Add(patience); !f.now.Before(due) {
 				status.AvailableReplicas++
 			} else {
-				f.due = Sooner(f.due, at)
+				f.due = Sooner(f.due, due)
 			}
 		}
 	}
@@ -122,7 +126,8 @@ func (f *fleet) reportSet(s *appsv1.ReplicaSet) []Task {
 	}}
 }
 
-// podReady returns the condition Ready, if it is true.
+// podReady returns the condition Ready of a Pod, and whether the condition is
+// true.
 func podReady(pod *corev1.Pod) (corev1.PodCondition, bool) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// reportDeployment writes the status of a Deployment, if it has changed.
+// reportDeployment returns a task that writes the status of a Deployment, if
+// the status has changed.
 func (f *fleet) reportDeployment(d *appsv1.Deployment) []Task {
 	status := f.statusOf(d)
 	if equality.Semantic.DeepEqual(status, d.Status) {
@@ -25,8 +26,9 @@ func (f *fleet) reportDeployment(d *appsv1.Deployment) []Task {
 	}}
 }
 
-// statusOf computes the status of a Deployment from those of its ReplicaSets,
-// as the real controller does. It may be behind the Pods.
+// statusOf computes the status of a Deployment from the statuses of its
+// ReplicaSets, as the real controller does. The result may be older than the
+// Pods.
 func (f *fleet) statusOf(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	current, old := f.setsOf(d)
 	status := appsv1.DeploymentStatus{
@@ -51,8 +53,8 @@ func (f *fleet) statusOf(d *appsv1.Deployment) appsv1.DeploymentStatus {
 	return status
 }
 
-// addConditions sets Available, and Progressing if the Deployment has its
-// ReplicaSet. There is no ReplicaFailure.
+// addConditions sets the condition Available, and also Progressing if the
+// Deployment has a current ReplicaSet. It never sets ReplicaFailure.
 func (f *fleet) addConditions(d *appsv1.Deployment, current *appsv1.ReplicaSet, status *appsv1.DeploymentStatus) {
 	want := replicas(d.Spec.Replicas)
 	_, unavailable := bounds(d)
@@ -67,7 +69,7 @@ func (f *fleet) addConditions(d *appsv1.Deployment, current *appsv1.ReplicaSet, 
 		available.Status, available.Reason = corev1.ConditionFalse, "MinimumReplicasUnavailable"
 		available.Message = "Deployment does not have minimum availability."
 	}
-	all := []appsv1.DeploymentCondition{available}
+	conditions := []appsv1.DeploymentCondition{available}
 	if current != nil {
 		progressing := appsv1.DeploymentCondition{
 			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "ReplicaSetUpdated",
@@ -77,16 +79,16 @@ func (f *fleet) addConditions(d *appsv1.Deployment, current *appsv1.ReplicaSet, 
 			progressing.Reason = "NewReplicaSetAvailable"
 			progressing.Message = fmt.Sprintf("ReplicaSet %q has successfully progressed.", current.Name)
 		}
-		all = append(all, progressing)
+		conditions = append(conditions, progressing)
 	}
-	for i := range all {
-		f.date(&all[i], d.Status.Conditions)
+	for i := range conditions {
+		f.date(&conditions[i], d.Status.Conditions)
 	}
-	status.Conditions = all
+	status.Conditions = conditions
 }
 
-// date keeps the times of the condition that is there, as far as it has not
-// changed.
+// date sets the times of c. It keeps the times of the existing condition where
+// the condition has not changed.
 func (f *fleet) date(c *appsv1.DeploymentCondition, have []appsv1.DeploymentCondition) {
 	c.LastTransitionTime, c.LastUpdateTime = metav1.NewTime(f.now), metav1.NewTime(f.now)
 	for _, h := range have {

@@ -14,11 +14,11 @@ import (
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// Gate is that of one run.
+// Gate decides when the workers of one run may take keys from their queues.
 type Gate struct {
-	// Wake is called when a worker waits.
+	// Wake is called when a worker begins to wait.
 	Wake func()
-	// Reads hears what reconciles read.
+	// Reads records the reads of reconciles in caches of references.
 	Reads Reads
 
 	mu      sync.Mutex // guards the fields below
@@ -26,31 +26,32 @@ type Gate struct {
 	waiting []*worker
 }
 
-// worker is one that wants a key.
+// worker is a worker that waits for a key.
 type worker struct {
 	client, queue string
-	number        int // of the queue
+	number        int // the number of the queue
 	enter         chan struct{}
 }
 
 // clientKey is the context key of the name of the client that a worker belongs to.
 type clientKey struct{}
 
-// With returns a context for the workers of a client. A worker without it does
-// not wait.
+// With returns a context for the workers of a client. A worker without such a
+// context passes the gate at once.
 func With(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
-// Hooks returns the hooks of all queues and caches that the program makes
-// during this run. Back-off has no jitter.
+// Hooks returns the hooks for all queues and caches that the program makes
+// during this run. They remove the jitter from back-offs.
 func (g *Gate) Hooks() *simhook.Hooks {
-	return &simhook.Hooks{Gate: g.of, Jitter: func() float64 { return 0.5 }, Reads: &g.Reads}
+	return &simhook.Hooks{Gate: g.entry, Jitter: func() float64 { return 0.5 }, Reads: &g.Reads}
 }
 
-// of returns the function that a queue calls before it dispatches a key. A
-// worker whose context has ended waits as well, and then sees it.
-func (g *Gate) of(queue string) func(context.Context) {
+// entry returns the function that a queue calls before it dispatches a key. A
+// worker whose context has ended waits like any other, and notices the end when
+// it is admitted.
+func (g *Gate) entry(queue string) func(context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.queues++
@@ -71,10 +72,13 @@ func (g *Gate) wait(w *worker) {
 	<-w.enter
 }
 
-// Open admits one worker, and returns the name of its queue, or false if none
-// waits. The workers of one queue are interchangeable. A mapper's queue is
-// named after its controller's, with a suffix. It goes first, unless random
-// orders them, so that the keys it finds are known when the reconcile begins.
+// Open admits one worker and returns the name of its queue. It returns false if
+// no worker is waiting. The workers of one queue are interchangeable.
+//
+// The queue of a mapper has the name of its controller's queue with a suffix.
+// Unless random is set, the worker of a mapper is admitted before the workers
+// of the controller, so that the keys that the mapper finds are in the queue
+// when a reconcile begins.
 func (g *Gate) Open(random *rand.Rand) (queue string, open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,15 +88,15 @@ func (g *Gate) Open(random *rand.Rand) (queue string, open bool) {
 	slices.SortStableFunc(g.waiting, func(a, b *worker) int {
 		return cmp.Or(cmp.Compare(a.client, b.client), cmp.Compare(b.queue, a.queue), cmp.Compare(a.number, b.number))
 	})
-	at := 0
+	i := 0
 	if random != nil {
-		at = random.IntN(len(g.waiting))
+		i = random.IntN(len(g.waiting))
 	}
-	queue = g.waiting[at].queue
-	close(g.waiting[at].enter)
-	g.waiting = slices.Delete(g.waiting, at, at+1)
+	queue = g.waiting[i].queue
+	close(g.waiting[i].enter)
+	g.waiting = slices.Delete(g.waiting, i, i+1)
 	return queue, true
 }
 
-// Maps reports whether a queue of that name is a mapper's.
+// Maps reports whether the queue with the given name belongs to a mapper.
 func Maps(queue string) bool { return strings.Contains(queue, "/") }

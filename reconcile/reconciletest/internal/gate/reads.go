@@ -7,25 +7,35 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
-// Reads notes what reconciles read in caches of references although their
-// object does not refer to it. Reads by goroutines that a reconcile has started
-// are not seen.
+// Reads records the objects that reconciles read in caches of references
+// although the reconciled object does not refer to them. It does not see reads
+// by goroutines that a reconcile has started.
 type Reads struct {
+	cached atomic.Bool // whether a cache of references exists
+
 	mu      sync.Mutex             // guards the fields below
-	working map[string]*reconciles // by goroutine
+	working map[string]*reconciles // the reconciles in progress, by the number of the goroutine
 	unnamed map[string]bool
 }
 
-// reconciles is the object that a goroutine reconciles.
+// reconciles describes the object that a goroutine reconciles.
 type reconciles struct {
 	object string
 	names  func(cache, key any) bool
 }
 
-// Begin implements [simhook.Reads].
+// Cache implements [simhook.Reads].
+func (r *Reads) Cache() { r.cached.Store(true) }
+
+// Begin implements [simhook.Reads]. It does nothing before there is a cache of
+// references, because finding out the number of a goroutine is slow.
 func (r *Reads) Begin(object string, names func(cache, key any) bool) (end func()) {
+	if !r.cached.Load() {
+		return func() {}
+	}
 	id := goroutine()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,9 +58,9 @@ func (r *Reads) Begin(object string, names func(cache, key any) bool) (end func(
 // Read implements [simhook.Reads].
 func (r *Reads) Read(cache, key any, read string) {
 	r.mu.Lock()
-	of := r.working[goroutine()]
+	reader := r.working[goroutine()]
 	r.mu.Unlock()
-	if of == nil || of.names(cache, key) {
+	if reader == nil || reader.names(cache, key) {
 		return
 	}
 	r.mu.Lock()
@@ -58,20 +68,21 @@ func (r *Reads) Read(cache, key any, read string) {
 	if r.unnamed == nil {
 		r.unnamed = map[string]bool{}
 	}
-	r.unnamed[fmt.Sprintf("it reads %s, to which %s does not say that it refers", read, of.object)] = true
+	r.unnamed[fmt.Sprintf("it reads %s, but reconcile.References does not return it for %s", read, reader.object)] = true
 }
 
-// Unnamed returns the first of the reads that were noted since the last call,
-// in the order of the alphabet; "" if there is none.
+// Unnamed returns a description of a read that was recorded since the last
+// call, or "" if there was no read. If there were several reads, it returns the
+// first description in alphabetical order.
 func (r *Reads) Unnamed() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := slices.Sorted(maps.Keys(r.unnamed))
+	texts := slices.Sorted(maps.Keys(r.unnamed))
 	clear(r.unnamed)
-	if len(all) == 0 {
+	if len(texts) == 0 {
 		return ""
 	}
-	return all[0]
+	return texts[0]
 }
 
 // goroutine returns the number of the goroutine that calls it.

@@ -13,47 +13,88 @@ import (
 
 // Deviation is one difference from the run without faults.
 type Deviation struct {
-	At    byte // its kind: a key of kinds
-	Index int  // from 1: of the call, delivery, decision, rest, step, output or act
+	At    byte // the kind, which is a key of kinds
+	Index int  // the number of the call, delivery, decision, rest, step, output or act, from 1
 	Fault apisim.Fault
-	N     int // how much of it, for the kinds that are numbered
+	N     int // the amount, for kinds that are numbered
 }
 
-// Hold is the fault of a call or delivery that is delayed. The simulated server
-// knows no such fault.
+// Hold is the fault of a call or delivery that is delayed. It is not a fault of
+// the simulated server, because the run itself delays the action.
 const Hold = apisim.NoFault
 
 // The kinds of deviations.
 const (
 	AtCall     = 'c' // a call suffers the fault
-	AtDelivery = 'd' // the delivery of an event does
-	Early      = 'w' // a step of the workload comes before the decision
+	AtDelivery = 'd' // the delivery of an event suffers the fault
+	Early      = 'w' // a step of the workload happens early, before a decision of the scheduler
 	Parted     = 'p' // the network does not reach the caller, from a call on
 	Stopped    = 'g' // the caller is told to stop at a call, and starts again
 	Halted     = 'h' // the program is told to stop at a delivery, and starts again
-	Rivalled   = 'f' // another client writes the object of a call, a read or a write, just before it
+	Paused     = 'l' // replica n is told to stop while the program waits for time to pass, and starts again
+	Rivalled   = 'f' // another client writes the object of a call just before the call, which may be a read or a write
 	Deleted    = 'x' // an output is deleted
 	Edited     = 'e' // an output is edited
-	Altered    = 'i' // an input is edited: the n-th of its values
+	Detained   = 'k' // an output is deleted, and a finalizer of another client holds it for a while
+	Held       = 'z' // an input is deleted, and a finalizer of another client holds it for a while
+	Altered    = 'i' // the n-th value of an input is edited
 	Replaced   = 'r' // an input is deleted and created again
-	Marked     = 'm' // another client adds its own to an object of the program
+	Marked     = 'm' // another client adds a label, an annotation, a finalizer and a field to an object of the program
 	Restarted  = 't' // the program restarts at rest, and its caches begin n writes ago
 	Unsynced   = 'b' // the program restarts at rest, and the first list of the n-th resource comes late
 	Offline    = 'o' // the program is down for n steps of the workload
-	Asleep     = 'j' // everything sleeps for an hour at rest
-	Shuffled   = 's' // a seed orders everything
+	Asleep     = 'j' // all processes sleep for an hour at rest
+	Shuffled   = 's' // all actions happen in a random order, which a seed determines
 	Lagging    = 'a' // an actor is late
 	Refused    = 'u' // the server refuses every call for a while, from a call on
+	Outage     = 'y' // the server refuses calls or is slow for minutes, from a call on; n is a value such as HalfHour
+	Restored   = 'E' // the server is restored at rest, as it was n writes ago, and the program restarts
+	Skewed     = 'D' // the program's clock differs from all others; the index is a value such as Ahead
+	Mutated    = 'M' // a webhook adds fields to every object that the program writes
+	Unserved   = 'U' // the n-th custom resource is not served for a while, at rest
+	Reborn     = 'R' // a CustomResourceDefinition is deleted, and comes back with its objects, at the end
+	Silent     = 'S' // the server of an aggregated API does not answer
 	Rollout    = 'v' // the old version and the new one run at the same time
-	Barred     = 'n' // every call in the namespace of a call is answered with 403, from it on and to the end
-	Poisoned   = 'q' // every write to the object of a call is answered with 422, from it on and to the end
+	Barred     = 'n' // every call in the namespace of a call is answered with 403, from this call to the end
+	Garbled    = 'B' // an object of a custom resource cannot be decoded, from a rest to the end
+	Poisoned   = 'q' // every write to the object of a call is answered with 422, from this call to the end
 )
 
-// kinds holds, for each kind, what the number after the dot means (a fault, N,
-// or nothing) and its description.
+// These are the values of N for an Outage.
+const (
+	HalfHour   = 1 + iota // every call is refused, for half an hour
+	Busy                  // every call is answered with 429, for minutes
+	SlowWrites            // every write is slow, for minutes
+	Unknown               // every call is answered with 401, until a restart
+)
+
+// These are the values of Index for Skewed.
+const (
+	Ahead     = 1 + iota // by less than a minute
+	Behind               // by less than a minute
+	FarAhead             // by hours
+	LoneAhead            // the clock of the server and of all replicas but the first, by less than a minute
+	LoneBehind
+)
+
+var skewWords = map[int]string{
+	Ahead:      "the server's clock is 45 seconds ahead of the program's",
+	Behind:     "the server's clock is 45 seconds behind the program's",
+	FarAhead:   "the server's clock is two hours ahead of the program's",
+	LoneAhead:  "the server's clock and those of the other replicas are 45 seconds ahead of the first replica's",
+	LoneBehind: "the server's clock and those of the other replicas are 45 seconds behind the first replica's",
+}
+
+var outageWords = map[int]string{
+	HalfHour: "the server refuses every call for half an hour", Busy: "429 instead of every call for three minutes",
+	SlowWrites: "every write is slow for five minutes", Unknown: "401 instead of every call until a restart",
+}
+
+// kinds maps each kind to its description. faulty and numbered say whether a
+// fault or N follows the dot in the text of a deviation of that kind.
 var kinds = map[byte]struct {
 	faulty, numbered bool
-	words            string // formatted with the index, and N
+	words            string // a format for the index and, if numbered, for N
 }{
 	AtCall:     {faulty: true},
 	AtDelivery: {faulty: true},
@@ -61,9 +102,12 @@ var kinds = map[byte]struct {
 	Parted:     {words: "the network does not reach the caller for a while, from call %d on"},
 	Stopped:    {words: "the program is told to stop at call %d, and starts again"},
 	Halted:     {words: "the program is told to stop at delivery %d, and starts again"},
+	Paused:     {numbered: true, words: "the program is told to stop in pause %d, replica %d, and starts again"},
 	Rivalled:   {words: "another client writes the same object just before call %d"},
 	Deleted:    {words: "another client deletes output %d"},
 	Edited:     {words: "another client edits output %d"},
+	Detained:   {words: "another client deletes output %d, and a finalizer holds it for a while"},
+	Held:       {words: "another client deletes input %d, and a finalizer holds it for a while"},
 	Altered:    {numbered: true, words: "another client edits input %d, value %d"},
 	Replaced:   {words: "another client deletes input %d, and creates it again"},
 	Marked:     {words: "another client adds a label, an annotation, a finalizer and a field to object %d"},
@@ -74,15 +118,25 @@ var kinds = map[byte]struct {
 	Shuffled:   {words: "the order of everything is that of seed %d"},
 	Lagging:    {words: "the actor of act %d is late"},
 	Refused:    {words: "the server refuses every call for a while, from call %d on"},
+	Outage:     {numbered: true},
+	Restored:   {numbered: true, words: "the server is restored at rest %d, as it was %d writes ago"},
+	Skewed:     {words: "the program's clock differs from all others, in way %d"},
+	Mutated:    {words: "a webhook adds to everything that the program writes, in way %d"},
+	Unserved:   {numbered: true, words: "from rest %d on, custom resource %d is not served for five minutes"},
+	Reborn:     {words: "custom resource %d is deleted with its objects, and comes back with objects of the same names"},
+	Silent:     {words: "the server of an aggregated API does not answer (%d)"},
 	Rollout:    {words: "the old version and the new one run at the same time, in rollout %d"},
 	Barred:     {words: "403 in the namespace of call %d, from then on and to the end"},
+	Garbled:    {numbered: true, words: "Go cannot decode an object of custom resource %d, from rest %d on"},
 	Poisoned:   {words: "422 for every write to the object of call %d, from then on and to the end"},
 }
 
 // Like reports whether two deviations differ at most in position and amount. A
-// restart with stale caches is not like one without.
+// restart with stale caches and a restart with current caches are not alike.
+// Two outages, or two clocks, of different kinds are not alike either.
 func (d Deviation) Like(o Deviation) bool {
-	return d.At == o.At && d.Fault == o.Fault && (d.At != Restarted || (d.N == 0) == (o.N == 0))
+	return d.At == o.At && d.Fault == o.Fault && (d.At != Outage || d.N == o.N) &&
+		(d.At != Skewed || d.Index == o.Index) && (d.At != Restarted || (d.N == 0) == (o.N == 0))
 }
 
 var faultCodes = map[string]apisim.Fault{
@@ -127,7 +181,8 @@ var deliveryWords = map[apisim.Fault]string{
 	apisim.Duplicated: "an event comes twice at",
 }
 
-// Words describes the deviation.
+// Words returns a short description of the deviation, for the text of a
+// failure.
 func (d Deviation) Words() string {
 	k := kinds[d.At]
 	switch {
@@ -135,6 +190,10 @@ func (d Deviation) Words() string {
 		return callWords[d.Fault] + " call " + strconv.Itoa(d.Index)
 	case d.At == AtDelivery:
 		return deliveryWords[d.Fault] + " delivery " + strconv.Itoa(d.Index)
+	case d.At == Skewed:
+		return skewWords[d.Index]
+	case d.At == Outage:
+		return outageWords[d.N] + ", from call " + strconv.Itoa(d.Index) + " on"
 	case d.At == Restarted && d.N == 0:
 		return fmt.Sprintf("a restart at rest %d", d.Index)
 	case k.numbered:
@@ -143,12 +202,12 @@ func (d Deviation) Words() string {
 	return fmt.Sprintf(k.words, d.Index)
 }
 
-// Plan is one run: its deviations, in order.
+// Plan lists the deviations of one run, in order.
 type Plan []Deviation
 
 func (p Plan) String() string { return p.join("+", Deviation.String) }
 
-// Words describes the plan.
+// Words returns a short description of all deviations of the plan.
 func (p Plan) Words() string { return p.join(", and ", Deviation.Words) }
 
 func (p Plan) join(sep string, text func(Deviation) string) string {
@@ -159,43 +218,67 @@ func (p Plan) join(sep string, text func(Deviation) string) string {
 	return strings.Join(parts, sep)
 }
 
-// Find returns the deviation of that kind at that index.
-func (p Plan) Find(at byte, index int) (Deviation, bool) {
+// Find returns the deviation of the given kind at the given index, and whether
+// the plan has one.
+func (p Plan) Find(kind byte, index int) (Deviation, bool) {
 	for _, d := range p {
-		if d.At == at && d.Index == index {
+		if d.At == kind && d.Index == index {
 			return d, true
 		}
 	}
 	return Deviation{}, false
 }
 
-// Changes reports whether another client changes an input: then the end is
-// another one.
+// Changes reports whether another client changes an input under this plan. The
+// end of such a run differs from the end of the run without faults.
 func (p Plan) Changes() bool {
-	return slices.ContainsFunc(p, func(d Deviation) bool { return d.At == Altered || d.At == Replaced })
+	return slices.ContainsFunc(p, func(d Deviation) bool {
+		return d.At == Altered || d.At == Replaced || d.At == Held || d.At == Reborn
+	})
 }
 
-// Has reports whether the plan has a deviation of that kind.
-func (p Plan) Has(at byte) bool {
-	_, has := p.First(at)
-	return has
+// Clock returns the value of Index for a deviation of the clock, or 0 if the
+// clocks agree.
+func (p Plan) Clock() int {
+	d, _ := p.First(Skewed)
+	return d.Index
 }
 
-// Lasting returns the deviation that lasts to the end, if there is one: then
-// the end is another one for what it strikes.
+// Misleads returns the deviation that answers a call with a 404 that is not
+// about its object, and whether the plan has one.
+func (p Plan) Misleads() (Deviation, bool) {
+	foreign := []apisim.Fault{apisim.ProxyNotFound, apisim.NotServed, apisim.OtherNotFound}
+	for _, d := range p {
+		if d.At == AtCall && slices.Contains(foreign, d.Fault) {
+			return d, true
+		}
+	}
+	return Deviation{}, false
+}
+
+// Has reports whether the plan has a deviation of the given kind.
+func (p Plan) Has(kind byte) bool {
+	_, ok := p.First(kind)
+	return ok
+}
+
+// Lasting returns the deviation that lasts to the end of the run, if there is
+// one. The objects that it affects then end in a different state than without
+// faults.
 func (p Plan) Lasting() (Deviation, bool) {
 	for _, d := range p {
-		if d.At == Barred || d.At == Poisoned {
+		if d.At == Barred || d.At == Poisoned || d.At == Garbled {
 			return d, true
 		}
 	}
 	return Deviation{}, false
 }
 
-// First returns the first deviation of that kind.
-func (p Plan) First(at byte) (Deviation, bool) {
+// First returns the first deviation of the given kind, and whether the plan has
+// one.
+func (p Plan) First(kind byte) (Deviation, bool) {
 	for _, d := range p {
-		if d.At == at {
+		if d.At == kind {
 			return d, true
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 const tokenVersion = "rt1"
 
-// Token names a run for Replay: the hash of its trace, the plan, and the parts
-// that were left out of the case.
+// Token returns the token of a run for Replay. It consists of the hash of the
+// trace, the plan, and the parts that were left out of the case.
 func Token(p Plan, hash string, less Cut) string {
 	text := tokenVersion + ":" + hash + ":" + p.String()
 	if !less.None() {
@@ -38,17 +38,18 @@ func ParseToken(token string) (p Plan, hash string, less Cut, err error) {
 }
 
 // Cut names the parts that are left out of a case to make its counter-example
-// smaller: objects and steps by index from 0, and all replicas but one.
+// smaller. Objects and Steps are indices from 0, and Single leaves out all
+// replicas except one.
 type Cut struct {
 	Objects, Steps []int
 	Single         bool
 }
 
-// None reports whether nothing is left out.
+// None reports whether the cut leaves out no part.
 func (c Cut) None() bool { return len(c.Objects) == 0 && len(c.Steps) == 0 && !c.Single }
 
-// String is "o1.o2.w0.r": the objects and steps that are left out, and r for
-// the replicas.
+// String returns a text such as "o1.o2.w0.r". It names the objects (o) and
+// steps (w) that are left out; r means all replicas but one.
 func (c Cut) String() string {
 	var parts []string
 	for _, i := range c.Objects {

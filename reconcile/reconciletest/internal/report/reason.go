@@ -7,179 +7,225 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
-// Reason is the usual cause of a finding, chosen by the judge that makes the
-// finding. The hint follows from it alone.
+// Reason is the usual cause of a finding, which the judge of the finding
+// chooses. The Reason alone determines the hint.
 type Reason string
 
-// The reasons that follow from what the oracle saw, whatever the plan was.
+// The oracle of a finding alone determines these reasons, and the plan does
+// not.
 const (
-	// NoReason is chosen when only a rule of the case is broken, and nothing
-	// was disturbed. It has no hint.
+	// NoReason means that a run without faults breaks only Goal or Always of
+	// the case. A finding with NoReason has no hint.
 	NoReason Reason = ""
-	// NoCalls is chosen when the clients of the Env are not used.
+	// NoCalls means that the program does not use the clients of its Env.
 	NoCalls Reason = "no-calls"
-	// Unwatched is chosen when the program reads or writes a resource without a
+	// Unwatched means that the program reads or writes a resource without a
 	// watch.
 	Unwatched Reason = "unwatched"
-	// Unnamed is chosen when a reconcile reads a reference that its object does
-	// not name.
+	// Unnamed means that a reconcile reads an object through a cache of
+	// references, although reconcile.References does not return that object for
+	// the reconciled one.
 	Unnamed Reason = "unnamed"
-	// Idle is chosen when nothing shows that the program works.
+	// Idle means that the program writes nothing, and that the Goal is missing
+	// or holds without the program. So nothing shows that the program works.
 	Idle Reason = "idle"
-	// OnlyFails is chosen when the program ends in errors without a fault.
+	// OnlyFails means that the program ends up repeating an error although no
+	// fault was injected.
 	OnlyFails Reason = "only-fails"
-	// Refused is chosen when the server refuses a write again and again without
-	// a fault.
+	// Refused means that the server refuses a write again and again although no
+	// fault was injected.
 	Refused Reason = "refused"
-	// StepFails is chosen when a step of the workload fails without a fault, or
-	// at its second try.
+	// StepFails means that a step of the workload fails in a run without
+	// faults, or fails twice in a run with faults.
 	StepFails Reason = "step-fails"
-	// NeverSynced is chosen when a manager whose caches are not filled has to stop.
+	// NeverSynced means that a manager of controller-runtime has to stop before
+	// its caches have synced.
 	NeverSynced Reason = "never-synced"
-	// EndedEarly is chosen when Run returns before the end of its context.
+	// EndedEarly means that Run returns before the end of its context.
 	EndedEarly Reason = "ended-early"
-	// LeftBehind is chosen when Run or one of its goroutines goes on after the end.
+	// LeftBehind means that Run, or a goroutine that it started, continues
+	// after the end of its context.
 	LeftBehind Reason = "left-behind"
-	// NotSynced is chosen when Run does not return because it waits for caches
-	// that do not sync.
+	// NotSynced means that Run does not return because it waits for caches that
+	// do not sync.
 	NotSynced Reason = "not-synced"
-	// EndedLate is chosen when Run returns after a cluster would have killed it.
+	// EndedLate means that Run returns so late that a real cluster would have
+	// killed the process.
 	EndedLate Reason = "ended-late"
-	// NoControllers is chosen when a real cluster does not end what was deleted.
+	// NoControllers means that a real cluster does not finish a deletion.
 	NoControllers Reason = "no-controllers"
-	// WakesItself is chosen when the program writes without a pause, or many
-	// times more with a fault.
+	// WakesItself means that the program writes without a pause, or many times
+	// more often in a run with a fault than in a run without.
 	WakesItself Reason = "wakes-itself"
-	// Seldom is chosen when the program never rests, and time passes between
-	// its writes.
+	// Seldom means that the program never comes to rest, but time passes
+	// between its writes.
 	Seldom Reason = "seldom"
-	// ByClock is chosen when something changes while the program has to stay at
+	// ByClock means that an object changes while the program has to stay at
 	// rest.
 	ByClock Reason = "by-clock"
-	// Collected is chosen when the program never rests, and the garbage
-	// collector deletes what it makes.
+	// Collected means that the program never comes to rest, because the garbage
+	// collector deletes the objects that it creates.
 	Collected Reason = "collected"
-	// WritesAgain is chosen when a restart updates an object although a fault
-	// is over.
+	// WritesAgain means that the program updates an object after a restart,
+	// long after the fault is over.
 	WritesAgain Reason = "writes-again"
-	// Overdue is chosen when a restart updates an object, and there was no fault.
+	// Overdue means that the program updates an object after a restart although
+	// no fault was injected.
 	Overdue Reason = "overdue"
-	// Forgotten is chosen when a plain restart creates or deletes an object, or
-	// changes the end.
+	// Forgotten means that the program creates or deletes an object, or changes
+	// the state at the end, after a restart with current caches.
 	Forgotten Reason = "forgotten"
-	// NotLeader is chosen when a replica writes that does not hold the Lease.
+	// NotLeader means that a replica writes although it does not hold the
+	// Lease.
 	NotLeader Reason = "not-leader"
-	// Impatient is chosen when a request comes again before the time that the
+	// Impatient means that a request is repeated before the time that the
 	// server has named.
 	Impatient Reason = "impatient"
-	// Overwrites is chosen when another client's fields are lost, or caches of
-	// the past change fields at the end.
+	// Overwrites means that another client's fields are lost, or that caches
+	// which hold an older state lead to different fields at the end.
 	Overwrites Reason = "overwrites"
-	// WrongObject is chosen when caches of the past make the program delete
-	// what is wanted.
+	// WrongObject means that the program restarts with caches that hold an
+	// older state, and deletes an object that is needed.
 	WrongObject Reason = "wrong-object"
-	// NotGranted is chosen when Case.Roles do not grant a call.
+	// NotGranted means that Case.Roles do not grant a call.
 	NotGranted Reason = "not-granted"
-	// Modified is chosen when the program has modified an object of a cache.
+	// Modified means that the program has modified an object of a cache.
 	Modified Reason = "modified"
-	// MissedDeletion is chosen when a cache of the program differs from the
-	// server at rest.
+	// MissedDeletion means that a cache of the program differs from the server
+	// at rest.
 	MissedDeletion Reason = "missed-deletion"
-	// StaleCache is chosen when a held watch makes the program write more than
-	// without it.
+	// StaleCache means that the program writes more if a watch is held back.
 	StaleCache Reason = "stale-cache"
-	// FailedRead is chosen when a read that fails makes the program have or
-	// delete more.
+	// FailedRead means that a failed read makes the program create or delete
+	// more objects.
 	FailedRead Reason = "failed-read"
-	// SecondName is chosen when there is one object more or less whose name the
-	// server has made up.
+	// StrayOwner means that the program writes an owner reference to an object
+	// that does not exist.
+	StrayOwner Reason = "stray-owner"
+	// SecondName means that there is one object too many, or too few, with a
+	// name that the server has generated.
 	SecondName Reason = "second-name"
 )
 
-// The reasons that follow from the deviation of the plan, where the end is not
-// the right one.
+// The deviation of the plan determines these reasons, for a run with that
+// deviation that ends in a wrong state.
 const (
-	// LostEvent is chosen for an event that is lost or comes twice.
+	// LostEvent means that an event was lost or delivered twice, and the
+	// program depends on events instead of the objects that exist.
 	LostEvent Reason = "lost-event"
-	// NotWoken is chosen for a watch that is held: afterwards the program has
-	// written less than without it.
+	// NotWoken means that a watch was held back and the program wrote less than
+	// without the delay, because the late event did not trigger the key.
 	NotWoken Reason = "not-woken"
-	// Unwoken is chosen for an input that is changed: only a restart writes
-	// what follows from it.
+	// Unwoken means that another client changed an input, and the program made
+	// the writes that follow from the change only after a restart.
 	Unwoken Reason = "unwoken"
-	// NotRestored is chosen for an output that is deleted.
+	// NotRestored means that another client deleted an output, and the program
+	// did not create it again.
 	NotRestored Reason = "not-restored"
-	// NotCorrected is chosen for an output that is edited: its event led to a
-	// reconcile, or that is not known.
+	// NotCorrected means that another client edited an output, and the program
+	// did not repair it, unless NotOwned, NotSeen or NotMapped explains why.
 	NotCorrected Reason = "not-corrected"
-	// NotOwned is chosen for an output that is deleted or edited and has no
-	// owner reference.
+	// NotOwned means that the program did not repair an output that another
+	// client deleted or edited, and the output has no owner reference.
 	NotOwned Reason = "not-owned"
-	// NotSeen is chosen for an output that is deleted or edited, of which no
-	// watch got an event.
+	// NotSeen means that the program did not repair an output that another
+	// client deleted or edited, and no watch received the event.
 	NotSeen Reason = "not-seen"
-	// NotMapped is chosen for an output that is deleted or edited: its event
-	// came, and no worker took a key.
+	// NotMapped means that the program did not repair an output that another
+	// client deleted or edited, and a watch received the event, but no worker
+	// took a key.
 	NotMapped Reason = "not-mapped"
-	// Hangs is chosen for a partition.
+	// Hangs means that calls hung because of a partition, and the program did
+	// not make another attempt.
 	Hangs Reason = "hangs"
-	// GivesUp is chosen for a server that refuses every call for a while.
+	// GivesUp means that the server refused every call for a while, and the
+	// program gave up instead of retrying.
 	GivesUp Reason = "gives-up"
-	// MixedVersions is chosen for a rollout, in which both versions run.
+	// MixedVersions means that the old and the new version ran at the same time
+	// during a rollout.
 	MixedVersions Reason = "mixed-versions"
-	// OneStopsAll is chosen for a refusal that lasts, when it changes what it does
-	// not strike.
+	// OneStopsAll means that the server refused calls about one object or
+	// namespace to the end, and other objects ended in a wrong state.
 	OneStopsAll Reason = "one-stops-all"
-	// ChangedMeanwhile is chosen for a step of the workload that comes early.
+	// StopsKind means that a typed informer of client-go could not decode one
+	// object, and no longer shows any object of the kind.
+	StopsKind Reason = "stops-kind"
+	// ChangedMeanwhile means that a step of the workload happened early, so
+	// that an object changed while it was being reconciled.
 	ChangedMeanwhile Reason = "changed-meanwhile"
-	// OutsideFailed is chosen for a step of the workload that comes early and
-	// changes only what is outside the server.
+	// OutsideFailed means that a step of the workload happened early and
+	// changed only state outside the server.
 	OutsideFailed Reason = "outside-failed"
-	// Unsynced is chosen for a restart in which a list comes late.
+	// Unsynced means that a list was delayed at a restart, and the program
+	// acted before all of its caches were filled.
 	Unsynced Reason = "unsynced"
-	// MissedWhileDown is chosen for steps while the program was down.
+	// MissedWhileDown means that the program missed steps of the workload that
+	// happened while it was down.
 	MissedWhileDown Reason = "missed-while-down"
-	// Stopped is chosen for a program that is told to stop.
+	// Stopped means that the program was told to stop, and did not finish its
+	// work after the next start.
 	Stopped Reason = "stopped"
-	// Conflict is chosen for another client that writes the object just before.
+	// Conflict means that another client wrote an object just before the
+	// program did, and the conflict did not lead to another attempt.
 	Conflict Reason = "conflict"
-	// TooSoon is chosen for an actor that is late.
+	// TooSoon means that an actor was late, and the program did not wait for
+	// its report.
 	TooSoon Reason = "too-soon"
-	// Slept is chosen for an hour without an event.
+	// Restored means that the server was restored from a backup.
+	Restored Reason = "restored"
+	// Reborn means that all objects of a custom resource were deleted and created
+	// again, and the program got no event of their deletion.
+	Reborn Reason = "reborn"
+	// Clocks means that the clock of the server differed from the clock of the
+	// program.
+	Clocks Reason = "clocks"
+	// Mutated means that a webhook added labels, fields or containers to the
+	// objects that the program wrote.
+	Mutated Reason = "mutated"
+	// Slept means that all processes were suspended for an hour, and afterwards
+	// the program did not renew the watches and the Leases that had ended.
 	Slept Reason = "slept"
-	// Order is chosen for a random order.
+	// Order means that all actions happened in a random order.
 	Order Reason = "order"
-	// PastCache is chosen for a restart with caches of the past.
+	// PastCache means that the program restarted with caches that held an older
+	// state, and left more objects behind than it should have.
 	PastCache Reason = "past-cache"
-	// SlowCall is chosen for a call that is slow.
+	// SlowCall means that one call was slow while all others continued.
 	SlowCall Reason = "slow-call"
-	// UnknownReply is chosen for a write whose reply is lost or late.
+	// UnknownReply means that the reply to a write was lost or late.
 	UnknownReply Reason = "unknown-reply"
-	// HalfDone is chosen for a crash beside a write.
+	// HalfDone means that the program crashed just before or after a write, and
+	// did not finish its work after the next start.
 	HalfDone Reason = "half-done"
-	// NotRetried is chosen for a call that fails.
+	// NotRetried means that a call failed, and the program did not make another
+	// attempt.
 	NotRetried Reason = "not-retried"
-	// OnlyLogged is chosen for a call that fails, whose error the program logs
-	// without another call afterwards.
+	// Misled means that a 404 that was not about the object of a call misled
+	// the program.
+	Misled Reason = "misled"
+	// OnlyLogged means that a call failed, and the program only logged the
+	// error and made no further call.
 	OnlyLogged Reason = "only-logged"
-	// TooEarly is chosen when the end is right after more time.
+	// TooEarly means that the state at the end was wrong, and became right
+	// after more time.
 	TooEarly Reason = "too-early"
 )
 
-// Seen is what a judge knows of a finding whose reason follows from the plan.
+// Seen describes a finding to [Of], which chooses the reason from it and the
+// plan.
 type Seen struct {
-	End     bool // the state or the goal at the end is not the right one
-	Fields  bool // the state differs, and only in fields
-	Lost    bool // objects are missing, and nothing is too much
-	MadeUp  bool // a name that the server has made up is among the differences
-	Less    bool // the program has written less than without the plan
-	Missed  bool // no watch got an event of the output that the plan has disturbed
-	Unmoved bool // its event came, and no worker of a controller took a key
-	Unowned bool // the output had no owner reference
-	Outside bool // a step that came early changed only what is outside the server
+	End     bool // whether the state or the goal at the end is wrong
+	Fields  bool // whether the state differs only in fields
+	Lost    bool // whether objects are missing, and no objects are left over
+	MadeUp  bool // whether an object with a generated name is among the differences
+	Less    bool // whether the program has written less than without the plan
+	Missed  bool // whether no watch got an event of the output that the plan has disturbed
+	Unmoved bool // whether a watch got an event of the disturbed output, but no worker took a key
+	Unowned bool // whether the disturbed output had no owner reference
+	Outside bool // whether a step that was done early changed only state outside the server
 }
 
-// Of returns the reason of a finding that a plan explains.
+// Of returns the reason for a finding in a run with the plan p.
 func Of(p plan.Plan, saw Seen) Reason {
 	_, unsynced := p.First(plan.Unsynced)
 	switch {
@@ -192,7 +238,7 @@ func Of(p plan.Plan, saw Seen) Reason {
 	case len(p) == 0:
 		return NoReason
 	}
-	if len(p) == 1 && (p[0].At == plan.Deleted || p[0].At == plan.Edited) {
+	if len(p) == 1 && (p[0].At == plan.Deleted || p[0].At == plan.Detained || p[0].At == plan.Edited) {
 		switch {
 		case saw.Missed:
 			return NotSeen
@@ -205,7 +251,8 @@ func Of(p plan.Plan, saw Seen) Reason {
 	return ofDeviation(p[0], saw)
 }
 
-// Again returns the reason of a write that a restart makes although all was done.
+// Again returns the reason for a finding about a program that wrote after a
+// restart although no work was left. verb is the verb of that write.
 func Again(p plan.Plan, verb string) Reason {
 	_, unsynced := p.First(plan.Unsynced)
 	switch {
@@ -219,13 +266,17 @@ func Again(p plan.Plan, verb string) Reason {
 	return WritesAgain
 }
 
-// ofKind has the reasons of deviations that are always the same.
+// ofKind maps each kind of deviation to the reason for a finding in a run with
+// such a deviation. [Of] uses it if no more precise reason is known.
 var ofKind = map[byte]Reason{
-	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken,
-	plan.Deleted: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
-	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Rollout: MixedVersions,
-	plan.Barred: OneStopsAll, plan.Poisoned: OneStopsAll, plan.Early: ChangedMeanwhile, plan.Unsynced: Unsynced,
-	plan.Offline: MissedWhileDown, plan.Stopped: Stopped, plan.Halted: Stopped, plan.Rivalled: Conflict,
+	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken, plan.Held: Unwoken,
+	plan.Deleted: NotRestored, plan.Detained: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
+	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Outage: GivesUp, plan.Rollout: MixedVersions,
+	plan.Barred: OneStopsAll, plan.Poisoned: OneStopsAll, plan.Garbled: OneStopsAll,
+	plan.Early: ChangedMeanwhile, plan.Unsynced: Unsynced, plan.Offline: MissedWhileDown,
+	plan.Stopped: Stopped, plan.Halted: Stopped, plan.Paused: Stopped, plan.Rivalled: Conflict,
+	plan.Mutated: Mutated, plan.Unserved: Misled, plan.Silent: NotRetried, plan.Restored: Restored,
+	plan.Skewed: Clocks, plan.Reborn: Reborn,
 	plan.Lagging: TooSoon, plan.Asleep: Slept, plan.Shuffled: Order,
 }
 
@@ -255,6 +306,8 @@ func ofDeviation(d plan.Deviation, saw Seen) Reason {
 		return UnknownReply
 	case apisim.CrashAfter, apisim.CrashBefore:
 		return HalfDone
+	case apisim.ProxyNotFound, apisim.NotServed, apisim.OtherNotFound:
+		return Misled
 	}
 	return NotRetried
 }

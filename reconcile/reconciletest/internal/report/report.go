@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The oracles: each tells a wrong run from a right one by one rule.
+// These are the oracles. An oracle is a rule that every correct run follows.
 const (
 	Run      = "run"      // Run returns only when its context has ended
 	Stop     = "stop"     // Run returns in time, and no goroutine is left behind
@@ -17,49 +17,50 @@ const (
 	Goal     = "goal"     // the goal holds at rest
 	Always   = "always"   // the invariant holds after every write
 	Tail     = "tail"     // at rest a restart writes nothing
-	State    = "state"    // the state at rest is that of the run without faults
-	Counts   = "counts"   // a slow watch or a failed read alone does not make it have or delete more
+	State    = "state"    // the state at rest is the same as in the run without faults
+	Counts   = "counts"   // a slow watch or a failed read alone does not make the program create or delete more
 	Leader   = "leader"   // only the replica that holds the Lease writes
-	Watch    = "watch"    // the program watches everything it writes and reads
-	Past     = "past"     // a stale cache does not make it delete wanted objects
+	Watch    = "watch"    // the program watches every resource that it writes or reads
+	Past     = "past"     // a stale cache does not make the program delete objects that are needed
 	Lost     = "lost"     // writes of other clients are not lost
 	Mutation = "mutation" // the program does not modify objects of a cache
 	Cache    = "cache"    // at rest a cache matches the server
 	Stay     = "stay"     // the state at rest stays the same
 	Amplify  = "amplify"  // a fault does not multiply the writes
-	Status   = "status"   // at rest a status is of the spec that is there
-	Vain     = "vain"     // without faults the program does something, and not only errs
-	Role     = "role"     // its Role grants all its calls, and nothing more
-	Others   = "others"   // what a lasting refusal does not strike ends as without it
-	Retry    = "retry"    // a request that the server has put off is not repeated before its time
+	Status   = "status"   // at rest a status is of the current generation
+	Vain     = "vain"     // without faults the program does its work, and does not end up repeating an error
+	Role     = "role"     // the program's Role grants all of its calls, and nothing more
+	Others   = "others"   // a lasting refusal does not change the final state of objects to which it does not apply
+	Owner    = "owner"    // an owner reference leads to an object that exists or existed
+	Retry    = "retry"    // a request that the server has postponed is not repeated early
 )
 
-// Error begins a line of the trace with an error that the program has logged.
-// Later begins a line that says how much time has passed since the line before.
-// Answered stands in the line of a call before the error that the server has
-// answered.
+// Error is the prefix of a trace line with an error that the program has
+// logged. Later is the prefix of a line that says how much time has passed
+// since the previous line. Answered precedes the server's error in the line of
+// a call.
 const (
 	Error    = "error     "
 	Later    = "later     "
 	Answered = "   → "
 )
 
-// Hashed returns the part of a line that tokens hash, and false if the line
-// does not count at all. The place of a call in the code does not count, so
-// that a token survives refactoring. Answers and times follow from the rest,
-// and the order of errors is not deterministic.
+// Hashed returns the part of a trace line that tokens hash, and false if tokens
+// ignore the line. The location of a call in the code is ignored, so that a
+// token survives refactoring. Answers and times are ignored because they follow
+// from the rest, and errors because their order is not deterministic.
 func Hashed(line string) (string, bool) {
 	text, _, _ := strings.Cut(line, "   (")
 	text, _, _ = strings.Cut(text, Answered)
 	return text, !strings.HasPrefix(line, Error) && !strings.HasPrefix(line, Later)
 }
 
-// Finding is one fault that an oracle found.
+// Finding is a bug of the program that an oracle found.
 type Finding struct {
 	Oracle string
 	Reason Reason
 	Text   string
-	UpTo   int // the lines of the trace that matter; 0: all
+	UpTo   int // the number of lines of the trace to show; 0 means all
 }
 
 // OfCache returns the oracle and the reason to report for a cache that differs
@@ -71,16 +72,16 @@ func OfCache(edited bool) (oracle string, why Reason) {
 	return Cache, MissedDeletion
 }
 
-// Trace returns the lines up to the finding. Lists and watches that follow each
-// other become one line.
+// Trace returns the lines up to the finding. It combines consecutive lists and
+// watches in one line.
 func (f *Finding) Trace(lines []string) []string {
 	if f.UpTo > 0 {
 		lines = lines[:f.UpTo]
 	}
-	var all, resources []string
+	var shown, resources []string
 	flush := func() {
 		if len(resources) > 0 {
-			all = append(all, "call      list and watch "+strings.Join(resources, ", "))
+			shown = append(shown, "call      list and watch "+strings.Join(resources, ", "))
 			resources = nil
 		}
 	}
@@ -88,36 +89,38 @@ func (f *Finding) Trace(lines []string) []string {
 		resource, reads := readOf(l)
 		if !reads {
 			flush()
-			all = append(all, l)
+			shown = append(shown, l)
 		} else if !slices.Contains(resources, resource) {
 			resources = append(resources, resource)
 		}
 	}
 	flush()
-	return all
+	return shown
 }
 
-// Differ finds the first difference between two traces, among the program's
-// requests at a known place; only the first n lines of the second count.
-// client-go decides when watches start again.
-func Differ(first, again []string, n int) (a, b string, differ bool) {
+// Differ returns the first lines in which two traces differ. It compares only
+// the first n lines of second, and only requests of the program whose location
+// in the code is known. Other requests, such as restarts of watches, depend on
+// client-go.
+func Differ(first, second []string, n int) (a, b string, differ bool) {
 	calls := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
 			return !strings.HasPrefix(l, "call ") || !strings.Contains(l, "   (")
 		})
 	}
-	first, again = calls(first), calls(again[:min(n, len(again))])
-	for i := range min(len(first), len(again)) {
+	first, second = calls(first), calls(second[:min(n, len(second))])
+	for i := range min(len(first), len(second)) {
 		one, _, _ := strings.Cut(first[i], Answered)
-		other, _, _ := strings.Cut(again[i], Answered)
+		other, _, _ := strings.Cut(second[i], Answered)
 		if one != other {
-			return first[i], again[i], true
+			return first[i], second[i], true
 		}
 	}
 	return "", "", false
 }
 
-// readOf returns the resource of a list or watch without a fault.
+// readOf returns the resource of a line that is a list or watch without a
+// fault. It returns false for other lines.
 func readOf(line string) (string, bool) {
 	for _, begin := range []string{"call      list ", "call      watch "} {
 		if rest, found := strings.CutPrefix(line, begin); found && !disturbed(line) && !strings.Contains(line, Answered) {
@@ -128,29 +131,29 @@ func readOf(line string) (string, bool) {
 }
 
 const (
-	showAll  = 60 // lines of a trace that are shown whole
+	showAll  = 60 // a trace of at most this many lines is shown in full
 	showLast = 40
-	showLoop = 12 // lines of a run that never comes to rest
+	showLoop = 12 // the last lines of a run that never comes to rest
 )
 
-// Words returns the failure for a developer: the plan, the finding, the trace
-// and the hint. Important lines are marked with >.
-func (f *Finding) Words(what string, trace []string) string {
+// Words returns text, which describes the plan and the finding, followed by the
+// trace and the hint. Important lines of the trace are marked with >.
+func (f *Finding) Words(text string, trace []string) string {
 	var b strings.Builder
-	b.WriteString(what + "\n")
-	from := 0
+	b.WriteString(text + "\n")
+	start := 0
 	switch {
 	case f.Oracle == Rest:
-		from = len(trace) - showLoop
+		start = len(trace) - showLoop
 	case len(trace) > showAll:
-		from = len(trace) - showLast
+		start = len(trace) - showLast
 	}
 	for i, l := range trace {
 		mark := " "
 		if disturbed(l) || i == len(trace)-1 && (blamesLastLine(f.Oracle) || f.Oracle == Vain && f.UpTo > 0) {
 			mark = ">"
 		}
-		if i >= from || mark == ">" {
+		if i >= start || mark == ">" {
 			fmt.Fprintf(&b, " %s%4d %s\n", mark, i+1, l)
 		}
 	}
@@ -160,12 +163,14 @@ func (f *Finding) Words(what string, trace []string) string {
 	return b.String()
 }
 
-// blamesLastLine reports whether the oracle's finding is about the last line.
+// blamesLastLine reports whether the oracle's findings are about the last line
+// of the trace.
 func blamesLastLine(oracle string) bool {
 	return slices.Contains([]string{Always, Tail, Leader, Past, Lost, Role}, oracle)
 }
 
-// disturbed lines are shown in full, however long the trace is.
+// disturbed reports whether a line is about a deviation. Such lines are shown
+// even if the trace is too long to be shown in full.
 func disturbed(line string) bool {
 	return strings.Contains(line, "<<<") || slices.ContainsFunc([]string{
 		"HELD BACK", "APART", "REFUSED", "STOP", "RIVAL", "ASLEEP", "others", "down", "restart   the", "thaw",

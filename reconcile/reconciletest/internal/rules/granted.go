@@ -14,22 +14,23 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Granted are the rights that the Roles and ClusterRoles of manifests grant.
-// nil grants everything.
+// Granted contains the Roles and ClusterRoles of manifests, which determine the
+// rights of a program. A nil Granted grants all rights.
 type Granted []role
 
 // role is a Role or a ClusterRole.
 type role struct {
-	title   string // "ClusterRole shop in deploy/rbac.yaml"
+	title   string // such as "ClusterRole shop in deploy/rbac.yaml"
 	cluster bool
 	rules   []rbacv1.PolicyRule
 }
 
 // Read reads the Roles and ClusterRoles of YAML files.
 //
-// Errors: a file that cannot be read, or that has neither.
+// Read returns an error if a file cannot be read, or if it has neither a Role
+// nor a ClusterRole.
 func Read(files []string) (Granted, error) {
-	var all Granted
+	var granted Granted
 	for _, name := range files {
 		file, err := os.Open(name)
 		if err != nil {
@@ -39,13 +40,13 @@ func Read(files []string) (Granted, error) {
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
-		all = append(all, roles...)
+		granted = append(granted, roles...)
 	}
-	return all, nil
+	return granted, nil
 }
 
 func read(name string, file io.Reader) (Granted, error) {
-	var all Granted
+	var granted Granted
 	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
 		var r rbacv1.ClusterRole
 		if err := decoder.Decode(&r); errors.Is(err, io.EOF) {
@@ -55,18 +56,19 @@ func read(name string, file io.Reader) (Granted, error) {
 		}
 		if r.Kind == "Role" || r.Kind == "ClusterRole" {
 			title := r.Kind + " " + r.Name + " in " + name
-			all = append(all, role{title: title, cluster: r.Kind == "ClusterRole", rules: r.Rules})
+			granted = append(granted, role{title: title, cluster: r.Kind == "ClusterRole", rules: r.Rules})
 		}
 	}
-	if len(all) == 0 {
-		return nil, errors.New("it has no Role and no ClusterRole")
+	if len(granted) == 0 {
+		return nil, errors.New("the file has neither a Role nor a ClusterRole")
 	}
-	return all, nil
+	return granted, nil
 }
 
-// Missing returns the permission to add for a call to be granted, or "" if it
-// is granted. A Role grants nothing outside of namespaces; names count for
-// calls that have one, also by the field selector of a list or a watch.
+// Missing returns the rule to add for a call, or "" if the call is granted. A
+// Role does not grant calls outside of namespaces. resourceNames are compared
+// with the name of the call, which may be in the field selector of a list or a
+// watch.
 func (g Granted) Missing(c apisim.Call) string {
 	p := permissionOf(c)
 	best := ""
@@ -98,7 +100,7 @@ func (g Granted) Missing(c apisim.Call) string {
 	return text
 }
 
-// words describes a permission, with the object of the call.
+// words describes a permission and the object of the call.
 func words(c apisim.Call, p permission) string {
 	switch {
 	case c.Namespace == "" && c.Name == "":
@@ -114,25 +116,25 @@ func allows(rule *rbacv1.PolicyRule, p permission, name string) bool {
 	return named && slices.ContainsFunc(permissions(rule), func(have permission) bool { return have.covers(p) })
 }
 
-// Unused returns granted permissions that were not needed. It leaves out those
-// that no run shows: Events and Leases, since most cases have neither a
-// recorder nor several replicas, and the finalizers of owners, which the server
-// itself checks. except lists further permissions that may be granted, as "verb
-// resource.group".
+// Unused returns granted permissions that were not needed. It leaves out
+// permissions whose need the runs do not show: Events and Leases, since most
+// cases have neither a recorder nor several replicas, and the finalizers of
+// owners, which the server itself checks. except lists further permissions to
+// leave out, in the form "verb resource.group".
 func (g Granted) Unused(needed Set, except []string) []string {
-	var all []string
+	var unused []string
 	for _, r := range g {
 		for _, rule := range r.rules {
 			for _, have := range permissions(&rule) {
 				unseen := have.resource == "events" || have.resource == "leases" ||
 					strings.HasSuffix(have.resource, "/finalizers")
-				if !unseen && !slices.Contains(except, have.String()) && !needed.some(have.covers) {
-					all = append(all, have.String()+" ("+r.title+")")
+				if !unseen && !slices.Contains(except, have.String()) && !needed.contains(have.covers) {
+					unused = append(unused, have.String()+" ("+r.title+")")
 				}
 			}
 		}
 	}
-	return all
+	return unused
 }
 
 // permission is one verb on one resource.
@@ -147,22 +149,22 @@ func permissionOf(c apisim.Call) permission {
 }
 
 func permissions(rule *rbacv1.PolicyRule) []permission {
-	var all []permission
+	var list []permission
 	for _, group := range rule.APIGroups {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
-				all = append(all, permission{verb: verb, group: group, resource: resource})
+				list = append(list, permission{verb: verb, group: group, resource: resource})
 			}
 		}
 	}
-	return all
+	return list
 }
 
 func (p permission) covers(o permission) bool {
 	same := func(have, want string) bool { return have == want || have == rbacv1.VerbAll }
 	_, subresource, _ := strings.Cut(o.resource, "/")
-	every := subresource != "" && p.resource == "*/"+subresource
-	return same(p.verb, o.verb) && same(p.group, o.group) && (same(p.resource, o.resource) || every)
+	anyParent := subresource != "" && p.resource == "*/"+subresource
+	return same(p.verb, o.verb) && same(p.group, o.group) && (same(p.resource, o.resource) || anyParent)
 }
 
 func (p permission) String() string {

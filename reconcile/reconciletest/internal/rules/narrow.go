@@ -9,15 +9,15 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// reach is how far the calls for one permission go.
+// reach describes which objects the calls for one permission are about.
 type reach struct {
-	all        bool            // some are for all namespaces, or for the cluster
-	namespaces map[string]bool // of the others
-	unnamed    bool            // some name no object
+	everywhere bool            // whether a call is for all namespaces, or for the cluster
+	namespaces map[string]bool // the namespaces of the calls that are for one namespace
+	unnamed    bool            // whether a call does not name an object
 }
 
 func (r *reach) add(c apisim.Call) {
-	r.all = r.all || c.Namespace == ""
+	r.everywhere = r.everywhere || c.Namespace == ""
 	r.unnamed = r.unnamed || c.Name == ""
 	if c.Namespace != "" {
 		r.namespaces[c.Namespace] = true
@@ -25,49 +25,49 @@ func (r *reach) add(c apisim.Call) {
 }
 
 func (r *reach) addAll(other *reach) {
-	r.all, r.unnamed = r.all || other.all, r.unnamed || other.unnamed
+	r.everywhere, r.unnamed = r.everywhere || other.everywhere, r.unnamed || other.unnamed
 	maps.Copy(r.namespaces, other.namespaces)
 }
 
 func newReach() *reach { return &reach{namespaces: map[string]bool{}} }
 
-// Narrower says of which resources the lists and watches that ClusterRoles
-// allow could be granted by less: by Roles, if all are in namespaces, and with
-// resourceNames, if all name an object.
+// Narrower returns descriptions of the lists and watches that ClusterRoles
+// grant although a narrower grant is enough: Roles if all of them are in
+// namespaces, and resourceNames if all of them name an object.
 func (g Granted) Narrower(needed Set) []string {
-	all := map[string]bool{}
+	texts := map[string]bool{}
 	for _, r := range g {
 		for _, rule := range r.rules {
 			for _, have := range permissions(&rule) {
 				for p := range needed {
 					if r.cluster && len(rule.ResourceNames) == 0 && have.covers(p) {
-						all[needed.narrower(p)] = true
+						texts[needed.narrower(p)] = true
 					}
 				}
 			}
 		}
 	}
-	delete(all, "")
-	return slices.Sorted(maps.Keys(all))
+	delete(texts, "")
+	return slices.Sorted(maps.Keys(texts))
 }
 
-// narrower says what is enough for the lists and watches of a resource; "" if
-// nothing less than all namespaces is.
-func (s Set) narrower(of permission) string {
+// narrower describes a grant that is enough for the lists and watches of a
+// resource. It returns "" if they need a grant for all namespaces.
+func (s Set) narrower(wanted permission) string {
 	reads := newReach()
 	for p, reach := range s {
-		if (p.verb == "list" || p.verb == "watch") && p.group == of.group && p.resource == of.resource {
+		if (p.verb == "list" || p.verb == "watch") && p.group == wanted.group && p.resource == wanted.resource {
 			reads.addAll(reach)
 		}
 	}
-	if reads.all || len(reads.namespaces) == 0 || of.verb != "list" && of.verb != "watch" {
+	if reads.everywhere || len(reads.namespaces) == 0 || wanted.verb != "list" && wanted.verb != "watch" {
 		return ""
 	}
-	of.verb = "list and watch"
-	text := fmt.Sprintf("to %s, Roles are enough, in the namespaces where that is done (here %s)", of,
+	wanted.verb = "list and watch"
+	text := fmt.Sprintf("to %s, Roles in the namespaces of the calls are enough (here %s)", wanted,
 		strings.Join(slices.Sorted(maps.Keys(reads.namespaces)), ", "))
 	if !reads.unnamed {
-		text += ", and so are ones with the resourceNames of what is read there"
+		text += ", and they may be limited by resourceNames to the objects that are read"
 	}
 	return text
 }

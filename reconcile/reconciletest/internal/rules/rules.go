@@ -1,5 +1,5 @@
-// Package rules collects the RBAC rules that a program needs, and holds them
-// against those that it has.
+// Package rules collects the RBAC rules that a program needs, and compares them
+// with the rules that it has.
 package rules
 
 import (
@@ -11,42 +11,43 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Set holds the calls of a program.
+// Set maps each permission that the calls of a program need to the objects that
+// these calls are about.
 type Set map[permission]*reach
 
 // Add records a call.
-func (s Set) Add(c apisim.Call) { s.of(permissionOf(c)).add(c) }
+func (s Set) Add(c apisim.Call) { s.reachOf(permissionOf(c)).add(c) }
 
 // AddAll records the calls of another set.
 func (s Set) AddAll(other Set) {
 	for p, reach := range other {
-		s.of(p).addAll(reach)
+		s.reachOf(p).addAll(reach)
 	}
 }
 
-func (s Set) of(p permission) *reach {
+func (s Set) reachOf(p permission) *reach {
 	if s[p] == nil {
 		s[p] = newReach()
 	}
 	return s[p]
 }
 
-func (s Set) some(is func(permission) bool) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(s)), is)
+func (s Set) contains(matches func(permission) bool) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(s)), matches)
 }
 
 // Rules returns the fewest rules that allow all calls of the program.
 func (s Set) Rules() []rbacv1.PolicyRule {
 	verbs := map[[2]string][]string{}
 	for p := range s {
-		at := [2]string{p.group, p.resource}
-		verbs[at] = append(verbs[at], p.verb)
+		key := [2]string{p.group, p.resource}
+		verbs[key] = append(verbs[key], p.verb)
 	}
-	var all []rbacv1.PolicyRule
+	var rules []rbacv1.PolicyRule
 	keys := slices.SortedFunc(maps.Keys(verbs), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
-	for _, at := range keys {
-		slices.Sort(verbs[at])
-		all = append(all, rbacv1.PolicyRule{APIGroups: []string{at[0]}, Resources: []string{at[1]}, Verbs: verbs[at]})
+	for _, key := range keys {
+		slices.Sort(verbs[key])
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{key[0]}, Resources: []string{key[1]}, Verbs: verbs[key]})
 	}
-	return all
+	return rules
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// leaseFactor is how much of a Lease's duration passes until another replica
-// has it: candidates look now and then.
+// leaseFactor, multiplied by the duration of a Lease, is the time until another
+// replica can hold the Lease. It is more than 1 because candidates look at the
+// Lease only now and then.
 const leaseFactor = 5. / 3
 
 // journal records the requests of one trial, and kills the program after its
@@ -26,19 +27,19 @@ const leaseFactor = 5. / 3
 type journal struct {
 	mirror    *mirror
 	granted   rules.Granted
-	several   bool // there is more than one replica
+	several   bool // whether there is more than one replica
 	killsLeft int
-	plan      plan.Plan // the kills, in the terms of an exploration
+	plan      plan.Plan // the kills, as deviations of an exploration
 
 	mu       sync.Mutex // guards the fields below
 	out      outcome
-	pending  []*write // without an answer yet, or not seen by the watches yet
-	writes   []*write // that have changed something
+	pending  []*write // writes that have no answer yet, or that the watches have not shown yet
+	writes   []*write // the writes that have changed an object
 	marks    []mark
 	leases   map[types.NamespacedName]*holding
 	progress time.Time
 	kills    int
-	over     bool // the program has ended: the trace is complete
+	ended    bool // the program has ended and the trace is complete
 }
 
 // outcome is the result of a trial.
@@ -51,20 +52,20 @@ type outcome struct {
 	restedAt []int // the length of the trace at each rest
 }
 
-// mark is the length of the trace after a write.
+// mark records the length of the trace after a write.
 type mark struct {
 	version uint64
 	lines   int
 }
 
-// holding is the last writer of a Lease, and when the Lease expires if that
-// writer is dead.
+// holding describes the last writer of a Lease, and the time at which the Lease
+// expires if that writer is dead.
 type holding struct {
 	life  *life
 	until time.Time
 }
 
-// read records a read of the program, or, without a life, of another client.
+// read records a read by the program. If l is nil, another client has made it.
 func (j *journal) read(c apisim.Call, l *life) {
 	ignored := state.Ignored(c.Resource.GroupResource())
 	if !ignored {
@@ -73,22 +74,22 @@ func (j *journal) read(c apisim.Call, l *life) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	defer j.allow(c, l)
-	if ignored || l == nil || j.over {
+	if ignored || l == nil || j.ended {
 		return
 	}
 	_, text, _ := strings.Cut(c.String(), " ")
-	j.out.lines = append(j.out.lines, "call      "+text+j.of(l))
+	j.out.lines = append(j.out.lines, "call      "+text+j.suffix(l))
 	j.out.calls++
 }
 
-// needs records a rule that the program needs.
+// needs records that the program needs the permission for a call.
 func (j *journal) needs(c apisim.Call, l *life) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.allow(c, l)
 }
 
-// allow is needs with the lock held.
+// allow does the work of needs for a caller that holds the lock.
 func (j *journal) allow(c apisim.Call, l *life) {
 	if l == nil {
 		return
@@ -99,7 +100,7 @@ func (j *journal) allow(c apisim.Call, l *life) {
 	}
 }
 
-func (j *journal) of(l *life) string {
+func (j *journal) suffix(l *life) string {
 	if j.several {
 		return "   of " + l.client
 	}
@@ -125,7 +126,7 @@ func (j *journal) begin(w *write) {
 	j.pending = append(j.pending, w)
 }
 
-// end records the answer to a write, or with nil that there was none. It may
+// end records the answer to a write. resp is nil if there was no answer. It may
 // kill the program.
 func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	j.mu.Lock()
@@ -148,7 +149,7 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	}
 	j.progress = time.Now()
 	j.out.calls++
-	text := "call      " + w.text + j.of(w.life)
+	text := "call      " + w.text + j.suffix(w.life)
 	if w.code == 0 || w.code >= http.StatusMultipleChoices {
 		text += fmt.Sprintf("   = %d", w.code)
 	}
@@ -169,7 +170,7 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	j.marks = append(j.marks, mark{version: w.version, lines: len(j.out.lines)})
 }
 
-// recordLease records the holder of a Lease. The lock is held.
+// recordLease records the holder of a Lease. The lock must be held.
 func (j *journal) recordLease(w *write) {
 	if w.call.Resource.Resource != "leases" || !w.changed {
 		return
@@ -191,14 +192,15 @@ func (j *journal) line(text string) {
 	j.out.lines = append(j.out.lines, text)
 }
 
-// find keeps the first finding.
+// find records a finding, unless there already is one.
 func (j *journal) find(oracle string, why report.Reason, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.keep(oracle, why, text, len(j.out.lines))
 }
 
-// findAfter keeps the first finding, which is about a write of that version.
+// findAfter records a finding about the write with the given resourceVersion,
+// unless there already is a finding.
 func (j *journal) findAfter(version uint64, oracle string, why report.Reason, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -209,7 +211,8 @@ func (j *journal) findAfter(version uint64, oracle string, why report.Reason, te
 	j.keep(oracle, why, text, upTo)
 }
 
-// keep is find with the lock held.
+// keep does the work of find for a caller that holds the lock. upTo is the
+// number of lines of the trace to show.
 func (j *journal) keep(oracle string, why report.Reason, text string, upTo int) {
 	if j.out.finding == nil {
 		j.out.finding = &report.Finding{Oracle: oracle, Reason: why, Text: text, UpTo: upTo}
@@ -223,7 +226,7 @@ func (j *journal) rested() {
 	j.out.restedAt = append(j.out.restedAt, len(j.out.lines))
 }
 
-// status reports whether nothing was found yet, and the number of kills.
+// status returns the number of kills. good is false if there is a finding.
 func (j *journal) status() (good bool, kills int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -235,19 +238,21 @@ func (j *journal) good() bool {
 	return good
 }
 
-// moved keeps the program from being at rest.
+// moved records that something has just happened, so that the program does not
+// count as being at rest.
 func (j *journal) moved() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.progress = time.Now()
 }
 
-// lastProgress is when something was last written, or the program last started.
+// lastProgress returns the time of the last write or the last start of the
+// program.
 func (j *journal) lastProgress() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if c := j.mirror.lastCommit(); c != nil && c.at.After(j.progress) {
-		return c.at
+	if c := j.mirror.lastCommit(); c != nil && c.time.After(j.progress) {
+		return c.time
 	}
 	return j.progress
 }
@@ -280,7 +285,8 @@ func (j *journal) unanswered() bool {
 	return slices.ContainsFunc(j.pending, func(w *write) bool { return !w.changed })
 }
 
-// awaited describes pending events while nothing is written; "" means none.
+// awaited describes events that are still pending although no client writes. It
+// returns "" if no events are pending.
 func (j *journal) awaited() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -296,10 +302,11 @@ func (j *journal) awaited() string {
 	return ""
 }
 
-// close ends the trace, and returns the writes. Leases are no longer waited for.
+// close ends the trace and returns the writes. Afterwards, the journal no
+// longer waits for Leases.
 func (j *journal) close() []*write {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.over, j.leases = true, map[types.NamespacedName]*holding{}
+	j.ended, j.leases = true, map[types.NamespacedName]*holding{}
 	return slices.Clone(j.writes)
 }

@@ -13,20 +13,21 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// life is one start of a replica until its end.
+// life is one process of a replica, from its start to its end.
 type life struct {
 	client string
-	tail   bool            // nothing is left to write
+	tail   bool            // the program has no work left, so it must not write
 	cut    context.Context //nolint:containedctx // it ends with the network
 	sever  context.CancelFunc
-	cancel context.CancelFunc // the context of the program
+	cancel context.CancelFunc // ends the context of the program
+	cached *state.Originals   // the objects of the caches that use Env.Transform
 	done   chan error
 
 	mu     sync.Mutex // guards the fields below
 	caches []state.Cache
 }
 
-// kill takes the network away, and then ends the context.
+// kill cuts the network of the process, and then ends its context.
 func (l *life) kill() {
 	l.sever()
 	l.cancel()
@@ -45,6 +46,7 @@ func (t *trial) bootAll(ctx context.Context) {
 
 func (t *trial) boot(ctx context.Context, replica int) *life {
 	l := &life{client: backend.ClientOf(t.s.c.Replicas, replica), tail: t.tail, done: make(chan error, 1)}
+	l.cached = &state.Originals{}
 	l.cut, l.sever = context.WithCancel(context.Background())
 	boot, cancel := context.WithCancel(ctx)
 	l.cancel = cancel
@@ -55,14 +57,15 @@ func (t *trial) boot(ctx context.Context, replica int) *life {
 			defer l.mu.Unlock()
 			l.caches = append(l.caches, c)
 		},
+		Originals: l.cached,
 	}
 	go func() { l.done <- t.s.c.Parts().Boot(b) }()
 	t.journal.moved()
 	return l
 }
 
-// restartKilled starts the killed replicas, and finds a Run that has returned
-// by itself.
+// restartKilled starts the killed replicas again. It records a finding if a Run
+// has returned by itself.
 func (t *trial) restartKilled(ctx context.Context) {
 	for i, l := range t.lives {
 		if l == nil {
@@ -86,7 +89,7 @@ func (t *trial) restartKilled(ctx context.Context) {
 	}
 }
 
-// halt ends all replicas: with their network, or without.
+// halt calls end for all replicas, and waits until they have ended.
 func (t *trial) halt(end func(*life)) {
 	for _, l := range t.lives {
 		if l != nil {

@@ -25,13 +25,13 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// commit is one write, as a watch shows it.
+// commit is one write by any client, as a watch shows it.
 type commit struct {
 	resource apisim.Resource
 	key      types.NamespacedName
 	version  uint64
-	old, new *unstructured.Unstructured // nil if there was, or is, no object
-	at       time.Time
+	old, new *unstructured.Unstructured // the object before and after the write; nil if it did not exist
+	time     time.Time
 }
 
 func (c *commit) words() string {
@@ -45,16 +45,16 @@ func (c *commit) words() string {
 	return verb + " " + c.resource.GVR().GroupResource().String() + " " + state.KeyOf(obj)
 }
 
-// mirror is a copy of everything that a server has, kept by watches, and the
-// history of its writes.
+// mirror has a copy of all objects of a server, which watches keep up to date,
+// and the history of writes.
 type mirror struct {
 	mu       sync.Mutex // guards the fields below, and the tables
 	tables   map[schema.GroupVersionResource]*mirrored
-	history  []*commit                     // not drained yet
+	history  []*commit                     // the writes that drain has not returned yet
 	followed map[schema.GroupResource]bool // the resources that the program, the case or the workload reads or writes
 }
 
-// mirrored is one resource: the store of a reflector.
+// mirrored has the objects of one resource. It is the store of a reflector.
 type mirrored struct {
 	m        *mirror
 	resource apisim.Resource
@@ -64,7 +64,8 @@ type mirrored struct {
 	last     *commit
 }
 
-// newMirror begins to watch. stop ends that, and returns when no goroutine is left.
+// newMirror starts watches for the resources. stop ends them, and returns when
+// all their goroutines have ended.
 func newMirror(ctx context.Context, client dynamic.Interface, resources []apisim.Resource) (m *mirror, stop func()) {
 	m = &mirror{tables: map[schema.GroupVersionResource]*mirrored{}, followed: map[schema.GroupResource]bool{}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -73,13 +74,13 @@ func newMirror(ctx context.Context, client dynamic.Interface, resources []apisim
 	for _, r := range resources {
 		table := &mirrored{m: m, resource: r, objects: map[types.NamespacedName]*unstructured.Unstructured{}}
 		m.tables[r.GVR()] = table
-		all := client.Resource(r.GVR())
+		resource := client.Resource(r.GVR())
 		lw := toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 			ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-				return all.List(ctx, o)
+				return resource.List(ctx, o)
 			},
 			WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-				return all.Watch(ctx, o)
+				return resource.Watch(ctx, o)
 			},
 		}, client)
 		reflector := toolscache.NewReflectorWithOptions(lw, &unstructured.Unstructured{}, table, toolscache.ReflectorOptions{
@@ -97,27 +98,29 @@ func newMirror(ctx context.Context, client dynamic.Interface, resources []apisim
 func (m *mirror) unsynced() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []string
+	var names []string
 	for gvr, t := range m.tables {
 		if !t.synced {
-			all = append(all, gvr.GroupResource().String())
+			names = append(names, gvr.GroupResource().String())
 		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(names)
+	return names
 }
 
-// drain returns the writes since the last call, in order.
+// drain returns the writes that the watches have shown since the last call, in
+// order.
 func (m *mirror) drain() []*commit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := m.history
+	commits := m.history
 	m.history = nil
-	slices.SortStableFunc(all, func(a, b *commit) int { return cmp.Compare(a.version, b.version) })
-	return all
+	slices.SortStableFunc(commits, func(a, b *commit) int { return cmp.Compare(a.version, b.version) })
+	return commits
 }
 
-// follow makes a resource one that matters.
+// follow adds a resource to the followed ones, which are the only resources
+// that are judged.
 func (m *mirror) follow(r schema.GroupResource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,21 +134,22 @@ func (m *mirror) follows(short string) bool {
 	return m.followed[schema.ParseGroupResource(short)]
 }
 
-// lastCommit returns the last write to a resource that matters; nil: none.
+// lastCommit returns the last write to a followed resource, or nil if there was
+// no such write.
 func (m *mirror) lastCommit() *commit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var last *commit
 	for gvr, t := range m.tables {
-		if t.last != nil && m.followed[gvr.GroupResource()] && (last == nil || t.last.at.After(last.at)) {
+		if t.last != nil && m.followed[gvr.GroupResource()] && (last == nil || t.last.time.After(last.time)) {
 			last = t.last
 		}
 	}
 	return last
 }
 
-// object returns the newest object of that name, nil without one or if its
-// resource cannot be watched.
+// object returns the newest object with the given key. It returns nil if there
+// is no such object, or if its resource cannot be watched.
 func (m *mirror) object(r schema.GroupResource, key types.NamespacedName) *unstructured.Unstructured {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,7 +159,8 @@ func (m *mirror) object(r schema.GroupResource, key types.NamespacedName) *unstr
 	return nil
 }
 
-// table returns the resource in the version that is watched. The lock is held.
+// table returns the table of the version of r that is watched, or nil. mu must
+// be held.
 func (m *mirror) table(r schema.GroupResource) *mirrored {
 	for gvr, t := range m.tables {
 		if gvr.GroupResource() == r {
@@ -186,38 +191,39 @@ func (m *mirror) shows(w *write) bool {
 func (m *mirror) uids() map[types.UID]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := map[types.UID]bool{}
+	uids := map[types.UID]bool{}
 	for _, t := range m.tables {
 		for _, o := range t.objects {
-			all[o.GetUID()] = true
+			uids[o.GetUID()] = true
 		}
 	}
-	return all
+	return uids
 }
 
-// unfinished describes an object that the cluster still has to delete; "" for
-// none. Those that were there before do not count.
+// unfinished describes an object that the cluster still has to delete. It
+// returns "" if there is no such object. It ignores the objects in before,
+// which are older than the trial.
 func (m *mirror) unfinished(before map[types.UID]*unstructured.Unstructured) string {
 	known := m.uids()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for gvr, t := range m.tables {
 		for _, o := range t.objects {
-			what := gvr.GroupResource().String() + " " + state.KeyOf(o)
+			name := gvr.GroupResource().String() + " " + state.KeyOf(o)
 			switch {
 			case before[o.GetUID()] != nil:
 			case m.orphaned(o, known):
-				return what + " is garbage, since its owner is deleted, and is not collected"
+				return name + " is garbage, since its owner is deleted, and is not collected"
 			case o.GetDeletionTimestamp() != nil && ofServer(o):
-				return what + " is being deleted, and stays"
+				return name + " is being deleted, and stays"
 			}
 		}
 	}
 	return ""
 }
 
-// orphaned reports whether the object had owners, all of which are deleted. The
-// lock is held.
+// orphaned reports whether the object has owner references and all owners are
+// deleted. The lock must be held.
 func (m *mirror) orphaned(o *unstructured.Unstructured, known map[types.UID]bool) bool {
 	owners := o.GetOwnerReferences()
 	for _, owner := range owners {
@@ -241,8 +247,8 @@ func (m *mirror) watches(kind schema.GroupKind) bool {
 	return false
 }
 
-// ofServer reports whether only the server's own controllers still hold up an
-// object's deletion.
+// ofServer reports whether only the server's own controllers delay the deletion
+// of an object.
 func ofServer(o *unstructured.Unstructured) bool {
 	own := []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents, string(corev1.FinalizerKubernetes)}
 	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return !slices.Contains(own, f) })
@@ -265,7 +271,7 @@ func (t *mirrored) put(obj any) error {
 	return nil
 }
 
-// set stores an object. The lock is held.
+// set stores an object. The lock must be held.
 func (t *mirrored) set(o *unstructured.Unstructured) {
 	key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	old := t.objects[key]
@@ -285,7 +291,7 @@ func (t *mirrored) Delete(obj any) error {
 	return nil
 }
 
-// drop removes an object. The lock is held.
+// drop removes an object. The lock must be held.
 func (t *mirrored) drop(key types.NamespacedName, version uint64) {
 	old := t.objects[key]
 	if old == nil {
@@ -296,13 +302,14 @@ func (t *mirrored) drop(key types.NamespacedName, version uint64) {
 }
 
 func (t *mirrored) commit(c *commit) {
-	c.resource, c.at = t.resource, time.Now()
+	c.resource, c.time = t.resource, time.Now()
 	t.version = max(t.version, c.version)
 	t.last = c
 	t.m.history = append(t.m.history, c)
 }
 
-// Replace stores a list: objects that are not in it have been deleted.
+// Replace stores a list. It removes objects that are not in the list, because
+// they were deleted.
 func (t *mirrored) Replace(list []any, version string) error {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
@@ -310,20 +317,20 @@ func (t *mirrored) Replace(list []any, version string) error {
 	if err != nil {
 		return fmt.Errorf("reading the resourceVersion of a list of %s: %w", t.resource.Resource, err)
 	}
-	there := map[types.NamespacedName]bool{}
+	present := map[types.NamespacedName]bool{}
 	for _, obj := range list {
 		o, err := read(obj)
 		if err != nil {
 			return err
 		}
 		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
-		there[key] = true
+		present[key] = true
 		if old := t.objects[key]; old == nil || old.GetResourceVersion() != o.GetResourceVersion() {
 			t.set(o)
 		}
 	}
 	for key := range t.objects {
-		if !there[key] {
+		if !present[key] {
 			t.drop(key, listed)
 		}
 	}
@@ -331,13 +338,13 @@ func (t *mirrored) Replace(list []any, version string) error {
 	return nil
 }
 
-// Resync does nothing: the mirror has no handlers.
+// Resync does nothing, because the mirror has no handlers.
 func (t *mirrored) Resync() error { return nil }
 
 func read(obj any) (*unstructured.Unstructured, error) {
 	o, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return nil, fmt.Errorf("reading an event: it holds a %T", obj)
+		return nil, fmt.Errorf("reading an event: it contains a %T", obj)
 	}
 	return o, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// past is the content of the server after one of its writes.
+// past has the objects of the server as they were after one of the writes.
 type past struct {
 	tables map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured
 	byUID  map[types.UID]*unstructured.Unstructured
@@ -25,7 +25,7 @@ func newPast() *past {
 	}
 }
 
-// advance moves to the next write.
+// advance applies the next write.
 func (p *past) advance(c *commit) {
 	gvr := c.resource.GVR()
 	if p.tables[gvr] == nil {
@@ -48,29 +48,31 @@ func (p *past) advance(c *commit) {
 func (p *past) objects(
 	res apisim.Resource, want func(string, *unstructured.Unstructured) bool,
 ) []*unstructured.Unstructured {
-	var all []*unstructured.Unstructured
+	var found []*unstructured.Unstructured
 	for _, o := range p.tables[res.GVR()] {
 		if want(res.Resource, o) {
-			all = append(all, o)
+			found = append(found, o)
 		}
 	}
-	slices.SortFunc(all, byName)
-	return all
+	slices.SortFunc(found, byName)
+	return found
 }
 
-// all returns the objects by resource, in the order of their creation.
-func (p *past) all(resources []apisim.Resource, want func(string, *unstructured.Unstructured) bool) []state.Located {
-	var all []state.Located
+// located returns the objects by resource, in the order of their creation.
+func (p *past) located(
+	resources []apisim.Resource, want func(string, *unstructured.Unstructured) bool,
+) []state.Located {
+	var found []state.Located
 	for _, r := range resources {
 		objects := p.objects(r, want)
 		slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
 			return p.births[a.GetUID()] - p.births[b.GetUID()]
 		})
 		for _, o := range objects {
-			all = append(all, state.Located{Resource: r.GVR().GroupResource().String(), Object: o})
+			found = append(found, state.Located{Resource: r.GVR().GroupResource().String(), Object: o})
 		}
 	}
-	return all
+	return found
 }
 
 func everything(string, *unstructured.Unstructured) bool { return true }

@@ -26,21 +26,21 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// usual are the namespaces that every cluster has.
+// usual lists the namespaces that every cluster has.
 var usual = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
 
-// accountWithin is how long a new namespace may take to get its default
+// accountWithin limits the time until a new namespace has its default
 // ServiceAccount, which Pods need.
 const accountWithin = 30 * time.Second
 
 // remote is a real server behind a World.
 type remote struct {
-	config    *rest.Config // the administrator's
+	config    *rest.Config // the configuration with the administrator's credentials
 	dynamic   dynamic.Interface
-	resources []apisim.Resource // that can be listed and watched, each in one version
+	resources []apisim.Resource // the resources that can be listed and watched, each in one version
 	before    map[types.UID]*unstructured.Unstructured
 	uids      map[types.UID]types.UID // UIDs of the server, by UID in the case
-	asOf      *past                   // the objects shown while Always is checked; nil: the server's
+	asOf      *past                   // the objects to show while Always is checked; nil means the present objects
 }
 
 // serverResources returns the resources that can be listed and watched, in the
@@ -99,29 +99,29 @@ func resourcesOf(list *metav1.APIResourceList) []apisim.Resource {
 	if err != nil {
 		return nil
 	}
-	var all []apisim.Resource
+	var resources []apisim.Resource
 	for _, r := range list.APIResources {
 		ignored := state.Ignored(schema.GroupResource{Group: gv.Group, Resource: r.Name})
 		if ignored || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
 			continue
 		}
 		status := func(s metav1.APIResource) bool { return s.Name == r.Name+"/status" }
-		all = append(all, apisim.Resource{
+		resources = append(resources, apisim.Resource{
 			Group: gv.Group, Version: gv.Version, Resource: r.Name, Kind: r.Kind, Namespaced: r.Namespaced,
 			Status: slices.ContainsFunc(list.APIResources, status),
 		})
 	}
-	return all
+	return resources
 }
 
-// Config is the administrator's.
+// Config returns the administrator's configuration.
 func (r *remote) Config() *rest.Config { return rest.CopyConfig(r.config) }
 
 // Resources returns the resources that can be listed and watched, each in one
 // version.
 func (r *remote) Resources() []apisim.Resource { return r.resources }
 
-// Version is not known: a real server does not count its writes.
+// Version returns 0, because a real server does not count its writes.
 func (r *remote) Version() int64 { return 0 }
 
 // Objects returns the objects of the case, by namespace and name.
@@ -133,21 +133,23 @@ func (r *remote) Objects(res apisim.Resource) ([]*unstructured.Unstructured, err
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", res.Resource, err)
 	}
-	var all []*unstructured.Unstructured
+	var objects []*unstructured.Unstructured
 	for i := range list.Items {
 		if o := &list.Items[i]; r.visible(res.Resource, o) {
-			all = append(all, o)
+			objects = append(objects, o)
 		}
 	}
-	slices.SortFunc(all, byName)
-	return all, nil
+	slices.SortFunc(objects, byName)
+	return objects, nil
 }
 
 func byName(a, b *unstructured.Unstructured) int {
 	return strings.Compare(state.KeyOf(a), state.KeyOf(b))
 }
 
-// visible reports whether an object belongs to the case and not to the cluster.
+// visible reports whether a World shows o. Apart from the usual namespaces, it
+// does not show objects that the cluster maintains or that existed before the
+// case.
 func (r *remote) visible(resource string, o *unstructured.Unstructured) bool {
 	switch {
 	case resource == "namespaces" && slices.Contains(usual, o.GetName()):
@@ -160,7 +162,7 @@ func (r *remote) visible(resource string, o *unstructured.Unstructured) bool {
 	return r.before[o.GetUID()] == nil
 }
 
-// content returns an object as it is sent to the server.
+// content returns an object in the form in which it is sent to the server.
 func (r *remote) content(obj runtime.Object) (*unstructured.Unstructured, apisim.Resource, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk.Empty() {
@@ -178,23 +180,23 @@ func (r *remote) content(obj runtime.Object) (*unstructured.Unstructured, apisim
 	o.SetGroupVersionKind(gvk)
 	for _, res := range r.resources {
 		if res.Group == gvk.Group && res.Kind == gvk.Kind {
-			res.Version = gvk.Version // it is sent in its own
+			res.Version = gvk.Version // the object is sent in its own version
 			return o.DeepCopy(), res, nil
 		}
 	}
 	return nil, apisim.Resource{}, fmt.Errorf("the server has no kind %v: install its CRD first", gvk)
 }
 
-func (r *remote) at(res apisim.Resource, namespace string) dynamic.ResourceInterface {
+func (r *remote) client(res apisim.Resource, namespace string) dynamic.ResourceInterface {
 	if res.Namespaced {
 		return r.dynamic.Resource(res.GVR()).Namespace(namespace)
 	}
 	return r.dynamic.Resource(res.GVR())
 }
 
-// Load creates an object, status and all, and first its namespace if there is
-// none. It waits for the ServiceAccount that a new namespace gets, if the
-// object needs one.
+// Load creates an object, including its status. If its namespace does not
+// exist, Load creates the namespace first. If the object needs the default
+// ServiceAccount of a new namespace, Load waits for it.
 func (r *remote) Load(obj runtime.Object) error {
 	ctx, cancel := context.WithTimeout(context.Background(), accountWithin)
 	defer cancel()
@@ -239,7 +241,7 @@ func (r *remote) create(ctx context.Context, res apisim.Resource, o *unstructure
 	if len(owners) > 0 {
 		o.SetOwnerReferences(owners)
 	}
-	client := r.at(res, o.GetNamespace())
+	client := r.client(res, o.GetNamespace())
 	made, err := client.Create(ctx, o, metav1.CreateOptions{})
 	for apierrors.IsForbidden(err) && strings.Contains(err.Error(), "serviceaccount") && wait(ctx, time.Second) {
 		made, err = client.Create(ctx, o, metav1.CreateOptions{})
@@ -251,7 +253,7 @@ func (r *remote) create(ctx context.Context, res apisim.Resource, o *unstructure
 	if status, ok := given.Object["status"].(map[string]any); ok && len(status) > 0 && res.Status {
 		made.Object["status"] = status
 		if _, err = client.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("writing its status: %w", err)
+			return fmt.Errorf("writing the status: %w", err)
 		}
 	}
 	if given.GetDeletionTimestamp() != nil {
@@ -260,7 +262,7 @@ func (r *remote) create(ctx context.Context, res apisim.Resource, o *unstructure
 	return nil
 }
 
-// wait returns true after d, and false when the context ends before.
+// wait blocks for d. It returns false if the context ends earlier.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -272,7 +274,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refuse returns an error if an object of the case is there already.
+// refuse returns an error if an object of the case already exists on the
+// server.
 func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
 	for i, obj := range c.Objects {
 		o, res, err := r.content(obj)
@@ -282,7 +285,7 @@ func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
 		if res.Resource == "namespaces" && slices.Contains(usual, o.GetName()) {
 			continue
 		}
-		_, err = r.at(res, o.GetNamespace()).Get(ctx, o.GetName(), metav1.GetOptions{})
+		_, err = r.client(res, o.GetNamespace()).Get(ctx, o.GetName(), metav1.GetOptions{})
 		switch {
 		case err == nil:
 			return fmt.Errorf("%s, which is Case.Objects[%d], is there already: delete it, if it is of an earlier test, "+
@@ -321,25 +324,25 @@ func (r *remote) restore(ctx context.Context, writes []*write) error {
 	return nil
 }
 
-// put gives an object the content that it had before.
+// put restores the content that an object had before the trial.
 func (r *remote) put(ctx context.Context, res apisim.Resource, had *unstructured.Unstructured) error {
-	client := r.at(res, had.GetNamespace())
+	client := r.client(res, had.GetNamespace())
 	now, err := client.Get(ctx, had.GetName(), metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("restoring %s %s, which was there before: %w", res.Resource, state.KeyOf(had), err)
+		return fmt.Errorf("restoring %s %s, which is older than the trial: %w", res.Resource, state.KeyOf(had), err)
 	}
 	o := had.DeepCopy()
 	o.SetResourceVersion(now.GetResourceVersion())
 	o.SetManagedFields(nil)
 	if _, err = client.Update(ctx, o, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("restoring %s %s, which was there before: %w", res.Resource, state.KeyOf(had), err)
+		return fmt.Errorf("restoring %s %s, which is older than the trial: %w", res.Resource, state.KeyOf(had), err)
 	}
 	return nil
 }
 
-// remove deletes a new object, and its finalizers.
+// remove deletes an object of the trial, and removes its finalizers.
 func (r *remote) remove(ctx context.Context, w *write) error {
-	client := r.of(w)
+	client := r.clientOf(w)
 	policy := metav1.DeletePropagationBackground
 	err := client.Delete(ctx, w.call.Name, metav1.DeleteOptions{
 		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &w.uid}, GracePeriodSeconds: new(int64),
@@ -349,18 +352,18 @@ func (r *remote) remove(ctx context.Context, w *write) error {
 			[]byte(`{"metadata":{"uid":"`+string(w.uid)+`","finalizers":null}}`), metav1.PatchOptions{})
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
-		return nil // it is deleted, or a recreated object
+		return nil // the object is deleted, or was deleted and recreated
 	}
 	return err
 }
 
 // isGone reports whether a new object has been deleted.
 func (r *remote) isGone(ctx context.Context, w *write) bool {
-	o, err := r.of(w).Get(ctx, w.call.Name, metav1.GetOptions{})
+	o, err := r.clientOf(w).Get(ctx, w.call.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && o.GetUID() != w.uid
 }
 
-func (r *remote) of(w *write) dynamic.ResourceInterface {
+func (r *remote) clientOf(w *write) dynamic.ResourceInterface {
 	if w.call.Namespace != "" {
 		return r.dynamic.Resource(w.call.Resource).Namespace(w.call.Namespace)
 	}

@@ -25,14 +25,15 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// Options are those of package live, with their defaults.
+// Options has the options of package live, with their defaults filled in.
 type Options struct {
 	Rest, Timeout time.Duration
 	Kills         int
 	Program       *rest.Config
 }
 
-// Play plays the case. An error says that there was nothing to judge.
+// Play plays the case on the server of config. It returns an error if the case
+// could not be played, so that there was nothing to judge.
 func Play(ctx context.Context, c *reconciletest.Case, config *rest.Config, o Options) (*reconciletest.Report, error) {
 	began := time.Now()
 	s, err := newSmoker(ctx, c, config, o)
@@ -53,7 +54,7 @@ func Play(ctx context.Context, c *reconciletest.Case, config *rest.Config, o Opt
 type smoker struct {
 	c       *reconciletest.Case
 	o       Options
-	config  *rest.Config // the administrator's
+	config  *rest.Config // the configuration with the administrator's credentials
 	program *rest.Config
 	remote  *remote
 	mirror  *mirror
@@ -96,7 +97,7 @@ func (s *smoker) begin(ctx context.Context) error {
 	until := time.Now().Add(s.o.Timeout)
 	for missing := s.mirror.unsynced(); len(missing) > 0; missing = s.mirror.unsynced() {
 		if time.Now().After(until) || !wait(ctx, pollInterval) {
-			return fmt.Errorf("watching the server: no list within %v of %s", s.o.Timeout, strings.Join(missing, ", "))
+			return fmt.Errorf("watching the server: %s were not listed within %v", strings.Join(missing, ", "), s.o.Timeout)
 		}
 	}
 	for _, c := range s.mirror.drain() {
@@ -105,7 +106,7 @@ func (s *smoker) begin(ctx context.Context) error {
 	return s.remote.refuse(ctx, s.c)
 }
 
-// play makes the trials, and reports the first that is wrong.
+// play makes the trials, and reports the first trial that fails.
 func (s *smoker) play(ctx context.Context) error {
 	plain, err := s.try(ctx, false)
 	if err != nil || s.fail(plain) {
@@ -120,18 +121,18 @@ func (s *smoker) play(ctx context.Context) error {
 	if s.fail(killed) || s.compare(plain, killed, nil) == nil {
 		return nil
 	}
-	again, err := s.try(ctx, false) // differences between two undisturbed trials do not count
-	if err != nil || s.fail(again) {
+	repeated, err := s.try(ctx, false) // differences between two undisturbed trials do not count
+	if err != nil || s.fail(repeated) {
 		return err
 	}
-	if s.compare(again, killed, plain) != nil {
-		killed.journal.out.finding = s.compare(plain, killed, again)
+	if s.compare(repeated, killed, plain) != nil {
+		killed.journal.out.finding = s.compare(plain, killed, repeated)
 		s.fail(killed)
 	}
 	return nil
 }
 
-// try makes one trial, and puts the server back into its former state.
+// try makes one trial, and restores the former state of the server.
 func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	s.report.Runs++
 	s.remote.begin(s.past)
@@ -146,15 +147,16 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	switch {
 	case dirt == nil:
 	case t.journal.good():
-		err = errors.Join(err, fmt.Errorf("cleaning up: %w", dirt))
+		err = errors.Join(err, fmt.Errorf("cleaning up after the trial: %w", dirt))
 	default:
 		t.journal.out.finding.Text += fmt.Sprintf("\n  and cleaning up: %v", dirt)
 	}
 	return t, err
 }
 
-// compare returns how the states of two trials differ, but for the fields that
-// differ between the first and other, if not nil.
+// compare returns a finding if the states at the rests of the trial have differ
+// from those of the trial want. It ignores the fields in which want and the
+// trial other differ, unless other is nil.
 func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	states := s.statesOf(want)
 	masks := make([]map[string]bool, len(states))
@@ -163,41 +165,42 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 			masks[i] = states[i].State().Mask(o.State())
 		}
 	}
-	at, differs := state.Compare(s.statesOf(have), states, masks)
+	rest, differs := state.Compare(s.statesOf(have), states, masks)
 	if differs == nil {
 		return nil
 	}
 	return &report.Finding{
-		Oracle: report.State, Reason: report.Of(have.journal.plan, differs.Seen), UpTo: have.journal.out.restedAt[at],
+		Oracle: report.State, Reason: report.Of(have.journal.plan, differs.Seen), UpTo: have.journal.out.restedAt[rest],
 		Text: differs.Text,
 	}
 }
 
-// statesOf returns the states at each rest, of the resources that matter in any
-// trial.
+// statesOf returns the state at each rest, of the resources that any trial
+// follows.
 func (s *smoker) statesOf(t *trial) []*state.Rest {
-	var all []*state.Rest
+	var states []*state.Rest
 	for _, objects := range t.rests {
 		objects = slices.DeleteFunc(slices.Clone(objects),
 			func(o state.Located) bool { return !s.mirror.follows(o.Resource) })
-		all = append(all, state.At(objects, state.NewIgnore(s.c.Ignore...)))
+		states = append(states, state.At(objects, state.NewIgnore(s.c.Ignore...)))
 	}
-	return all
+	return states
 }
 
-// fail puts the finding of a trial into the report, if there is one.
+// fail records the finding of a trial in the report, if there is one, and
+// reports whether there was one.
 func (s *smoker) fail(t *trial) bool {
 	out := t.journal.out
 	if out.finding == nil {
 		return false
 	}
-	what := "on a real server, undisturbed"
+	setting := "on a real server, undisturbed"
 	if t.killing {
-		what = fmt.Sprintf("on a real server, killed after each write (%d kills), and down at each step", t.journal.kills)
+		setting = fmt.Sprintf("on a real server, killed after each write (%d kills), and down at each step", t.journal.kills)
 	}
 	s.report.Oracle, s.report.Trace = out.finding.Oracle, out.finding.Trace(out.lines)
 	s.report.Reason = string(out.finding.Reason)
-	s.report.Failure = out.finding.Words(what+": "+out.finding.Text, s.report.Trace)
+	s.report.Failure = out.finding.Words(setting+": "+out.finding.Text, s.report.Trace)
 	if len(s.c.Actors) > 0 {
 		s.report.Failure += "  note: Case.Actors do not act on a real server\n"
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// Real times of a trial.
+// These are real times, not virtual ones.
 const (
 	pollInterval = 100 * time.Millisecond
 	stalled      = time.Second // a poll that is this late shows that the machine is too slow to judge a rest
@@ -29,12 +29,12 @@ const (
 // trial is one run of a case on a real server.
 type trial struct {
 	s       *smoker
-	killing bool // after each write, and for each step
+	killing bool // whether the program is killed after each write, and before each step
 	journal *journal
 	world   *reconciletest.World
-	lives   []*life           // by replica; nil: it is down
+	lives   []*life           // the processes, by replica; nil while a replica is down
 	rests   [][]state.Located // the objects at each rest
-	tail    bool              // nothing is left to write
+	tail    bool              // whether the program has no work left, so that it must not write
 }
 
 func (s *smoker) newTrial(killing bool) (*trial, error) {
@@ -56,8 +56,8 @@ func (s *smoker) newTrial(killing bool) (*trial, error) {
 	return t, nil
 }
 
-// play runs everything. Its findings are in the journal; an error says that
-// there was nothing to judge.
+// play makes the whole trial. It records findings in the journal. It returns an
+// error if the case could not be played, so that there was nothing to judge.
 func (t *trial) play(ctx context.Context) error {
 	if err := t.load(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (t *trial) play(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// load makes the objects of the case.
+// load creates the objects of the case.
 func (t *trial) load() error {
 	if err := backend.Begin(t.s.remote, t.s.c.Objects...); err != nil {
 		return err
@@ -95,7 +95,8 @@ func (t *trial) load() error {
 	return nil
 }
 
-// step does a step of the workload: while the program is down, if there are kills.
+// step does a step of the workload. If the trial has kills, it does the step
+// while the program is down.
 func (t *trial) step(ctx context.Context, step reconciletest.Step) {
 	if !t.journal.good() {
 		return
@@ -116,7 +117,7 @@ func (t *trial) step(ctx context.Context, step reconciletest.Step) {
 	}
 }
 
-// waitQuiet waits until nothing was written for long enough.
+// waitQuiet waits until no client has written for the time Options.Rest.
 func (t *trial) waitQuiet(ctx context.Context) {
 	t.journal.moved()
 	looked := time.Now()
@@ -147,8 +148,8 @@ func (t *trial) waitQuiet(ctx context.Context) {
 	}
 }
 
-// restless is for a program that does not come to rest, or a cluster for which
-// it is awaited.
+// restless records that the program has not come to rest. awaited describes
+// what the cluster has not finished, or is empty.
 func (t *trial) restless(awaited string) {
 	text := fmt.Sprintf("it has not come to rest within %v", t.s.o.Timeout)
 	if awaited != "" {
@@ -156,13 +157,14 @@ func (t *trial) restless(awaited string) {
 		return
 	}
 	if c := t.s.mirror.lastCommit(); c != nil {
-		text += fmt.Sprintf(": the last write, %v ago, was %s, by %s", time.Since(c.at).Round(time.Millisecond), c.words(),
+		text += fmt.Sprintf(": the last write, %v ago, was %s, by %s", time.Since(c.time).Round(time.Millisecond), c.words(),
 			t.journal.writer(c))
 	}
 	t.journal.find(report.Rest, report.WakesItself, text)
 }
 
-// awaited describes pending events while nothing is written; "" means none.
+// awaited describes events that are still pending although no client writes. It
+// returns "" if no events are pending.
 func (t *trial) awaited() string {
 	if why := t.journal.awaited(); why != "" {
 		return why
@@ -170,7 +172,8 @@ func (t *trial) awaited() string {
 	return t.s.mirror.unfinished(t.s.remote.before)
 }
 
-// goal must hold now, or soon: other controllers may be slow.
+// goal records a finding if Goal does not hold within a short time. It does not
+// have to hold at once, because other controllers may be slow.
 func (t *trial) goal(ctx context.Context) {
 	if t.s.c.Goal == nil || !t.journal.good() {
 		return
@@ -192,12 +195,13 @@ func (t *trial) goal(ctx context.Context) {
 func (t *trial) rest(ctx context.Context) {
 	t.catchUp(true)
 	t.journal.rested()
-	t.rests = append(t.rests, t.s.past.all(t.s.remote.resources, t.s.remote.visible))
+	t.rests = append(t.rests, t.s.past.located(t.s.remote.resources, t.s.remote.visible))
 	t.checkCaches(ctx)
 }
 
-// catchUp goes through the writes since the last call, in order, and checks
-// Always after each that the World shows.
+// catchUp goes through the writes since the last call, in order. If judge is
+// set, it checks Always after each write to an object that is visible in the
+// World.
 func (t *trial) catchUp(judge bool) {
 	remote := t.s.remote
 	for _, c := range t.s.mirror.drain() {
@@ -215,8 +219,8 @@ func (t *trial) catchUp(judge bool) {
 	}
 }
 
-// checkCaches compares the caches that the program has named with the server;
-// they may be a little late.
+// checkCaches compares the caches that the program has registered with the
+// server. It gives late caches a little time to catch up.
 func (t *trial) checkCaches(ctx context.Context) {
 	until := time.Now().Add(t.s.o.Rest)
 	for t.journal.good() {
@@ -236,13 +240,16 @@ func (t *trial) checkCachesOnce() (oracle string, why report.Reason, err error) 
 		if l == nil {
 			continue
 		}
+		if err := l.cached.Check(); err != nil {
+			return report.Mutation, report.Modified, err
+		}
 		l.mu.Lock()
 		caches := slices.Clone(l.caches)
 		l.mu.Unlock()
 		for _, c := range caches {
 			r, err := backend.Find(t.s.remote, c.Resource)
 			if err != nil {
-				return report.Cache, report.NoReason, fmt.Errorf("Env.Cache: %w", err)
+				return report.Cache, report.NoReason, fmt.Errorf("checking a cache of Env.Cache: %w", err)
 			}
 			if edited, err := c.Check(t.s.past.objects(r, everything)); err != nil {
 				oracle, why := report.OfCache(edited)
@@ -253,8 +260,8 @@ func (t *trial) checkCachesOnce() (oracle string, why report.Reason, err error) 
 	return "", report.NoReason, nil
 }
 
-// clean deletes new objects, namespaces after their contents, and restores the
-// content of changed ones.
+// clean deletes new objects and restores the content of changed objects. It
+// deletes a namespace after its contents.
 func (t *trial) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.s.o.Timeout)
 	defer cancel()

@@ -18,17 +18,17 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// wire carries the requests of one life of the program, or of the
-// administrator, to a real server. It records them, and can be cut.
+// wire is a transport to a real server for one life of the program, or for the
+// administrator. It records the requests, and can be cut.
 type wire struct {
 	next    http.RoundTripper
 	journal *journal
-	life    *life // nil: the administrator's
+	life    *life // nil for the administrator
 	timeout time.Duration
 }
 
-// wired returns a configuration whose requests go over a wire. Their bodies are
-// JSON, which the wire can read.
+// wired returns a configuration whose requests pass through a wire. Their
+// bodies are JSON, which the wire can read.
 func (j *journal) wired(config *rest.Config, l *life, timeout time.Duration) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.QPS, c.WarningHandler = -1, rest.NoWarnings{}
@@ -53,7 +53,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	call, ok := apisim.ParseCall(req)
 	switch {
-	case !ok: // the version, the resources
+	case !ok: // a request for the version or the resources of the server
 		return w.next.RoundTrip(req)
 	case call.Write():
 		return w.write(req, call)
@@ -63,7 +63,8 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (w *wire) isCut() bool { return w.life != nil && w.life.cut.Err() != nil }
 
-// read ends with its caller's context, and when the wire is cut.
+// read passes a read on. The request ends with the caller's context, or when
+// the wire is cut.
 func (w *wire) read(req *http.Request, call apisim.Call) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	end := func() { cancel() }
@@ -91,7 +92,7 @@ func (w *wire) read(req *http.Request, call apisim.Call) (*http.Response, error)
 	return resp, nil
 }
 
-// stream is the body of an answer; end is called when it is closed.
+// stream is the body of an answer. It calls end when it is closed.
 type stream struct {
 	io.ReadCloser
 	end func()
@@ -108,8 +109,8 @@ type answer struct {
 	err  error
 }
 
-// write continues after its caller has given up or was killed, so that its
-// effect is known.
+// write passes a write on. It continues after the caller has given up or was
+// killed, so that the effect of the write becomes known.
 func (w *wire) write(req *http.Request, call apisim.Call) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {
@@ -167,14 +168,14 @@ func (w *wire) send(req *http.Request) (answer, []byte) {
 type write struct {
 	call    apisim.Call
 	life    *life
-	text    string // for the trace
+	text    string // the text in the trace
 	dry     bool
-	known   uint64 // the object's resourceVersion before, as far as known
+	known   uint64 // the object's resourceVersion before the write, if it is known
 	code    int
-	version uint64 // the resourceVersion that it gave the object; 0: none
+	version uint64 // the object's resourceVersion after the write, or 0
 	uid     types.UID
 	created bool
-	changed bool // something
+	changed bool // the write has changed the object
 	lease   lease
 }
 
@@ -193,13 +194,14 @@ func newWrite(call apisim.Call, l *life, body []byte, req *http.Request) *write 
 	}
 	w := &write{call: call, life: l, dry: isDry(call, body, req)}
 	_, w.text, _ = strings.Cut(call.String(), " ")
-	if at := apisim.Caller(); l != nil && at != "" {
-		w.text += "   (" + at + ")"
+	if caller := apisim.Caller(); l != nil && caller != "" {
+		w.text += "   (" + caller + ")"
 	}
 	return w
 }
 
-// isDry reports whether the request is a dry run: deletions say so in their body.
+// isDry reports whether the request is a dry run. Deletions have this option in
+// their body.
 func isDry(call apisim.Call, body []byte, req *http.Request) bool {
 	var o metav1.DeleteOptions
 	if strings.HasPrefix(call.Verb, "delete") && json.Unmarshal(body, &o) == nil && len(o.DryRun) > 0 {
@@ -217,7 +219,8 @@ func (w *write) title() string {
 	return w.call.Resource.GroupResource().String() + " " + strings.TrimPrefix(w.key().String(), "/")
 }
 
-// answered derives from the answer which change the write has made.
+// answered records the change that the write has made, which it reads from the
+// answer.
 func (w *write) answered(code int, body []byte) {
 	w.code = code
 	if code >= http.StatusMultipleChoices || w.dry {
@@ -250,6 +253,6 @@ func (w *write) answered(code int, body []byte) {
 	case version > w.known:
 		w.version, w.changed = version, true
 	case w.call.Verb == "delete" && o.Metadata.DeletionTimestamp == nil:
-		w.changed = true // and is deleted at once
+		w.changed = true // the object is deleted at once
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// reasons explain what a goroutine of the bubble waits for outside of it, by
-// the beginning of its state.
+// reasons maps the beginning of a goroutine's state to a text that says what
+// the goroutine waits for outside of its bubble.
 var reasons = []struct{ state, why string }{
 	{"IO wait", "a socket, a pipe or a terminal: virtual time cannot bring about what comes through it. " +
 		"Take clients from Env.Client or Env.Config; what is not in the API server belongs in Case.Outside"},
@@ -31,16 +31,18 @@ var reasons = []struct{ state, why string }{
 
 var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\],]*)[^\]]*synctest bubble (\d+)[^\]]*\]:`)
 
-// Diagnose explains what the goroutines of the program wait for, and where:
-// those that wait for something outside of the bubble, and then those that wait
-// in it: for one another, or for time.
-func Diagnose() string { return diagnose(ofLastBubble(all())) }
+// Diagnose returns a text that says where the goroutines of the program wait,
+// and for what. The text begins with goroutines that wait for something outside
+// of the bubble. Then come goroutines that wait for one another or for time to
+// pass.
+func Diagnose() string { return diagnose(ofLastBubble(dump())) }
 
-// Left explains the goroutines that are left when a bubble has ended. It
-// returns "" if there are none but filters of watches, as controller-runtime
-// has for metadata: the last event of a stopped watch is never taken.
+// Left describes the goroutines that are left when a bubble has ended. It
+// returns "" if no goroutines are left. It ignores filters of watches, such as
+// controller-runtime's for metadata, because a filter waits forever if the last
+// event of a stopped watch is not received.
 func Left() string {
-	left := slices.DeleteFunc(ofLastBubble(all()), func(stack string) bool {
+	left := slices.DeleteFunc(ofLastBubble(dump()), func(stack string) bool {
 		return strings.Contains(stack, "k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop(")
 	})
 	if len(left) == 0 {
@@ -49,49 +51,50 @@ func Left() string {
 	return diagnose(left)
 }
 
-// Syncing reports whether a manager of controller-runtime waits in its Start
-// for its caches to sync. If its context ends meanwhile, it computes until they
-// have synced: kubernetes-sigs/controller-runtime#3440.
+// Syncing reports whether the Start of a controller-runtime manager is waiting
+// for caches to sync. If its context ends during this time, Start loops without
+// blocking until the caches have synced
+// (kubernetes-sigs/controller-runtime#3440).
 func Syncing() bool {
-	return anyIn(starting) && slices.ContainsFunc(ofLastBubble(all()), func(stack string) bool {
+	return managed() && anyIn(starting) && slices.ContainsFunc(ofLastBubble(dump()), func(stack string) bool {
 		return strings.Contains(stack, "\n"+starting+"(")
 	})
 }
 
 const starting = "sigs.k8s.io/controller-runtime/pkg/manager.(*runnableGroup).Start"
 
-// Awaits reports whether a goroutine of the program waits for client-go's caches
-// to sync.
+// Awaits reports whether a goroutine of the program is waiting for client-go's
+// caches to sync.
 func Awaits() bool {
-	return slices.ContainsFunc(ofLastBubble(all()), func(stack string) bool {
+	return slices.ContainsFunc(ofLastBubble(dump()), func(stack string) bool {
 		return strings.Contains(stack, "\nk8s.io/client-go/tools/cache.WaitFor")
 	})
 }
 
-// anyIn reports whether a goroutine, of any bubble, is in a function, by its
-// innermost 32 frames: far cheaper than the text of all stacks, and most
-// programs never have such a goroutine.
+// anyIn reports whether a goroutine of any bubble has the function among its
+// innermost 32 frames. This is far cheaper than the text of all stacks, and
+// most programs never have such a goroutine.
 func anyIn(function string) bool {
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
 	n, ok := runtime.GoroutineProfile(records)
 	if !ok {
-		return true // more goroutines meanwhile
+		return true // unknown, because more goroutines have started meanwhile
 	}
 	return slices.ContainsFunc(records[:n], func(r runtime.StackRecord) bool {
 		return slices.ContainsFunc(r.Stack(), func(pc uintptr) bool { return runtime.FuncForPC(pc-1).Name() == function })
 	})
 }
 
-// all is the stack of every goroutine.
-func all() string {
+// dump returns the stacks of all goroutines as text.
+func dump() string {
 	buf := make([]byte, 4<<20)
 	return string(buf[:runtime.Stack(buf, true)])
 }
 
-// ofLastBubble keeps the stacks of the newest bubble: goroutines of earlier
-// ones may be left.
-func ofLastBubble(all string) []string {
-	stacks := strings.Split(all, "\n\n")
+// ofLastBubble returns the stacks of the newest bubble. Goroutines of earlier
+// bubbles may still exist.
+func ofLastBubble(text string) []string {
+	stacks := strings.Split(text, "\n\n")
 	last := 0
 	for _, stack := range stacks {
 		last = max(last, bubbleOf(stack))
@@ -116,19 +119,20 @@ func diagnose(stacks []string) string {
 	return strings.Join(words[:min(most, len(words))], "\n")
 }
 
-// bubbleOf is the number of a goroutine's bubble; 0 for none, and for those
-// that look.
+// bubbleOf returns the number of a goroutine's bubble. It returns 0 for a
+// goroutine outside of bubbles, and for the goroutine that collects the stacks.
 func bubbleOf(stack string) int {
 	h := header.FindStringSubmatch(stack)
-	if h == nil || strings.Contains(stack, "internal/synctest.") || strings.Contains(stack, "internal/stacks.all(") {
+	if h == nil || strings.Contains(stack, "internal/synctest.") || strings.Contains(stack, "internal/stacks.dump(") {
 		return 0
 	}
 	n, _ := strconv.Atoi(h[3])
 	return n
 }
 
-// explain describes what a goroutine of a bubble waits for, and whether that is
-// outside the bubble; "" if it belongs to a library.
+// explain describes what a goroutine of a bubble waits for, and reports whether
+// that is outside the bubble. It returns "" if the goroutine belongs to a
+// library.
 func explain(stack string) (text string, outside bool) {
 	h, where := header.FindStringSubmatch(stack), place(stack)
 	if state, durable := strings.CutSuffix(h[2], " (durable)"); durable {
@@ -145,27 +149,28 @@ func explain(stack string) (text string, outside bool) {
 	return "", false
 }
 
-// libraries begin the names of functions that programs call, and that wait for
-// them.
+// libraries matches the beginning of the names of library functions that
+// programs call, and that wait on their behalf.
 var libraries = regexp.MustCompile(`^github\.com/homeostat/homeostat/` +
 	`(internal/apisim|queue|informer|patch|leader|names|cluster|reconcile|reconcile/reconciletest)(/[a-z]+)*\.`)
 
-// inner reports whether a function belongs to Go itself, whose packages have no
-// dot in the first part of their path, or to a library.
+// inner reports whether a function belongs to a library or to Go itself. The
+// paths of Go's own packages have no dot in their first part.
 func inner(function string) bool {
 	root, _, nested := strings.Cut(function, "/")
 	return !nested || !strings.Contains(root, ".") || libraries.MatchString(strings.TrimPrefix(function, "created by "))
 }
 
-// ofModule reports whether a file belongs to another module. Its folder has the
-// module's version in its name wherever modules are stored, also in a binary
-// built with -trimpath.
+// ofModule reports whether a file belongs to another module. The name of such a
+// file's folder contains the module's version. This is true for every module
+// cache, and for binaries built with -trimpath.
 func ofModule(file string) bool {
 	return strings.Contains(file, "@v") || strings.Contains(file, "/vendor/")
 }
 
-// place returns where the program waits: its innermost frame that belongs
-// neither to Go nor to a library; "" if there is none.
+// place returns the location at which the program waits. It is the innermost
+// frame that belongs neither to Go nor to a library. place returns "" if there
+// is no such frame.
 func place(stack string) string {
 	lines := strings.Split(stack, "\n")
 	for i, l := range lines {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Cache is one that the program has named.
+// Cache is a cache that the program has registered.
 type Cache struct {
 	Resource string
 	List     func() []any
@@ -18,8 +18,9 @@ type Cache struct {
 
 // Check compares the cache with the objects of the server.
 //
-// Errors: the first difference; edited reports whether it is an object that the
-// program has modified.
+// Check returns an error that describes the first difference, or nil if there
+// is no difference. edited reports whether the difference is an object that the
+// program has modified in place.
 func (c *Cache) Check(objects []*unstructured.Unstructured) (edited bool, err error) {
 	byKey := map[string]*unstructured.Unstructured{}
 	for _, o := range objects {
@@ -36,17 +37,17 @@ func (c *Cache) Check(objects []*unstructured.Unstructured) (edited bool, err er
 func check(obj any, byKey map[string]*unstructured.Unstructured) (edited bool, err error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
-		return false, fmt.Errorf("%T: %w", obj, err)
+		return false, fmt.Errorf("reading the metadata of a cached %T: %w", obj, err)
 	}
 	key := m.GetNamespace() + "/" + m.GetName()
 	have := byKey[key]
 	switch {
 	case have == nil:
-		return false, fmt.Errorf("%s is a ghost: the server does not have it", key)
+		return false, fmt.Errorf("stale cache entry %s: the server does not have the object", key)
 	case have.GetUID() != m.GetUID():
-		return false, fmt.Errorf("%s is a ghost: the server has a recreated object", key)
+		return false, fmt.Errorf("stale cache entry %s: the object was deleted and recreated", key)
 	case have.GetResourceVersion() != m.GetResourceVersion():
-		return false, fmt.Errorf("%s has resourceVersion %s, and the server has %s", key, m.GetResourceVersion(),
+		return false, fmt.Errorf("%s has resourceVersion %s in the cache, but %s on the server", key, m.GetResourceVersion(),
 			have.GetResourceVersion())
 	}
 	same, err := equal(obj, have)
@@ -56,8 +57,8 @@ func check(obj any, byKey map[string]*unstructured.Unstructured) (edited bool, e
 	return true, err
 }
 
-// equal decodes the server's object into a value of the cached one's type and
-// compares.
+// equal reports whether the cached object equals the server's. It decodes the
+// latter into the type of the former.
 func equal(obj any, have *unstructured.Unstructured) (bool, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return equality.Semantic.DeepEqual(u.Object, have.Object), nil

@@ -7,35 +7,39 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// RivalKey is the annotation, label and finalizer of another client. They are
-// left out of every comparison.
+// RivalKey is the key of the annotation, label and finalizer that the
+// exploration adds as another client. They are left out of every comparison.
 const RivalKey = "reconciletest/rival"
 
-// Foreign describes everything that another client has put on an object: the
-// marks of RivalKey, and values of the spec set by the exploration.
-func Foreign(o *unstructured.Unstructured) map[string]bool {
-	all := map[string]bool{}
+// RivalName is the name of the container that a mutating webhook adds.
+const RivalName = "reconciletest-rival"
+
+// Foreign returns the parts of an object that the exploration adds as another
+// client: the annotation, the label and the finalizer [RivalKey], and the
+// values of the given fields. The result is a set. Each key describes a part
+// that the object has, for example "a label", and all values are true.
+func Foreign(o *unstructured.Unstructured, fields []ForeignField) map[string]bool {
+	marks := map[string]bool{}
 	if o.GetAnnotations()[RivalKey] != "" {
-		all["an annotation"] = true
+		marks["an annotation"] = true
 	}
 	if o.GetLabels()[RivalKey] != "" {
-		all["a label"] = true
+		marks["a label"] = true
 	}
 	if slices.Contains(o.GetFinalizers(), RivalKey) {
-		all["a finalizer"] = true
+		marks["a finalizer"] = true
 	}
-	if n, _, _ := unstructured.NestedInt64(o.Object, "spec", "revisionHistoryLimit"); n == 7 {
-		all["spec.revisionHistoryLimit"] = true
+	for _, f := range fields {
+		if slices.Contains(f.Values(o.Object), f.Value) {
+			marks[f.String()] = true
+		}
 	}
-	if s, _, _ := unstructured.NestedString(o.Object, "spec", "sessionAffinity"); s == "ClientIP" {
-		all["spec.sessionAffinity"] = true
-	}
-	return all
+	return marks
 }
 
-// Outdated says which part of an object's status is of an older generation:
-// observedGeneration of the status, or of the conditions that say that it is
-// ready; "" for none.
+// Outdated describes the part of an object's status that is of an older
+// generation, according to the observedGeneration of the status or of a
+// condition such as Ready. It returns "" if the status is up to date.
 func Outdated(o *unstructured.Unstructured) string {
 	now := o.GetGeneration()
 	if seen, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && seen != now {

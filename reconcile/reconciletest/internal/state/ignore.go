@@ -11,46 +11,47 @@ import (
 )
 
 // Ignore lists the fields that may differ, each as "[resource ]field". The
-// field "*" is everything, metadata.name the name that the program made up; [*]
-// stands for every element of a list. nil ignores nothing.
+// field "*" stands for the whole object, and metadata.name for a name that the
+// program has generated. [*] stands for every element of a list. A nil Ignore
+// ignores no field.
 //
-// Concurrency: use by one goroutine at a time.
+// Concurrency: only one goroutine at a time may use an Ignore.
 type Ignore struct {
 	entries []string
-	used    []bool // by entry: something was ignored by it
+	used    []bool // whether each entry has matched a difference
 }
 
-// NewIgnore ignores the entries.
+// NewIgnore returns an Ignore with the given entries.
 func NewIgnore(entries ...string) *Ignore {
 	return &Ignore{entries: entries, used: make([]bool, len(entries))}
 }
 
-// Unused are the entries by which nothing was ignored.
+// Unused returns the entries that have not matched any difference.
 func (g *Ignore) Unused() []string {
-	var all []string
+	var unused []string
 	for i, entry := range g.entries {
 		if !g.used[i] {
-			all = append(all, entry)
+			unused = append(unused, entry)
 		}
 	}
-	return all
+	return unused
 }
 
 var index = regexp.MustCompile(`\[[^\]*]*\]`)
 
-// has reports whether a field of a resource's objects is ignored.
-func (g *Ignore) has(resource, path string) bool {
+// contains reports whether a field of a resource's objects is ignored.
+func (g *Ignore) contains(resource, path string) bool {
 	if g == nil {
 		return false
 	}
 	found := false
 	for i, entry := range g.entries {
-		of, field, named := strings.Cut(entry, " ")
+		kind, field, named := strings.Cut(entry, " ")
 		if !named {
-			of, field = resource, entry
+			kind, field = resource, entry
 		}
-		every := strings.Contains(field, "[*]") && field == index.ReplaceAllString(path, "[*]")
-		if of == resource && (field == path || every) {
+		anyIndex := strings.Contains(field, "[*]") && field == index.ReplaceAllString(path, "[*]")
+		if kind == resource && (field == path || anyIndex) {
 			g.used[i], found = true, true
 		}
 	}
@@ -58,32 +59,32 @@ func (g *Ignore) has(resource, path string) bool {
 }
 
 // Covers reports whether a field of a resource's objects is ignored, by itself
-// or as part of an ignored one.
+// or as a part of an ignored field.
 func (g *Ignore) Covers(resource string, path ...string) bool {
-	used := slices.Clone(g.used) // to ask is not to need
+	used := slices.Clone(g.used) // a call of Covers must not mark entries as used
 	defer copy(g.used, used)
 	for n := range path {
-		if g.has(resource, strings.Join(path[:n+1], ".")) {
+		if g.contains(resource, strings.Join(path[:n+1], ".")) {
 			return true
 		}
 	}
-	return g.has(resource, "*")
+	return g.contains(resource, "*")
 }
 
 // Status reports whether the observed generation in the status of a resource is
 // ignored.
 func (g *Ignore) Status(resource string) bool {
 	return slices.ContainsFunc([]string{"*", "status", "status.conditions", "status.observedGeneration"},
-		func(path string) bool { return g.has(resource, path) })
+		func(path string) bool { return g.contains(resource, path) })
 }
 
-// Matters reports whether a write changes anything that is not ignored. Either
-// object may be nil.
+// Matters reports whether a write changes any field that is not ignored. old is
+// nil for a creation, and fresh is nil for a deletion.
 func (g *Ignore) Matters(resource string, old, fresh *unstructured.Unstructured) bool {
 	switch {
 	case g == nil || len(g.entries) == 0:
 		return true
-	case g.has(resource, "*"):
+	case g.contains(resource, "*"):
 		return false
 	case old == nil || fresh == nil:
 		return true
@@ -91,11 +92,11 @@ func (g *Ignore) Matters(resource string, old, fresh *unstructured.Unstructured)
 	return g.differ(resource, "", old.Object, fresh.Object)
 }
 
-// bookkeeping are the fields that the server changes with each write.
+// bookkeeping lists the fields that the server changes with each write.
 var bookkeeping = []string{"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"}
 
 func (g *Ignore) differ(resource, path string, a, b any) bool {
-	if slices.Contains(bookkeeping, path) || g.has(resource, path) {
+	if slices.Contains(bookkeeping, path) || g.contains(resource, path) {
 		return false
 	}
 	x, isMap := a.(map[string]any)
@@ -108,8 +109,8 @@ func (g *Ignore) differ(resource, path string, a, b any) bool {
 		return differ
 	}
 	s, isList := a.([]any)
-	t, both := b.([]any)
-	if !isList || !both || len(s) != len(t) {
+	t, ok := b.([]any)
+	if !isList || !ok || len(s) != len(t) {
 		return !reflect.DeepEqual(a, b)
 	}
 	names := elements(path, s)

@@ -5,25 +5,29 @@ import (
 	"strings"
 )
 
-// Affected names what a fault that lasts may change. An object of Titles may
-// differ in everything, and any value may differ that mentions one of Names.
+// Affected describes what a lasting fault may change. The objects in Titles may
+// differ in all fields. In other objects, a value may differ if it contains the
+// name of an object in Titles.
 type Affected struct {
-	Titles map[string]bool // "secrets d/a"
+	Titles map[string]bool // such as "secrets d/a"
 	Names  map[string]bool
-	// Struck is the key of the object that the fault strikes, or empty. An
-	// object in its namespace belongs to it if one name begins with the other,
-	// as "shop" and "shop-key".
+	// Struck is the key of the object to which the fault applies, or empty if
+	// there is no such object. An object in the same namespace belongs to it if
+	// the name of one begins with the name of the other, such as "shop" and
+	// "shop-key".
 	Struck string
 }
 
-// Objects returns the objects of the rest. They are shared; do not modify them.
+// Objects returns the objects that existed at the rest. They are shared; do not
+// modify them.
 func (r *Rest) Objects() []Located { return r.objects }
 
-// DiffOthers lists how r differs from want, as [Rest.Diff] does, apart from
-// what is affected. A status tells of other objects, as do labels and
-// annotations: only the existence and the content of objects count.
+// DiffOthers lists how r differs from want, as [Rest.Diff] does, except for
+// affected objects and values. It compares only the existence and the content
+// of objects. It does not compare the status, labels and annotations, because
+// they may describe other objects, which are affected.
 func (r *Rest) DiffOthers(want *Rest, masked map[string]bool, affected Affected) []string {
-	var others []change
+	var unrelated []change
 	for _, c := range r.changes(want, masked) {
 		title, field, isField := strings.Cut(c.key, ": ")
 		switch {
@@ -32,10 +36,10 @@ func (r *Rest) DiffOthers(want *Rest, masked map[string]bool, affected Affected)
 		case isField && (affected.mentioned(field) || affected.mentioned(c.have) || affected.mentioned(c.should)):
 		case !isField && affected.reported(title):
 		default:
-			others = append(others, c)
+			unrelated = append(unrelated, c)
 		}
 	}
-	return linesOf(others)
+	return linesOf(unrelated)
 }
 
 // word matches a part of a text that may be a name.
@@ -54,14 +58,15 @@ func (a Affected) mentioned(text string) bool {
 	return false
 }
 
-// related reports whether an object belongs to the struck one by its name.
+// related reports whether the name of an object shows that it belongs to the
+// object that the fault affects.
 func (a Affected) related(title string) bool {
 	_, key, _ := strings.Cut(title, " ")
 	return a.Struck != "" && (strings.HasPrefix(a.Struck+"-", key+"-") || strings.HasPrefix(key+"-", a.Struck+"-"))
 }
 
-// reported reports whether an object may only exist because of an affected one,
-// by its name.
+// reported reports whether the name of an object shows that it may exist only
+// because of an affected object.
 func (a Affected) reported(title string) bool {
 	_, key, _ := strings.Cut(title, " ")
 	_, name, found := strings.Cut(key, "/")

@@ -8,35 +8,37 @@ import (
 )
 
 // Rest has the objects of a server while the program is at rest. Its State is
-// computed only when needed: comparing two rests with the same objects, as most
-// are, does not need it.
+// computed only when it is needed. It is usually not needed, because most rests
+// that are compared have the same objects.
 //
-// Concurrency: use by one goroutine at a time.
+// Concurrency: only one goroutine at a time may use a Rest.
 type Rest struct {
 	objects []Located
 	ignore  *Ignore
-	state   State // nil: not made yet
+	state   State // nil until it is computed
 }
 
 // At returns a rest with these objects, in the order of their creation, grouped
 // by resource. They must not change afterwards.
 func At(objects []Located, ignore *Ignore) *Rest { return &Rest{objects: objects, ignore: ignore} }
 
-// OfServer returns the present state of a simulated server.
-func OfServer(sim *apisim.Server, ignore *Ignore) *Rest {
-	var all []Located
+// OfServer returns a rest with the present objects of a simulated server. It
+// leaves out what a mutating webhook has added.
+func OfServer(sim *apisim.Server, ignore *Ignore, foreign ForeignFields) *Rest {
+	var objects []Located
 	for _, r := range sim.Resources() {
 		if Ignored(r.GVR().GroupResource()) {
 			continue
 		}
 		for _, o := range sim.ByAge(r.GVR()) {
-			all = append(all, Located{Resource: r.GVR().GroupResource().String(), Object: o})
+			resource := r.GVR().GroupResource().String()
+			objects = append(objects, Located{Resource: resource, Object: unmutated(foreign[resource], resource, o)})
 		}
 	}
-	return At(all, ignore)
+	return At(objects, ignore)
 }
 
-// State returns all fields of all objects. It is shared; do not modify it.
+// State returns the state of the objects. It is shared; do not modify it.
 func (r *Rest) State() State {
 	if r.state == nil {
 		r.state = Of(slices.Clone(r.objects), r.ignore)
@@ -56,17 +58,16 @@ func (r *Rest) changes(want *Rest, masked map[string]bool) []change {
 	return r.State().changes(want.State(), masked)
 }
 
-// same reports whether r certainly has the same State as other: the objects
-// differ only in values that no State shows. Identifiers and names count, since
-// placeholders depend on them.
+// same reports whether r certainly has the same State as other, because the
+// objects differ only in values that no State contains. Identifiers and names
+// must be equal, since placeholders depend on them.
 func (r *Rest) same(other *Rest) bool {
 	return slices.EqualFunc(r.objects, other.objects, func(a, b Located) bool {
 		return a.Resource == b.Resource && sameObject(a.Object.Object, b.Object.Object)
 	})
 }
 
-// unseen fields of the metadata are in no State, and nothing in a State follows
-// from them.
+// unseen lists the fields of the metadata that do not affect a State.
 var unseen = []string{"resourceVersion", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp"}
 
 func sameObject(a, b map[string]any) bool {
@@ -74,7 +75,7 @@ func sameObject(a, b map[string]any) bool {
 		return false
 	}
 	for field, x := range a {
-		y, has := b[field]
+		y, ok := b[field]
 		m, isMap := x.(map[string]any)
 		n, too := y.(map[string]any)
 		if field == "metadata" && isMap && too {
@@ -83,7 +84,7 @@ func sameObject(a, b map[string]any) bool {
 			}
 			continue
 		}
-		if !has || !sameValue(x, y) {
+		if !ok || !sameValue(x, y) {
 			return false
 		}
 	}
@@ -93,7 +94,7 @@ func sameObject(a, b map[string]any) bool {
 func sameMeta(a, b map[string]any) bool {
 	differs := func(a, b map[string]any) bool {
 		for field, x := range a {
-			if y, has := b[field]; !slices.Contains(unseen, field) && (!has || !sameValue(x, y)) {
+			if y, ok := b[field]; !slices.Contains(unseen, field) && (!ok || !sameValue(x, y)) {
 				return true
 			}
 		}
@@ -102,18 +103,19 @@ func sameMeta(a, b map[string]any) bool {
 	return !differs(a, b) && !differs(b, a)
 }
 
-// sameValue reports whether two values look the same in a State: all times do.
+// sameValue reports whether two values have the same form in a State. For
+// example, any two times have the same form.
 func sameValue(a, b any) bool {
 	switch x := a.(type) {
 	case map[string]any:
-		y, is := b.(map[string]any)
-		return is && maps.EqualFunc(x, y, sameValue)
+		y, ok := b.(map[string]any)
+		return ok && maps.EqualFunc(x, y, sameValue)
 	case []any:
-		y, is := b.([]any)
-		return is && slices.EqualFunc(x, y, sameValue)
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, sameValue)
 	case string:
-		y, is := b.(string)
-		return is && (x == y || timestamp.MatchString(x) && timestamp.MatchString(y))
+		y, ok := b.(string)
+		return ok && (x == y || timestamp.MatchString(x) && timestamp.MatchString(y))
 	case nil, bool, int64, float64:
 		return a == b
 	}

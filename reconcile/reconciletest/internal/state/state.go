@@ -24,13 +24,13 @@ import (
 
 // State holds one entry for each field of each object: "configmaps d/a: data.x"
 // → "1". Identifiers, times and generated names are replaced by placeholders. A
-// value that is the resourceVersion of an object has the object's name after
-// it.
+// value that is the resourceVersion of an object is followed by the object's
+// name.
 type State map[string]string
 
 // Located is an object with the name of its resource.
 type Located struct {
-	Resource string // "pods", "jobs.batch"
+	Resource string // such as "pods" or "jobs.batch"
 	Object   *unstructured.Unstructured
 }
 
@@ -47,8 +47,8 @@ func Ignored(r schema.GroupResource) bool {
 	return false
 }
 
-// KeyOf is an object's namespace, a slash, and its name; the name alone if it
-// has no namespace.
+// KeyOf returns "namespace/name", or only the name of an object without a
+// namespace.
 func KeyOf(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return o.GetName()
@@ -59,7 +59,7 @@ func KeyOf(o *unstructured.Unstructured) string {
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
 // volatile lists the fields of the metadata that depend on the history of an
-// object.
+// object, such as its resourceVersion.
 var volatile = []string{
 	"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink", "deletionTimestamp",
 	"name", "namespace",
@@ -67,27 +67,27 @@ var volatile = []string{
 
 // normalizer replaces values that differ between any two runs.
 type normalizer struct {
-	placeholders map[string]string // by identifier or generated name
+	placeholders map[string]string // the placeholders, by identifier or generated name
 	versions     map[string]string // the objects, by resourceVersion
 	ignore       *Ignore
-	resource     string // of the object that is added
+	resource     string // the resource of the object that is being added
 	out          State
 }
 
 // Of returns the state of objects in the order of their creation, grouped by
 // resource.
-func Of(all []Located, ignore *Ignore) State {
-	all = slices.DeleteFunc(all, func(l Located) bool { return ignore.has(l.Resource, "*") })
+func Of(objects []Located, ignore *Ignore) State {
+	objects = slices.DeleteFunc(objects, func(l Located) bool { return ignore.contains(l.Resource, "*") })
 	n := &normalizer{placeholders: map[string]string{}, versions: map[string]string{}, ignore: ignore, out: State{}}
-	titles := make([]string, len(all))
-	for _, late := range []bool{false, true} { // a name made from a UID comes after that UID's object
-		for i, l := range all {
-			if uidIn.MatchString(l.Object.GetName()) == late {
+	titles := make([]string, len(objects))
+	for _, derived := range []bool{false, true} { // a name made from a UID comes after that UID's object
+		for i, l := range objects {
+			if uidIn.MatchString(l.Object.GetName()) == derived {
 				titles[i] = n.title(l)
 			}
 		}
 	}
-	for i, l := range all {
+	for i, l := range objects {
 		n.out[titles[i]], n.resource = "there", l.Resource
 		n.add(titles[i]+": ", l.Object)
 	}
@@ -109,7 +109,7 @@ func (n *normalizer) title(l Located) string {
 // uidIn matches possible UIDs of objects, anywhere in a text.
 var uidIn = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// withoutUIDs is a text with placeholders for the UIDs of known objects.
+// withoutUIDs returns a text with placeholders for the UIDs of known objects.
 func (n *normalizer) withoutUIDs(s string) string {
 	if len(s) < 36 {
 		return s
@@ -118,24 +118,25 @@ func (n *normalizer) withoutUIDs(s string) string {
 }
 
 // generated matches the suffix that the API server appends to the first 58
-// characters of generateName: five of an alphabet that spells no words.
+// characters of generateName. It has five characters of an alphabet that is
+// chosen to avoid words.
 var generated = regexp.MustCompile(`^[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
-// Generated returns the object's generateName if the server has made the name
-// from it. A program may give both, as StatefulSets do: then the name is its
-// own.
+// Generated returns the object's generateName, and reports whether the server
+// has generated the name from it. A program may also set both fields itself, as
+// the StatefulSet controller does for Pods. Then ok is false.
 func Generated(o *unstructured.Unstructured) (prefix string, ok bool) {
 	prefix = o.GetGenerateName()
-	suffix, is := strings.CutPrefix(o.GetName(), prefix[:min(len(prefix), 58)])
-	return prefix, prefix != "" && is && generated.MatchString(suffix)
+	suffix, matched := strings.CutPrefix(o.GetName(), prefix[:min(len(prefix), 58)])
+	return prefix, prefix != "" && matched && generated.MatchString(suffix)
 }
 
-// name is the object's namespace and name, with a number in place of the
+// name returns the object's namespace and name, with a number in place of the
 // generated part.
 func (n *normalizer) name(o *unstructured.Unstructured) string {
 	name := o.GetName()
 	prefix, madeUp := Generated(o)
-	if n.ignore.has(n.resource, "metadata.name") {
+	if n.ignore.contains(n.resource, "metadata.name") {
 		madeUp = true // its owner distinguishes it from others
 		labels := o.GetLabels()
 		delete(labels, RivalKey)
@@ -176,7 +177,8 @@ func (n *normalizer) add(title string, o *unstructured.Unstructured) {
 	}
 }
 
-// upToDate replaces status.observedGeneration by whether it is the generation.
+// upToDate replaces status.observedGeneration by a word that says whether it
+// equals the generation, and returns other values unchanged.
 func upToDate(o *unstructured.Unstructured, key string, v any) any {
 	status, ok := v.(map[string]any)
 	if key != "status" || !ok || status["observedGeneration"] == nil {
@@ -192,7 +194,8 @@ func upToDate(o *unstructured.Unstructured, key string, v any) any {
 }
 
 func (n *normalizer) flatten(title, path string, v any) {
-	if n.ignore.has(n.resource, path) || path == "metadata.annotations."+RivalKey || path == "metadata.labels."+RivalKey {
+	if n.ignore.contains(n.resource, path) || path == "metadata.annotations."+RivalKey ||
+		path == "metadata.labels."+RivalKey {
 		return
 	}
 	switch t := v.(type) {
@@ -218,12 +221,12 @@ func (n *normalizer) flatten(title, path string, v any) {
 	}
 }
 
-// firstNodePort begins those that the server chooses from.
+// firstNodePort is the first of the node ports from which the server chooses.
 const firstNodePort = 30000
 
-// elements names the elements of a list: "[0]" by its place, or "[Ready]" by
-// its type or name in a status, where the order is that in which they have
-// come.
+// elements returns the names of a list's elements. These are indices such as
+// "[0]". In a status, where the order depends on history, they are types or
+// names such as "[Ready]".
 func elements(path string, list []any) []string {
 	if strings.HasPrefix(path, "status.") {
 		for _, key := range []string{"type", "name"} {
@@ -239,8 +242,8 @@ func elements(path string, list []any) []string {
 	return names
 }
 
-// namesBy are the elements' values of a key; nil if one has none, or that of
-// another.
+// namesBy returns the value that each element has for a key. It returns nil if
+// an element has no such value, or if two elements have the same value.
 func namesBy(key string, list []any) []string {
 	names := make([]string, len(list))
 	for i, v := range list {
@@ -262,17 +265,16 @@ func (n *normalizer) text(s string) string {
 	if timestamp.MatchString(s) {
 		return "a time"
 	}
-	if of, is := n.versions[s]; is && s != "" {
-		return s + versionOf + of
+	if version, ok := n.versions[s]; ok && s != "" {
+		return s + versionOf + version
 	}
 	return n.withoutUIDs(s)
 }
 
 const versionOf = ", the resourceVersion of "
 
-// alike reports whether two values are the same, or the resourceVersions of the
-// same object, which differ between runs. An earlier resourceVersion does not
-// count.
+// alike reports whether two values are equal, or are current resourceVersions
+// of the same object. Such resourceVersions differ between runs.
 func alike(a, b string) bool {
 	if a == b {
 		return true
@@ -284,8 +286,8 @@ func alike(a, b string) bool {
 
 const most = 20 // lines of a diff
 
-// Diff lists the differences of s from want, except in masked fields: lines of
-// want begin with "- ", lines of s with "+ ". It returns at most 20 lines.
+// Diff lists the differences between s and want, except in masked fields. Lines
+// of want begin with "- ", lines of s with "+ ". It returns at most 20 lines.
 func (s State) Diff(want State, masked map[string]bool) []string {
 	return linesOf(s.changes(want, masked))
 }
@@ -293,7 +295,7 @@ func (s State) Diff(want State, masked map[string]bool) []string {
 // change is one key in which two states differ.
 type change struct {
 	key          string
-	had, has     bool
+	had, exists  bool
 	should, have string
 }
 
@@ -301,17 +303,17 @@ type change struct {
 func (s State) changes(want State, masked map[string]bool) []change {
 	keys := maps.Clone(map[string]string(s))
 	maps.Copy(keys, want)
-	var all []change
+	var changes []change
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		c := change{key: k}
-		c.have, c.has = s[k]
+		c.have, c.exists = s[k]
 		c.should, c.had = want[k]
-		if masked[k] || c.has == c.had && alike(c.have, c.should) || s.lacks(k) || want.lacks(k) {
+		if masked[k] || c.exists == c.had && alike(c.have, c.should) || s.lacks(k) || want.lacks(k) {
 			continue
 		}
-		all = append(all, c)
+		changes = append(changes, c)
 	}
-	return all
+	return changes
 }
 
 func linesOf(changes []change) []string {
@@ -320,7 +322,7 @@ func linesOf(changes []change) []string {
 		if c.had {
 			lines = append(lines, "- "+c.key+" = "+c.should)
 		}
-		if c.has {
+		if c.exists {
 			lines = append(lines, "+ "+c.key+" = "+c.have)
 		}
 	}
@@ -330,17 +332,19 @@ func linesOf(changes []change) []string {
 	return lines
 }
 
-// lacks reports whether the key is a field of an object that does not exist.
+// lacks reports whether the key is a field of an object that s does not
+// contain.
 func (s State) lacks(key string) bool {
 	title, _, field := strings.Cut(key, ": ")
 	return field && s[title] == ""
 }
 
-// Mask returns the fields and objects in which two right runs differ.
+// Mask returns the set of the fields and objects in which s and other, the
+// states of two correct runs, differ.
 func (s State) Mask(other State) map[string]bool {
 	masked := map[string]bool{}
-	for _, of := range []State{s, other} {
-		for k := range of {
+	for _, state := range []State{s, other} {
+		for k := range state {
 			if !alike(s[k], other[k]) {
 				masked[k] = true
 			}
@@ -351,14 +355,14 @@ func (s State) Mask(other State) map[string]bool {
 
 // Compare compares a run at each rest with the run without faults, using the
 // mask of each rest. If the numbers of rests differ, it compares only the ends.
-// It returns the number of the rest that differs, from 0, and the difference,
-// or nil.
-func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs *Difference) {
+// It returns the number of the first rest that differs, from 0, and the
+// difference. The difference is nil if all rests are equal.
+func Compare(have, want []*Rest, masks []map[string]bool) (index int, differs *Difference) {
 	for i := range want {
 		when := fmt.Sprintf("at rest before step %d of the workload", i+1)
-		at = i
+		index = i
 		if i == len(want)-1 {
-			at, when = len(have)-1, "at the end"
+			index, when = len(have)-1, "at the end"
 		} else if len(have) != len(want) {
 			continue
 		}
@@ -366,8 +370,8 @@ func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs *Diff
 		if i < len(masks) {
 			mask = masks[i]
 		}
-		if changes := have[at].changes(want[i], mask); len(changes) > 0 {
-			return at, &Difference{
+		if changes := have[index].changes(want[i], mask); len(changes) > 0 {
+			return index, &Difference{
 				Text: "the state differs from the run without faults, " + when + " (- without, + with):\n    " +
 					strings.Join(linesOf(changes), "\n    "),
 				Seen: seen(changes),
@@ -377,19 +381,21 @@ func Compare(have, want []*Rest, masks []map[string]bool) (at int, differs *Diff
 	return 0, nil
 }
 
-// Difference is how the state of a run differs from the run without faults.
+// Difference describes how the state of a run differs from the run without
+// faults.
 type Difference struct {
 	Text string
 	Seen report.Seen
 }
 
-// seen has what the differences show of their cause.
+// seen returns what the differences show about their cause, for example that
+// objects are missing.
 func seen(changes []change) report.Seen {
 	s := report.Seen{End: true, Fields: true, Lost: true}
 	for _, c := range changes {
 		title, _, field := strings.Cut(c.key, ": ")
 		s.Fields = s.Fields && field
-		s.Lost = s.Lost && !c.has
+		s.Lost = s.Lost && !c.exists
 		s.MadeUp = s.MadeUp || strings.Contains(title, "-*")
 	}
 	s.Lost = s.Lost && !s.Fields

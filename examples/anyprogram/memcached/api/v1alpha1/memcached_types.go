@@ -11,7 +11,7 @@ import (
 // GroupVersion is the group and version of the kind.
 var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1alpha1"}
 
-// AddToScheme registers the kind.
+// AddToScheme adds the types of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &Memcached{}, &MemcachedList{})
 	metav1.AddToGroupVersion(s, GroupVersion)

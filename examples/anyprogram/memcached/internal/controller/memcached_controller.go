@@ -28,8 +28,8 @@ type MemcachedReconciler struct {
 	Scheme *runtime.Scheme
 }
 
-// Reconcile creates a Deployment of the size that the Memcached specifies, and
-// reports the result in its conditions.
+// Reconcile creates a Deployment of the size that the Memcached object
+// specifies. It reports the result in the conditions of the Memcached object.
 func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	log := logf.FromContext(ctx)
 	memcached := &cachev1alpha1.Memcached{}

@@ -34,8 +34,9 @@ func (r *roll) chaos(ctx context.Context) []string {
 
 const chaosInterval = 30 * time.Millisecond
 
-// killAgent kills an agent in the middle of a reboot. Its machine is still up,
-// or up again.
+// killAgent kills an agent in the middle of its node's reboot, while the
+// machine is up, and returns the agent's name. It returns the empty string if
+// there is no such agent. It spares the agents in killed.
 func (r *roll) killAgent(killed []string) string {
 	nodes, _ := r.witness.Now()
 	for _, m := range r.machines {

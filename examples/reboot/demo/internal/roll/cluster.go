@@ -96,7 +96,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// furnish creates the group and the nodes.
+// furnish creates the RebootGroup and the nodes. most is the number of nodes
+// that may be unavailable.
 func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
 	group := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "reboot.homeostat.dev/v1alpha1", "kind": "RebootGroup",

@@ -17,9 +17,9 @@ func (r *roll) draw() {
 	f := frame{slots: len(ledger.Slots), max: r.options.Max, done: r.done(), violations: r.witness.Violations()}
 	for _, m := range r.machines {
 		n := nodes[m.name]
-		boots, up := m.state()
-		one := row{name: m.name, state: stateOf(n, holds(ledger, n), boots, up), machine: "up", ready: n.Ready}
-		if !up {
+		boots, isUp := m.state()
+		one := row{name: m.name, state: stateOf(n, holds(ledger, n), boots, isUp), machine: "up", ready: n.Ready}
+		if !isUp {
 			one.machine = "off"
 		}
 		if holds(ledger, n) {
@@ -43,7 +43,8 @@ func (r *roll) allReady() bool {
 	return true
 }
 
-// done returns the number of nodes that have rebooted and released their slot.
+// done returns the number of nodes that have rebooted and have no slot any
+// more.
 func (r *roll) done() int {
 	nodes, ledger := r.witness.Now()
 	count := 0

@@ -38,7 +38,7 @@ type machine struct {
 
 	mu    sync.Mutex // guards the fields below
 	boots int
-	up    bool
+	isUp  bool
 	agent *process
 }
 
@@ -53,8 +53,8 @@ func newMachine(name, dir string, c *cluster) (*machine, error) {
 func (m *machine) bootIDFile() string { return filepath.Join(m.dir, bootIDFileName) }
 func (m *machine) rebootFile() string { return filepath.Join(m.dir, rebootFileName) }
 
-// run boots the machine again and again until ctx ends. Then it ends all of the
-// machine's goroutines and processes.
+// run boots the machine, and boots it again after each reboot, until ctx ends.
+// It returns after all of the machine's goroutines and processes have ended.
 func (m *machine) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		bootID, err := m.powerOn()
@@ -75,7 +75,7 @@ func (m *machine) run(ctx context.Context) error {
 	return nil
 }
 
-// ctxless returns err, or nil if err was caused by the end of ctx.
+// ctxless returns err, or nil if ctx has ended and that has caused err.
 func ctxless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -87,7 +87,7 @@ func ctxless(ctx context.Context, err error) error {
 func (m *machine) powerOn() (string, error) {
 	m.mu.Lock()
 	m.boots++
-	m.up = true
+	m.isUp = true
 	bootID := fmt.Sprintf("%s-boot-%d", m.name, m.boots)
 	m.mu.Unlock()
 	if err := os.Remove(m.rebootFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +109,7 @@ func (m *machine) live(ctx context.Context, bootID string) error {
 	err := m.awaitReboot(boot)
 	if err == nil {
 		m.mu.Lock()
-		m.up = false
+		m.isUp = false
 		m.mu.Unlock()
 	}
 	powerOff()
@@ -129,7 +129,8 @@ func (m *machine) awaitReboot(ctx context.Context) error {
 	}
 }
 
-// beOff lets the node become Unknown, as the control plane would.
+// beOff keeps the machine off for a while. Meanwhile it sets the node's
+// condition Ready to Unknown, as the control plane does.
 func (m *machine) beOff(ctx context.Context) error {
 	if err := pause(ctx, unknownAfter); err != nil {
 		return err
@@ -144,14 +145,14 @@ func (m *machine) beOff(ctx context.Context) error {
 // would.
 func (m *machine) reportReady(ctx context.Context, bootID string) {
 	for _, step := range []struct {
-		late   time.Duration
+		delay  time.Duration
 		status corev1.ConditionStatus
 		reason string
 	}{
 		{kubeletLate, corev1.ConditionFalse, "KubeletNotReady"},
 		{readyLate, corev1.ConditionTrue, "KubeletReady"},
 	} {
-		if pause(ctx, step.late+rand.N(step.late)) != nil {
+		if pause(ctx, step.delay+rand.N(step.delay)) != nil {
 			return
 		}
 		for m.cluster.report(ctx, m.name, step.status, step.reason, bootID) != nil {
@@ -186,18 +187,18 @@ func (m *machine) keepAgent(ctx context.Context) {
 }
 
 // state returns how often the machine has booted, and whether it is up.
-func (m *machine) state() (boots int, up bool) {
+func (m *machine) state() (boots int, isUp bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.boots, m.up
+	return m.boots, m.isUp
 }
 
 // killAgent kills only the agent, and reports whether there was one.
 func (m *machine) killAgent() bool {
 	m.mu.Lock()
-	p, up := m.agent, m.up
+	p, isUp := m.agent, m.isUp
 	m.mu.Unlock()
-	if !up || p == nil {
+	if !isUp || p == nil {
 		return false
 	}
 	select {

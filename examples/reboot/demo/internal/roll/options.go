@@ -37,9 +37,10 @@ type Options struct {
 	Calm bool
 	// Timeout limits the duration of the roll.
 	Timeout time.Duration
-	// Out receives the table or the lines. Defaults to no output.
+	// Out receives the progress, as a table or as lines. Defaults to no output.
 	Out io.Writer
-	// Table redraws a table instead of writing lines. Defaults to false.
+	// Table shows the progress as a table that is redrawn, instead of lines.
+	// Defaults to false.
 	Table bool
 }
 

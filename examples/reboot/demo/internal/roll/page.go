@@ -19,8 +19,8 @@ var served = regexp.MustCompile(`serving status.*(127\.0\.0\.1:[0-9]+)`)
 func (r *roll) announce(ctx context.Context, controller *process) {
 	for pause(ctx, 100*time.Millisecond) == nil {
 		log, err := os.ReadFile(filepath.Join(r.dir, controller.name+".log"))
-		if at := served.FindSubmatch(log); err == nil && at != nil {
-			r.show.say("%s shows what it does at http://%s/debug/homeostat", controller.name, at[1])
+		if match := served.FindSubmatch(log); err == nil && match != nil {
+			r.show.say("%s shows what it does at http://%s/debug/homeostat", controller.name, match[1])
 			return
 		}
 		select {

@@ -18,7 +18,8 @@ const (
 	podNamespace = "reboot-demo"
 	budgetName   = "one-must-stay"
 	inProgress   = "reboot.homeostat.dev/reboot-in-progress"
-	// lookOn is how long the budget stays after it has refused an eviction.
+	// lookOn is how long the disruption budget exists after it has refused an
+	// eviction, so that people can see the blocked drain.
 	lookOn = 2 * time.Second
 )
 
@@ -56,7 +57,7 @@ func (c *cluster) populate(ctx context.Context, nodes []string, simulated bool) 
 		ObservedGeneration: budget.Generation, CurrentHealthy: 1, DesiredHealthy: 1, ExpectedPods: 1,
 	}
 	if _, err := budgets.UpdateStatus(ctx, budget, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("judging the disruption budget: %w", err)
+		return fmt.Errorf("setting the status of the disruption budget: %w", err)
 	}
 	return nil
 }
@@ -87,9 +88,10 @@ func (c *cluster) runPod(ctx context.Context, app, node string) error {
 	return nil
 }
 
-// endPods removes the terminating Pods of the node, as a kubelet does. The API
-// server itself removes Pods without a grace period, unless the client that
-// requested it dies during the call.
+// endPods removes the terminating Pods of the node, as a kubelet does. Usually
+// there are no such Pods, because the API server itself removes evicted Pods
+// without a grace period. The server leaves a Pod behind if the client that
+// requested the eviction dies during the call.
 func (c *cluster) endPods(ctx context.Context, node string) {
 	pods := c.core.CoreV1().Pods(podNamespace)
 	for pause(ctx, time.Second) == nil {
@@ -135,8 +137,8 @@ func (r *roll) giveWay(ctx context.Context) (string, error) {
 	if err := pause(ctx, lookOn); err != nil {
 		return "", err
 	}
-	if _, up := r.machines[0].state(); !up {
-		return "", errors.New("the machine was rebooted while its Pod had to stay")
+	if _, isUp := r.machines[0].state(); !isUp {
+		return "", errors.New("the machine was rebooted although the disruption budget protected its Pod")
 	}
 	r.show.say("the administrator deletes the disruption budget %s", budgetName)
 	err = r.cluster.core.PolicyV1().PodDisruptionBudgets(podNamespace).Delete(ctx, budgetName, metav1.DeleteOptions{})
@@ -146,7 +148,7 @@ func (r *roll) giveWay(ctx context.Context) (string, error) {
 	return refused, nil
 }
 
-// leftovers returns the Pods that a drain should have evicted.
+// leftovers returns the names of the Pods that a drain should have evicted.
 func (c *cluster) leftovers(ctx context.Context) ([]string, error) {
 	list, err := c.core.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -20,7 +20,7 @@ const stopGrace = 5 * time.Second
 // It starts all of them from one thread, because the kernel ties them to the
 // thread.
 type spawner struct {
-	dir      string // for the logs
+	dir      string // the directory of the logs
 	requests chan func()
 }
 
@@ -82,15 +82,16 @@ func (p *process) stop() error {
 	case <-p.done:
 	case <-time.After(stopGrace):
 		p.kill()
-		return fmt.Errorf("stopping %s: it has not drained in %v", p.name, stopGrace)
+		return fmt.Errorf("stopping %s: the process has not ended within %v", p.name, stopGrace)
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("stopping %s: it ended with %s", p.name, p.cmd.ProcessState)
+		return fmt.Errorf("stopping %s: the process ended with %s", p.name, p.cmd.ProcessState)
 	}
 	return nil
 }
 
-// stopAll stops all processes at once.
+// stopAll stops all processes at the same time, and returns their errors,
+// joined.
 func stopAll(processes []*process) error {
 	var mu sync.Mutex
 	var errs []error

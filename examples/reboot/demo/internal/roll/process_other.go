@@ -4,5 +4,5 @@ package roll
 
 import "syscall"
 
-// attributes leaves a child in its parent's process group.
+// attributes returns the attributes of a child in its parent's process group.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -38,10 +38,9 @@ type roll struct {
 	faults    []string
 }
 
-// Run plays a roll and returns its verdict. The logs of all processes are kept
-// after a bad verdict.
-//
-// Errors: the roll could not be played, or ctx has ended.
+// Run plays a roll and returns its verdict. It keeps the logs of all processes
+// if the verdict is not good. It returns an error if the roll could not be
+// played, or if ctx has ended.
 func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	options := o.withDefaults()
 	if err := options.validate(); err != nil {
@@ -71,7 +70,8 @@ func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	}
 }
 
-// prepare returns a roll with its machines, before processes are started.
+// prepare returns a roll with its cluster and its machines. It does not start
+// processes.
 func prepare(o Options, dir string) (*roll, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *roll) startAgent(m *machine) (*process, error) {
 		"--drain-period", "500ms", "--listen-addr", "")
 }
 
-// play runs everything from the first process to the last.
+// play starts all processes, plays the roll, and stops all processes.
 func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
 	spawning, stopSpawning := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSpawning()
@@ -159,11 +159,11 @@ func (r *roll) startControllers() error {
 	return nil
 }
 
-// ask waits until all nodes are up, requests the reboots, and waits for the
-// end.
+// ask waits until all nodes are Ready, requests their reboots, and waits until
+// all nodes have rebooted. It returns the verdict.
 func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	r.show.say("waiting for %d nodes to be Ready", r.options.Nodes)
-	if err := r.until(ctx, r.allReady); err != nil {
+	if err := r.await(ctx, r.allReady); err != nil {
 		return Verdict{}, fmt.Errorf("waiting for the nodes to be Ready: %w", err)
 	}
 	r.show.say("asking for a reboot of every node, with %d controllers and %d agents", len(r.controllers), len(r.machines))
@@ -194,7 +194,7 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 		}
 		refused <- text
 	}()
-	if err := r.until(ctx, r.allDone); err != nil {
+	if err := r.await(ctx, r.allDone); err != nil {
 		r.fault("not all nodes were rebooted in time: %v", err)
 	}
 	took := time.Since(began)
@@ -211,8 +211,8 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	return verdict, nil
 }
 
-// until draws frames until the condition is true.
-func (r *roll) until(ctx context.Context, condition func() bool) error {
+// await waits until the condition is true. Meanwhile it draws the progress.
+func (r *roll) await(ctx context.Context, condition func() bool) error {
 	for {
 		r.draw()
 		if condition() {

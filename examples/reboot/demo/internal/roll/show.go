@@ -20,7 +20,7 @@ type show struct {
 
 	mu    sync.Mutex // guards the fields below
 	lines []string
-	drawn int // lines of the table on the screen
+	drawn int // number of lines of the table that are on the screen
 	last  map[string]string
 }
 
@@ -28,7 +28,7 @@ func newShow(out io.Writer, table bool) *show {
 	return &show{out: out, table: table, started: time.Now(), last: map[string]string{}}
 }
 
-// say adds a line.
+// say shows a line of text, above the table if there is one.
 func (s *show) say(format string, args ...any) {
 	line := fmt.Sprintf("%6.1fs  %s", time.Since(s.started).Seconds(), fmt.Sprintf(format, args...))
 	s.mu.Lock()
@@ -98,10 +98,10 @@ func (s *show) changes(f frame) {
 	}
 }
 
-// stateOf describes the state of a node.
-func stateOf(n witness.Node, hasSlot bool, boots int, up bool) string {
+// stateOf returns the word that the table shows for the state of a node.
+func stateOf(n witness.Node, hasSlot bool, boots int, isUp bool) string {
 	switch {
-	case n.Rebooting && !up:
+	case n.Rebooting && !isUp:
 		return "Down"
 	case n.Rebooting && boots > 1:
 		return "Booted"

@@ -23,7 +23,7 @@ type Verdict struct {
 	Events int
 	// Killed are the names of the killed processes.
 	Killed []string
-	// Refused is the eviction that a disruption budget refused.
+	// Refused describes the eviction that a disruption budget refused.
 	Refused string
 	// Faults are the broken promises.
 	Faults []string
@@ -32,7 +32,7 @@ type Verdict struct {
 // Good reports whether all promises were kept.
 func (v Verdict) Good() bool { return len(v.Faults) == 0 }
 
-// Write writes the verdict for a person.
+// Write writes the verdict to out as text for people.
 func (v Verdict) Write(out io.Writer) error {
 	var b strings.Builder
 	word := "PASS"

@@ -10,7 +10,7 @@ import (
 // Invariants returns the names of the checks.
 func Invariants() []string { return []string{"I1", "I2", "I3", "I4", "I5"} }
 
-// A Violation is a broken promise.
+// A Violation is an invariant that did not hold at a version.
 type Violation struct {
 	Invariant string
 	Version   int64
@@ -45,12 +45,13 @@ func Check(history []Event) []Violation {
 	return r.found
 }
 
-// seen is a node and its history so far.
+// seen is the newest state of a node, and the facts about its history that the
+// checks need.
 type seen struct {
 	Node
-	down     bool            // rebooted by the operator, and not back yet
-	accepted map[int64]bool  // by epoch
-	boots    map[string]bool // all boots except the first
+	isDown   bool            // a reboot by the operator has begun, and the node is not back yet
+	accepted map[int64]bool  // the epochs of accepted reboots
+	boots    map[string]bool // the ids of all boots except the first
 	first    string
 }
 
@@ -77,10 +78,10 @@ func (r *referee) node(n *Node) {
 	s.Node = *n
 	if n.Rebooting {
 		s.accepted[n.Epoch] = true
-		s.down = true
+		s.isDown = true
 	}
-	if s.down && !n.Rebooting && n.Ready == "True" && n.Boot == n.NewBoot {
-		s.down = false
+	if s.isDown && !n.Rebooting && n.Ready == "True" && n.Boot == n.NewBoot {
+		s.isDown = false
 	}
 	for _, boot := range []string{n.Boot, n.NewBoot} {
 		if boot != "" && boot != s.first {
@@ -96,7 +97,8 @@ func (r *referee) node(n *Node) {
 	}
 }
 
-// replaced checks the slots that a new state of the ledger adds.
+// replaced sets the ledger to its new state l, and checks whether there was
+// room for the slots that l adds.
 func (r *referee) replaced(l *Ledger) {
 	before := r.ledger
 	if before == nil {
@@ -105,7 +107,7 @@ func (r *referee) replaced(l *Ledger) {
 	r.ledger = l
 	var added []Slot
 	for _, s := range l.Slots {
-		if !before.has(s.UID) {
+		if !before.contains(s.UID) {
 			added = append(added, s)
 		}
 	}
@@ -119,21 +121,22 @@ func (r *referee) replaced(l *Ledger) {
 	r.moments = nil
 }
 
-// fits reports whether there was room for the added slots, one after the other,
-// while these nodes were unavailable.
+// fits reports whether the added slots could be reserved, one after the other,
+// in the ledger before. most is the limit, and unavailable are the nodes that
+// were unavailable at that time.
 func fits(before *Ledger, added []Slot, most int64, unavailable []string) bool {
 	held := map[string]bool{}
 	for _, s := range before.Slots {
 		held[s.Node] = true
 	}
 	for _, s := range added {
-		others := 0
+		count := 0
 		for _, name := range unavailable {
 			if !held[name] && name != s.Node {
-				others++
+				count++
 			}
 		}
-		if len(held)+others >= int(most) {
+		if len(held)+count >= int(most) {
 			return false
 		}
 		held[s.Node] = true
@@ -145,13 +148,13 @@ func fits(before *Ledger, added []Slot, most int64, unavailable []string) bool {
 func (r *referee) always() {
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		n := r.nodes[name]
-		if r.ledger != nil && r.ledger.has(n.UID) {
+		if r.ledger != nil && r.ledger.contains(n.UID) {
 			continue
 		}
 		switch {
 		case n.Told || n.Rebooting:
 			r.violated("I2", "node %s is told to reboot, or rebooting, without a slot", name)
-		case n.down:
+		case n.isDown:
 			r.violated("I3", "node %s is not back from its reboot, and has no slot", name)
 		}
 	}

@@ -173,7 +173,7 @@ var _ = Describe("Read", func() {
 			_, err := witness.Read(&unstructured.Unstructured{Object: object}, false)
 			Expect(err).To(MatchError(HavePrefix(message)))
 		},
-		Entry("its version", `reading the version of Node "x": `, "Node", "new", nil, nil),
+		Entry("its version", `reading the resourceVersion of Node "x": `, "Node", "new", nil, nil),
 		Entry("a kind", `reading "x": kind "Pod" is neither Node nor RebootGroup`, "Pod", "8", nil, nil),
 		Entry("what it is told", `reading reboot-now of node "x": `, "Node", "8",
 			map[string]any{"reboot.homeostat.dev/reboot-now": "garbage"}, nil),

@@ -10,7 +10,8 @@ import (
 
 const prefix = "reboot.homeostat.dev/"
 
-// An Event is a state of a node or a ledger that the API server has sent.
+// An Event is a new state of a node or of a ledger, or its deletion, as the API
+// server has sent it.
 type Event struct {
 	Version int64
 	Node    *Node
@@ -22,12 +23,12 @@ type Event struct {
 type Node struct {
 	Name, UID     string
 	Needed        bool
-	Told          bool  // has reboot-now
-	Rebooting     bool  // has reboot-in-progress
+	Told          bool  // whether the node has reboot-now
+	Rebooting     bool  // whether the node has reboot-in-progress
 	Epoch         int64 // the epoch in reboot-now or reboot-in-progress
 	Done          int64 // the epoch of last-reboot
 	NewBoot       string
-	Ready         string // the status of the condition; empty without one
+	Ready         string // the status of the condition Ready; empty if the node lacks the condition
 	Boot          string // the boot id in the node's status
 	Unschedulable bool
 }
@@ -42,11 +43,12 @@ type Ledger struct {
 // A Slot is one entry of a ledger.
 type Slot struct{ Node, UID string }
 
-// Read parses a node or a RebootGroup.
+// Read returns the event for a node or a RebootGroup. deleted is true if the
+// object was deleted.
 func Read(u *unstructured.Unstructured, deleted bool) (Event, error) {
 	version, err := strconv.ParseInt(u.GetResourceVersion(), 10, 64)
 	if err != nil {
-		return Event{}, fmt.Errorf("reading the version of %s %q: %w", u.GetKind(), u.GetName(), err)
+		return Event{}, fmt.Errorf("reading the resourceVersion of %s %q: %w", u.GetKind(), u.GetName(), err)
 	}
 	e := Event{Version: version, Deleted: deleted}
 	switch u.GetKind() {
@@ -68,12 +70,12 @@ func readNode(u *unstructured.Unstructured) (*Node, error) {
 		Epoch    int64  `json:"epoch"`
 		ToBootID string `json:"toBootID"`
 	}
-	for key, is := range map[string]*bool{"reboot-now": &n.Told, "reboot-in-progress": &n.Rebooting} {
+	for key, flag := range map[string]*bool{"reboot-now": &n.Told, "reboot-in-progress": &n.Rebooting} {
 		text, ok := annotations[prefix+key]
 		if !ok {
 			continue
 		}
-		*is = true
+		*flag = true
 		if err := json.Unmarshal([]byte(text), &written); err != nil {
 			return nil, fmt.Errorf("reading %s of node %q: %w", key, n.Name, err)
 		}
@@ -116,7 +118,7 @@ func readLedger(u *unstructured.Unstructured) (*Ledger, error) {
 	return l, nil
 }
 
-func (l *Ledger) has(uid string) bool {
+func (l *Ledger) contains(uid string) bool {
 	for _, s := range l.Slots {
 		if s.UID == uid {
 			return true

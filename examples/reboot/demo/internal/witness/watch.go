@@ -61,7 +61,8 @@ func (w *Witness) Run(ctx context.Context, started func()) {
 	running.Wait()
 }
 
-// follow lists once, and then watches without a gap.
+// follow lists the objects once, and then watches them without missing an
+// event, until ctx ends. It calls listed after the list.
 func (w *Witness) follow(ctx context.Context, client dynamic.ResourceInterface, listed func()) {
 	defer listed()
 	version := ""
@@ -184,9 +185,7 @@ func (w *Witness) Violations() []Violation {
 }
 
 // Verdict checks the whole history. It returns the violations and the number of
-// events.
-//
-// Errors: the history is incomplete.
+// events, or an error if the history is incomplete.
 func (w *Witness) Verdict() (violations []Violation, events int, err error) {
 	w.mu.Lock()
 	history, broken := slices.Clip(w.history), w.broken

@@ -81,7 +81,7 @@ func (w *trial) patch(node, change string) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// names are those of the nodes that the witness knows.
+// names returns the names of the nodes that the witness knows.
 func (w *trial) names() (names []string) {
 	synctest.Wait()
 	nodes, _ := w.Now()

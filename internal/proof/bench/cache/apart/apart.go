@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-// A Program measures the Implementations, and prints the results in the format
-// of benchmarks.
+// A Program measures each of its Implementations in a process of its own, and
+// prints the results in the format of Go benchmarks.
 type Program struct {
 	Name            string // the name of the benchmark
 	Implementations []string
@@ -91,7 +91,8 @@ func (p Program) run(o *options) error {
 	return nil
 }
 
-// startProfile writes a profile to a file, unless path is empty.
+// startProfile begins to write a CPU profile to the file path, until stop is
+// called. It does nothing if path is empty.
 func startProfile(path string) (stop func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil
@@ -121,7 +122,7 @@ func serve(o *options) error {
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return fmt.Errorf("listening: %w", err)
+		return fmt.Errorf("listening for connections: %w", err)
 	}
 	fmt.Printf("http://%s %d\n", listener.Addr(), s.Size())
 	go func() { // this process ends when its parent does
@@ -185,10 +186,11 @@ func startServer(self string) (url, size string, stop func(), err error) {
 	return url, size, stop, nil
 }
 
-// Order makes the server send count events at the interval every, or as fast as
-// possible if it is empty. It returns after the last one.
-func Order(url string, count int, every string) error {
-	order := fmt.Sprintf("%s/events?count=%d&every=%s", url, count, every)
+// Order makes the server send count events, one in each interval. If the
+// interval is empty, the server sends them as fast as possible. Order returns
+// after the last event.
+func Order(url string, count int, interval string) error {
+	order := fmt.Sprintf("%s/events?count=%d&every=%s", url, count, interval)
 	answer, err := http.Post(order, "", http.NoBody)
 	if err != nil {
 		return fmt.Errorf("ordering events: %w", err)

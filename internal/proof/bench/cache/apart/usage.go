@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Heap returns the memory statistics after garbage collections.
+// Heap runs garbage collections, and returns the memory statistics after them.
 func Heap() runtime.MemStats {
 	var stats runtime.MemStats
 	for range 3 {

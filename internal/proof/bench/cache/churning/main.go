@@ -23,17 +23,17 @@ import (
 
 func main() {
 	events := flag.Int("events", 15_000, "number of updates")
-	every := flag.Duration("every", 2*time.Millisecond, "from one update to the next")
+	interval := flag.Duration("every", 2*time.Millisecond, "from one update to the next")
 	apart.Program{
 		Name:            "Churn",
 		Implementations: rival.Loops(),
 		Measure: func(impl, url string, pods int) ([]apart.Value, error) {
-			return measure(impl, url, pods, *events, *every)
+			return measure(impl, url, pods, *events, *interval)
 		},
 	}.Main()
 }
 
-func measure(impl, url string, pods, events int, every time.Duration) ([]apart.Value, error) {
+func measure(impl, url string, pods, events int, interval time.Duration) ([]apart.Value, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var reconciles, fresh atomic.Int64
@@ -58,10 +58,10 @@ func measure(impl, url string, pods, events int, every time.Duration) ([]apart.V
 	if err != nil {
 		return nil, err
 	}
-	if err := apart.Order(url, events, every.String()); err != nil {
+	if err := apart.Order(url, events, interval.String()); err != nil {
 		return nil, err
 	}
-	now, err := apart.CPUTime()
+	cpu, err := apart.CPUTime()
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func measure(impl, url string, pods, events int, every time.Duration) ([]apart.V
 	cancel()
 	n := float64(events)
 	return []apart.Value{
-		{Of: float64((now - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
+		{Of: float64((cpu - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
 		{Of: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
 		{Of: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
 		{Of: float64(seen) / n, Unit: "reconciles/event"},

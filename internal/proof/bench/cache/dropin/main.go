@@ -69,7 +69,7 @@ func measure(which string) error {
 }
 
 func newInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-	all := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", func(*metav1.ListOptions) {})
-	return clientgo.NewSharedIndexInformer(all, &corev1.Pod{}, resync,
+	source := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", func(*metav1.ListOptions) {})
+	return clientgo.NewSharedIndexInformer(source, &corev1.Pod{}, resync,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }

@@ -25,15 +25,16 @@ import (
 func main() {
 	workers := flag.Int("workers", 16, "workers of the loop")
 	updates := flag.Int("updates", 400, "fresh updates")
-	every := flag.Duration("every", 5*time.Millisecond, "from one update to the next")
+	interval := flag.Duration("every", 5*time.Millisecond, "from one update to the next")
 	apart.Program{
 		Name:            "FreshUpdate",
 		Implementations: rival.Loops(),
 		Measure: func(impl, url string, pods int) ([]apart.Value, error) {
 			f := &flood{
-				pods: pods, updates: *updates, began: time.Now(), flowing: make(chan struct{}), over: make(chan struct{}),
+				pods: pods, updates: *updates, began: time.Now(),
+				flowing: make(chan struct{}), finished: make(chan struct{}),
 			}
-			return f.measure(impl, url, *workers, *every)
+			return f.measure(impl, url, *workers, *interval)
 		},
 	}.Main()
 }
@@ -41,18 +42,19 @@ func main() {
 // A flood consists of the first reconciles of all Pods, and the updates during
 // that time.
 type flood struct {
-	pods, updates int
-	began         time.Time
-	flowing, over chan struct{} // closed after some reconciles, and after everything
+	pods, updates     int
+	began             time.Time
+	flowing, finished chan struct{} // closed after enough reconciles, and after all of them
 
 	mu          sync.Mutex // guards the fields below
 	first, last time.Duration
 	known       map[string]struct{} // names of Pods that have been reconciled
 	versions    map[string]struct{} // the resourceVersions of updates
-	late        []time.Duration
+	delays      []time.Duration
 }
 
-// enough is the number of reconciles after which the flood counts as running.
+// enough is the number of reconciles after which the flood is considered to be
+// in progress.
 const enough = 100
 
 func (f *flood) reconcile(pod *corev1.Pod) {
@@ -71,22 +73,22 @@ func (f *flood) note(pod *corev1.Pod, now time.Time) {
 	f.known[pod.Name] = struct{}{}
 	fresh := false
 	if sent, ok := load.SentAt(pod); ok {
-		if _, again := f.versions[pod.ResourceVersion]; !again {
+		if _, seen := f.versions[pod.ResourceVersion]; !seen {
 			f.versions[pod.ResourceVersion] = struct{}{}
-			f.late = append(f.late, now.Sub(sent))
+			f.delays = append(f.delays, now.Sub(sent))
 			fresh = true
 		}
 	}
 	if len(f.known) == enough && before < enough {
 		close(f.flowing)
 	}
-	if (fresh || len(f.known) > before) && len(f.known) == f.pods && len(f.late) == f.updates {
+	if (fresh || len(f.known) > before) && len(f.known) == f.pods && len(f.delays) == f.updates {
 		f.last = now.Sub(f.began)
-		close(f.over)
+		close(f.finished)
 	}
 }
 
-func (f *flood) measure(impl, url string, workers int, every time.Duration) ([]apart.Value, error) {
+func (f *flood) measure(impl, url string, workers int, interval time.Duration) ([]apart.Value, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -96,10 +98,10 @@ func (f *flood) measure(impl, url string, workers int, every time.Duration) ([]a
 	case err := <-ended:
 		return nil, err
 	}
-	if err := apart.Order(url, f.updates, every.String()); err != nil {
+	if err := apart.Order(url, f.updates, interval.String()); err != nil {
 		return nil, err
 	}
-	<-f.over
+	<-f.finished
 	cpu, err := apart.CPUTime()
 	if err != nil {
 		return nil, err
@@ -108,9 +110,9 @@ func (f *flood) measure(impl, url string, workers int, every time.Duration) ([]a
 	if err := <-ended; err != nil {
 		return nil, err
 	}
-	slices.Sort(f.late)
+	slices.Sort(f.delays)
 	ms := func(share float64) float64 {
-		return f.late[min(int(share*float64(len(f.late))), len(f.late)-1)].Seconds() * 1000
+		return f.delays[min(int(share*float64(len(f.delays))), len(f.delays)-1)].Seconds() * 1000
 	}
 	return []apart.Value{
 		{Of: ms(0.5), Unit: "p50-ms"},

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Shape returns the function that makes Pods of the shape "full", "plain" or
-// "unlike".
+// Shape returns the function that makes Pods of the named shape: [Pod] for
+// "full", [Plain] for "plain", and [Unlike] for "unlike".
 func Shape(name string) (func(n int) *corev1.Pod, error) {
 	switch name {
 	case "full":
@@ -27,7 +27,8 @@ func Shape(name string) (func(n int) *corev1.Pod, error) {
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path
 
 // Plain returns Pod n with the fields that kubectl create deployment and a
-// kubelet write: one container and the volume with its token.
+// kubelet write. It has one container, and the volume with the token of its
+// service account.
 func Plain(n int) *corev1.Pod {
 	deployment := n / Replicas
 	// Replicas are created within seconds of one another.

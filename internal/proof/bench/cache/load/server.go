@@ -23,14 +23,14 @@ const (
 )
 
 // A Server answers lists (in pages) and streaming lists of Pods in protobuf,
-// from prepared bytes. A POST to /events makes it send a number of events to a
-// watch at an interval.
+// from prepared bytes. A POST to /events makes it send events to one watch. The
+// request contains the number of events and the interval between them.
 type Server struct {
 	events [][]byte // framed watch events
 	pods   []corev1.Pod
-	orders chan order // taken by one of the watches
+	orders chan order // each order is executed by one of the watches
 
-	sending sync.Mutex // held during an order; guards updates
+	sending sync.Mutex // held while an order is executed; guards updates
 	updates []update
 }
 
@@ -84,7 +84,7 @@ func frame(kind watch.EventType, object runtime.Object) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(body.Len())), body.Bytes()...), nil
 }
 
-// ServeHTTP answers list and watch, and takes orders.
+// ServeHTTP answers lists, watches and requests for events.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/events" && r.Method == http.MethodPost:
@@ -118,8 +118,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.watch(w, r)
 }
 
-func (s *Server) list(w http.ResponseWriter, limit, from string) {
-	start, _ := strconv.Atoi(from)
+func (s *Server) list(w http.ResponseWriter, limit, token string) {
+	start, _ := strconv.Atoi(token)
 	end := len(s.pods)
 	if n, _ := strconv.Atoi(limit); n > 0 {
 		end = min(end, start+n)

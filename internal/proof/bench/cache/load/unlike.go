@@ -7,56 +7,57 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Unlike returns Pod n without texts that Pods of other Deployments have, which
-// is the worst case for sharing. Numbers and quantities are as in Pod.
+// Unlike returns a Pod like Pod(n), but all of its texts differ from the texts
+// of other Deployments' Pods. It is the worst case for a cache that shares
+// equal texts.
 func Unlike(n int) *corev1.Pod {
 	p := Pod(n)
 	mark(reflect.ValueOf(p).Elem(), fmt.Sprint("-", n/Replicas))
 	return p
 }
 
-// mark appends by to every text in v.
-func mark(v reflect.Value, by string) {
+// mark appends suffix to every string in v.
+func mark(v reflect.Value, suffix string) {
 	switch v.Kind() {
 	case reflect.String:
 		if v.Len() > 0 {
-			v.SetString(v.String() + by)
+			v.SetString(v.String() + suffix)
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			mark(v.Elem(), by)
+			mark(v.Elem(), suffix)
 		}
 	case reflect.Slice:
-		markList(v, by)
+		markList(v, suffix)
 	case reflect.Map:
-		markMap(v, by)
+		markMap(v, suffix)
 	case reflect.Struct:
 		for n := range v.NumField() {
 			if v.Type().Field(n).IsExported() && v.Type().PkgPath() != "k8s.io/apimachinery/pkg/api/resource" {
-				mark(v.Field(n), by)
+				mark(v.Field(n), suffix)
 			}
 		}
 	}
 }
 
-func markList(v reflect.Value, by string) {
+func markList(v reflect.Value, suffix string) {
 	if raw, ok := reflect.TypeAssert[[]byte](v); ok && len(raw) > 0 {
-		v.SetBytes(append(raw, by...))
+		v.SetBytes(append(raw, suffix...))
 		return
 	}
 	for n := range v.Len() {
-		mark(v.Index(n), by)
+		mark(v.Index(n), suffix)
 	}
 }
 
-func markMap(v reflect.Value, by string) {
+func markMap(v reflect.Value, suffix string) {
 	m, ok := reflect.TypeAssert[map[string]string](v)
 	if !ok || len(m) == 0 {
 		return
 	}
 	marked := make(map[string]string, len(m))
 	for key, value := range m {
-		marked[key+by] = value + by
+		marked[key+suffix] = value + suffix
 	}
 	v.Set(reflect.ValueOf(marked))
 }

@@ -12,19 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// An order is a request for events.
+// An order is a client's request to send events to a watch.
 type order struct {
-	count int
-	every time.Duration // 0 means as fast as possible
-	ended chan error
+	count    int
+	interval time.Duration // the time between two events; 0 means as fast as possible
+	ended    chan error
 }
 
 const (
-	// fresh is the number of Pods that are updated. They are the last ones,
-	// which wait longest for their first reconcile.
+	// fresh is the number of Pods that are updated. These Pods are the last
+	// ones of the list, so they wait longest for their first reconcile.
 	fresh = 2000
-	// stride is the step by which updates go through them, so that their order
-	// differs from the list's.
+	// stride is the step between two updated Pods. Because of it, the order of
+	// the updates differs from the order of the list.
 	stride = 7919
 	// first is a resourceVersion with as many digits as a time in nanoseconds.
 	first = 1_000_000_000_000_000_000
@@ -32,7 +32,7 @@ const (
 
 // SentAt returns when the Server has sent this version of pod. Updates have the
 // time as their resourceVersion.
-func SentAt(pod *corev1.Pod) (at time.Time, ok bool) {
+func SentAt(pod *corev1.Pod) (sent time.Time, ok bool) {
 	n, err := strconv.ParseInt(pod.ResourceVersion, 10, 64)
 	return time.Unix(0, n), err == nil && n > first
 }
@@ -40,8 +40,8 @@ func SentAt(pod *corev1.Pod) (at time.Time, ok bool) {
 func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	count, err := strconv.Atoi(r.FormValue("count"))
 	o := order{count: count, ended: make(chan error, 1)}
-	if every := r.FormValue("every"); every != "" && err == nil {
-		o.every, err = time.ParseDuration(every)
+	if interval := r.FormValue("every"); interval != "" && err == nil {
+		o.interval, err = time.ParseDuration(interval)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -68,15 +68,15 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An update is a framed event with room for another resourceVersion.
+// An update is a framed event with room for a new resourceVersion.
 type update struct{ frame, version []byte }
 
 // updatesOf returns the updates that are sent repeatedly, one after the other.
 // Pods become unready, and then ready again.
 func updatesOf(pods []corev1.Pod) ([]update, error) {
 	last := pods[max(0, len(pods)-fresh):]
-	all := make([]update, 2*len(last))
-	for n := range all {
+	updates := make([]update, 2*len(last))
+	for n := range updates {
 		pod := last[(n*stride)%len(last)]
 		if n < len(last) {
 			pod = *unready(&pod)
@@ -86,13 +86,13 @@ func updatesOf(pods []corev1.Pod) ([]update, error) {
 		if err != nil {
 			return nil, err
 		}
-		at := bytes.Index(event, []byte(pod.ResourceVersion))
-		if at < 0 || bytes.Count(event, []byte(pod.ResourceVersion)) != 1 {
+		i := bytes.Index(event, []byte(pod.ResourceVersion))
+		if i < 0 || bytes.Count(event, []byte(pod.ResourceVersion)) != 1 {
 			return nil, fmt.Errorf("encoding an event: no place for the version of %s", pod.Name)
 		}
-		all[n] = update{event, event[at : at : at+len(pod.ResourceVersion)]}
+		updates[n] = update{event, event[i : i : i+len(pod.ResourceVersion)]}
 	}
-	return all, nil
+	return updates, nil
 }
 
 // unready returns pod with the status that the kubelet writes after a failed
@@ -114,11 +114,11 @@ func unready(pod *corev1.Pod) *corev1.Pod {
 func (s *Server) send(w http.ResponseWriter, o order) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
-	tick := time.NewTicker(max(o.every, time.Nanosecond))
+	tick := time.NewTicker(max(o.interval, time.Nanosecond))
 	defer tick.Stop()
 	version := int64(first)
 	for n := range o.count {
-		if o.every > 0 {
+		if o.interval > 0 {
 			<-tick.C
 		}
 		version = max(version+1, time.Now().UnixNano())
@@ -127,7 +127,7 @@ func (s *Server) send(w http.ResponseWriter, o order) error {
 		if _, err := w.Write(next.frame); err != nil {
 			return fmt.Errorf("sending an event: %w", err)
 		}
-		if o.every > 0 {
+		if o.interval > 0 {
 			w.(http.Flusher).Flush()
 		}
 	}

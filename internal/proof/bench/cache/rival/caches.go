@@ -22,12 +22,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
 // A Cache is a cache that has synced.
 type Cache struct{ Len func() int }
 
-// A start fills a cache. It calls heard, which may be nil, for each event.
+// A start starts a cache, and returns it after it has synced. It calls heard,
+// which may be nil, for each event.
 type start struct {
 	name string
 	run  func(ctx context.Context, url string, heard func()) (Cache, error)
@@ -44,6 +46,9 @@ func starts() []start {
 		{"controller-runtime-without-managedFields", controllerRuntime(cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 		})},
+		{"controller-runtime-with-our-informer", controllerRuntime(cache.Options{
+			NewInformer: clientgo.NewSharedIndexInformer,
+		})},
 		{"homeostat-without-managedFields", ours(&informer.Options{DropManagedFields: true})},
 	}
 }
@@ -59,11 +64,11 @@ func Caches() (names []string) {
 // Sync fills the cache with this name from the server at url, and keeps it up
 // to date until ctx ends. It calls heard, which may be nil, for each event.
 func Sync(ctx context.Context, name, url string, heard func()) (Cache, error) {
-	at := slices.Index(Caches(), name)
-	if at < 0 {
+	i := slices.Index(Caches(), name)
+	if i < 0 {
 		return Cache{}, fmt.Errorf("there is no cache named %q", name)
 	}
-	return starts()[at].run(ctx, url, heard)
+	return starts()[i].run(ctx, url, heard)
 }
 
 func config(url string) *rest.Config {
@@ -132,7 +137,7 @@ func clientGo(ctx context.Context, url string, heard func()) (Cache, error) {
 	return Cache{func() int { return len(pods.GetStore().ListKeys()) }}, nil
 }
 
-// listen calls heard for each event.
+// listen adds a handler to pods that calls heard for each event.
 func listen(pods interface {
 	AddEventHandler(handler clientgocache.ResourceEventHandler) (clientgocache.ResourceEventHandlerRegistration, error)
 }, heard func(),
@@ -174,7 +179,8 @@ func controllerRuntime(o cache.Options) func(ctx context.Context, url string, he
 	}
 }
 
-// floor decodes the stream into a map.
+// floor returns a cache that decodes the stream of events into a map, and does
+// nothing else. Its cost is the least that any cache can have.
 func floor(ctx context.Context, url string, heard func()) (Cache, error) {
 	client, err := clientOf(url)
 	if err != nil {
@@ -185,31 +191,31 @@ func floor(ctx context.Context, url string, heard func()) (Cache, error) {
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	})
 	if err != nil {
-		return Cache{}, fmt.Errorf("watching: %w", err)
+		return Cache{}, fmt.Errorf("watching the Pods: %w", err)
 	}
-	all := map[string]*corev1.Pod{}
+	pods := map[string]*corev1.Pod{}
 	for event := range w.ResultChan() {
 		if event.Type == watch.Bookmark {
-			n := len(all)
-			go store(w, all, heard)
+			n := len(pods)
+			go store(w, pods, heard)
 			return Cache{func() int { return n }}, nil
 		}
 		pod := event.Object.(*corev1.Pod)
-		all[pod.Namespace+"/"+pod.Name] = pod
+		pods[pod.Namespace+"/"+pod.Name] = pod
 		if heard != nil {
 			heard()
 		}
 	}
-	return Cache{}, fmt.Errorf("watching: %w", io.ErrUnexpectedEOF)
+	return Cache{}, fmt.Errorf("watching the Pods: %w", io.ErrUnexpectedEOF)
 }
 
-func store(w watch.Interface, all map[string]*corev1.Pod, heard func()) {
+func store(w watch.Interface, pods map[string]*corev1.Pod, heard func()) {
 	for event := range w.ResultChan() {
 		pod, ok := event.Object.(*corev1.Pod)
 		if !ok { // the end
 			return
 		}
-		all[pod.Namespace+"/"+pod.Name] = pod
+		pods[pod.Namespace+"/"+pod.Name] = pod
 		if heard != nil {
 			heard()
 		}

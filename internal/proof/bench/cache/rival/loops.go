@@ -25,7 +25,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A Work reads a Pod that is being reconciled from the cache.
+// Work is the function that a loop calls for each reconcile, with the Pod from
+// the cache.
 type Work func(pod *corev1.Pod)
 
 type loop struct {
@@ -54,18 +55,19 @@ func Loops() (names []string) {
 // Loop runs the loop with this name until ctx ends. It consists of a cache for
 // the Pods of the server at url, a queue, and workers that call work.
 func Loop(ctx context.Context, name, url string, workers int, work Work) error {
-	at := slices.Index(Loops(), name)
-	if at < 0 {
+	i := slices.Index(Loops(), name)
+	if i < 0 {
 		return fmt.Errorf("there is no loop named %q", name)
 	}
-	return loops()[at].run(ctx, url, workers, work)
+	return loops()[i].run(ctx, url, workers, work)
 }
 
 // Pods is a client for Pods.
 type Pods = informer.Client[*corev1.Pod, *corev1.PodList]
 
-// wrapped hides that a client is client-go's own, so that its watches are
-// client-go's.
+// wrapped hides the type of a client. The informer replaces the watches of
+// client-go's own clients by its own, but it uses the watches of other clients
+// as they are.
 type wrapped struct{ Pods }
 
 func ourLoop(through func(Pods) Pods) func(ctx context.Context, url string, workers int, work Work) error {
@@ -113,7 +115,7 @@ func runtimeLoop(priority bool) func(ctx context.Context, url string, workers in
 		}
 		pods := source.Kind(caches, &corev1.Pod{}, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{})
 		if err := c.Watch(pods); err != nil {
-			return fmt.Errorf("watching: %w", err)
+			return fmt.Errorf("watching the Pods: %w", err)
 		}
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -122,7 +124,8 @@ func runtimeLoop(priority bool) func(ctx context.Context, url string, workers in
 	}
 }
 
-// clientGoLoop is the usual loop without an SDK.
+// clientGoLoop runs the loop that programs write with client-go alone: a shared
+// informer, a work queue and workers.
 func clientGoLoop(ctx context.Context, url string, workers int, work Work) error {
 	client, err := clientOf(url)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A mapper maps only Pods, so that controller-runtime need not ask the server.
+// A mapper maps only Pods. With it controller-runtime does not need to ask the
+// server for its resources.
 type mapper struct{ meta.RESTMapper }
 
 func (mapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {

@@ -1,5 +1,6 @@
-// Command controller-runtime copies one Secret into each of many namespaces, as
-// one writes it with controller-runtime: a map function, and CreateOrUpdate.
+// Command controller-runtime copies one Secret into each of many namespaces, in
+// the usual style of controller-runtime. It uses a map function and
+// CreateOrUpdate.
 package main
 
 import (
@@ -92,7 +93,8 @@ func main() {
 	}
 }
 
-// ofSource returns the source's key for its own changes.
+// ofSource returns a request for the source if s is the source, and no requests
+// for other Secrets.
 func ofSource(_ context.Context, s client.Object) []reconcile.Request {
 	if s.GetName() != "source" {
 		return nil

@@ -52,7 +52,7 @@ func run(ctx context.Context, kubeconfig string, copies int) error {
 	secrets := client.CoreV1().Secrets
 	sources := informer.For(secrets("mirror-source"), nil)
 	mirrored := informer.For(secrets(""), &informer.Options{Name: "copies", LabelSelector: "mirror=source"})
-	all := children.New(corev1.SchemeGroupVersion.WithKind("Secret"), secrets, mirrored, secrets, &children.Options{
+	set := children.New(corev1.SchemeGroupVersion.WithKind("Secret"), secrets, mirrored, secrets, &children.Options{
 		ByLabel: true, Mark: map[string]string{"mirror": "source"}, Parallel: atOnce,
 	})
 	c, err := reconcile.New("mirror", sources, reconcile.Func[*corev1.Secret](
@@ -68,7 +68,7 @@ func run(ctx context.Context, kubeconfig string, copies int) error {
 					Edit: func(s *corev1.Secret) { s.Data = maps.Clone(source.Data) },
 				}
 			}
-			_, err := all.Ensure(ctx, source, wanted...)
+			_, err := set.Ensure(ctx, source, wanted...)
 			return reconcile.Result{}, err
 		}), &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(mirrored)}})
 	if err != nil {

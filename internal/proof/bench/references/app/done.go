@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Done prints a line when a number of Apps have been reconciled with all that
-// they refer to.
+// Done prints a line when Want Apps have been reconciled after all objects to
+// which they refer existed.
 type Done struct {
 	Want int
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	keys map[types.NamespacedName]bool
 }
 
-// Add counts an App once.
+// Add records that an App has been reconciled. It counts each App only once.
 func (d *Done) Add(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -29,7 +29,7 @@ func (d *Done) Add(key types.NamespacedName) {
 	if before := len(d.keys); before < d.Want {
 		d.keys[key] = true
 		if before < len(d.keys) && len(d.keys) == d.Want {
-			fmt.Println("done")
+			_, _ = fmt.Fprintln(os.Stdout, "done")
 		}
 	}
 }
@@ -43,6 +43,6 @@ func Answer() {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		fmt.Println(m.HeapInuse+m.StackInuse, goroutines)
+		_, _ = fmt.Fprintln(os.Stdout, m.HeapInuse+m.StackInuse, goroutines)
 	}
 }

@@ -1,5 +1,6 @@
-// Command controller-runtime is an operator of Apps, as one writes it with
-// controller-runtime: For, Owns, Watches with an index, and CreateOrUpdate.
+// Command controller-runtime is an operator of Apps in the usual style of
+// controller-runtime. It uses For, Owns, Watches with an index, and
+// CreateOrUpdate.
 package main
 
 import (
@@ -41,7 +42,8 @@ type reconciler struct {
 	done app.Done
 }
 
-// Reconcile reads what an App refers to, and writes what it owns.
+// Reconcile reads the objects to which an App refers, and writes the objects
+// that the App owns.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var a app.App
 	if err := r.Get(ctx, request.NamespacedName, &a); err != nil {
@@ -104,18 +106,19 @@ func (r *reconciler) keep(ctx context.Context, a *app.App, sum string) error {
 	return nil
 }
 
-// ofIndex returns the Apps that refer to an object.
+// ofIndex returns a handler that enqueues the Apps that refer to the changed
+// object. It finds them in the named index.
 func (r *reconciler) ofIndex(index string) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (all []reconcile.Request) {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (requests []reconcile.Request) {
 		var apps app.AppList
 		err := r.List(ctx, &apps, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: o.GetName()})
 		if err != nil {
 			return nil
 		}
 		for i := range apps.Items {
-			all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
 		}
-		return all
+		return requests
 	})
 }
 

@@ -25,9 +25,9 @@ const managedBy = "app.kubernetes.io/managed-by"
 
 // program is the operator, with its flags.
 type program struct {
-	all, own bool
-	above    int
-	done     app.Done
+	everything, own bool
+	above           int
+	done            app.Done
 }
 
 func main() {
@@ -35,7 +35,7 @@ func main() {
 	os.Exit(operator.Program{
 		Name: "bench",
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&p.all, "all", false, "cache all Secrets and ConfigMaps")
+			fs.BoolVar(&p.everything, "all", false, "cache all Secrets and ConfigMaps")
 			fs.BoolVar(&p.own, "own", false, "own a Deployment, a Service and a Secret")
 			fs.IntVar(&p.above, "above", 0, "references in a namespace above which it is watched; 0: the default")
 			fs.IntVar(&p.done.Want, "apps", 0, "how many Apps there are")
@@ -44,7 +44,7 @@ func main() {
 	}.Main(os.Args[1:], os.Stderr))
 }
 
-// reconciler keeps one App at a time.
+// reconciler reconciles one App at a time.
 type reconciler struct {
 	*program
 
@@ -63,7 +63,7 @@ func (p *program) setup(env operator.Env) ([]*reconcile.Controller, error) {
 	}
 	apps := informer.ForNamespaces(kind.In, nil)
 	r, options := &reconciler{program: p}, env.Options()
-	if p.all {
+	if p.everything {
 		options.Triggers = r.cacheAll(env, apps)
 	} else {
 		options.Triggers = r.cacheReferences(env)
@@ -87,7 +87,9 @@ func (r *reconciler) cacheReferences(env operator.Env) []reconcile.Trigger {
 	}
 }
 
-// cacheAll is what one writes without references: an index for each kind.
+// cacheAll returns the triggers of a program that does not use
+// informer.Referenced. It caches all Secrets and ConfigMaps, and needs an index
+// for each kind.
 func (r *reconciler) cacheAll(env operator.Env, apps *informer.Informer[*app.App]) []reconcile.Trigger {
 	client := env.Cluster.Client().CoreV1()
 	secrets, configMaps := informer.For(client.Secrets(""), nil), informer.For(client.ConfigMaps(""), nil)
@@ -117,7 +119,8 @@ func (r *reconciler) ownThree(env operator.Env, kind *cluster.Kind[*app.App, *ap
 	return []reconcile.Trigger{reconcile.Owned(deployments), reconcile.Owned(services), reconcile.Owned(secrets)}
 }
 
-// Reconcile reads what an App refers to, and writes what it owns.
+// Reconcile reads the objects to which an App refers, and writes the objects
+// that the App owns.
 func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*app.App]) (reconcile.Result, error) {
 	a, ok := q.Object()
 	if !ok {
@@ -177,7 +180,8 @@ func configMapOf(a *app.App) reconcile.Key {
 	return reconcile.Key{Namespace: a.Namespace, Name: a.Spec.ConfigMap}
 }
 
-// keysOf returns the Apps that refer to an object.
+// keysOf returns the keys of the Apps that refer to an object. before and after
+// are the object before and after its change.
 func keysOf[O metav1.Object](x *informer.Index[*app.App, reconcile.Key], before, after O) (keys []reconcile.Key) {
 	object := after
 	if any(after) == any(*new(O)) {

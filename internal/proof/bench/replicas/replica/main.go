@@ -96,17 +96,17 @@ func run(kubeconfig, name, kind, profiles string) error {
 }
 
 func controllerOf[T informer.Object](
-	r *replica, in *informer.Informer[T], options *reconcile.Options,
+	r *replica, cache *informer.Informer[T], options *reconcile.Options,
 ) (*reconcile.Controller, error) {
-	r.objects = func() int { return in.Snapshot().Len() }
-	return reconcile.New("replicas", in, reconcile.Func[T](
+	r.objects = func() int { return cache.Snapshot().Len() }
+	return reconcile.New("replicas", cache, reconcile.Func[T](
 		func(context.Context, reconcile.Request[T]) (reconcile.Result, error) {
 			r.reconciles.Add(1)
 			return reconcile.Result{}, nil
 		}), options)
 }
 
-// dial counts the received bytes.
+// dial returns a connection that counts the received bytes.
 func (r *replica) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -128,8 +128,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answer prints the usage for each line of input. The line "measure" requests
-// all measurements, and other lines only cheap ones.
+// answer prints the replica's resource usage for each line of its input. After
+// the line "measure" it prints all measurements, and after other lines only the
+// cheap ones.
 func (r *replica) answer() {
 	out := json.NewEncoder(os.Stdout)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -159,7 +160,8 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// status returns an entry of /proc/self/status, in bytes.
+// status returns the value of an entry of /proc/self/status, such as "VmRSS",
+// in bytes.
 func status(entry string) float64 {
 	text, _ := os.ReadFile("/proc/self/status") // 0 is seen
 	_, rest, _ := strings.Cut(string(text), entry)

@@ -1,4 +1,5 @@
-// Command smallest is a controller with nothing that it can do without.
+// Command smallest is a controller without any optional part, such as probes,
+// metrics and the debug page.
 package main
 
 import (

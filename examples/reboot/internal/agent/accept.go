@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
+	"github.com/homeostat/homeostat/patch"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// ask requests a reboot if a file of the host requires one.
+func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State) (reconcile.Result, error) {
+	if a.options.Sentinel == nil {
+		return reconcile.Result{}, nil
+	}
+	request, err := a.options.Sentinel()
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !rules.Asks(state, request) {
+		return reconcile.After(a.options.AskPeriod), nil
+	}
+	err = a.patch(ctx, node, func(n *corev1.Node) error {
+		protocol.Ask(n, request)
+		return nil
+	})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	logr.FromContextOrDiscard(ctx).Info("requested a reboot", "request", request)
+	a.note(node, "RebootRequired", "Ask", "The host requires a reboot: %s", request)
+	return reconcile.After(a.options.AskPeriod), nil
+}
+
+// accept records the reboot with the boot that must end, unless the machine
+// inhibits a reboot now.
+func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant, bootID string) error {
+	inhibitors, err := a.inhibitors(ctx)
+	if err != nil {
+		return err
+	}
+	if inhibitors != "" {
+		return a.decline(ctx, node, g, bootID, "RebootInhibited", inhibitors)
+	}
+	progress := protocol.Progress{
+		Request: g.Request, Terms: g.Terms, BootID: bootID, AcceptedAt: a.now(), Start: a.options.Start, Beat: 1,
+	}
+	err = a.patch(ctx, node, func(n *corev1.Node) error {
+		return protocol.Accept(n, progress)
+	})
+	if err != nil {
+		return err
+	}
+	a.memory = nil // A person may have called off an earlier reboot.
+	logr.FromContextOrDiscard(ctx).Info("accepted the reboot", "request", g.Request.Request, "epoch", g.Epoch)
+	a.note(node, "Draining", "Drain", "Accepted the reboot for request %q and cordoned the node", g.Request.Request)
+	return nil
+}
+
+// inhibitors returns why the machine inhibits a reboot, or the empty string.
+func (a *Agent) inhibitors(ctx context.Context) (string, error) {
+	m, ok := a.options.Machine.(machine.Inhibited)
+	if !ok {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
+	defer cancel()
+	why, err := m.Inhibitors(ctx)
+	if err != nil {
+		return "", fmt.Errorf("reading the inhibitors of node %q: %w", a.options.Node, err)
+	}
+	return why, nil
+}
+
+// decline returns a granted request to the controller before the reboot has
+// begun.
+func (a *Agent) decline(
+	ctx context.Context, node *corev1.Node, g protocol.Grant, bootID, reason, why string,
+) error {
+	outcome := protocol.Outcome{
+		Request: g.Request, FromBootID: bootID, ToBootID: bootID, At: a.now(), Result: protocol.CalledOff, Why: why,
+	}
+	err := a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Decline(n, outcome) })
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("declined the reboot", "request", g.Request.Request, "epoch", g.Epoch, "why", why)
+	a.warn(node, reason, "Accept", errors.New(why))
+	return nil
+}
+
+// complete ends the reboot after the kernel has a different boot id.
+func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string) error {
+	outcome := protocol.Outcome{
+		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: a.now(), Result: protocol.Rebooted,
+	}
+	uncordon := protocol.MayUncordon(node, &p)
+	err := a.patch(ctx, node, func(n *corev1.Node) error {
+		return protocol.Complete(n, outcome, uncordon)
+	})
+	if err != nil {
+		return err
+	}
+	logr.FromContextOrDiscard(ctx).Info("the reboot is complete", "request", p.Request.Request, "uncordoned", uncordon)
+	a.note(node, "Rebooted", "Reboot", "Rebooted for request %q: boot %s follows %s", p.Request.Request, bootID, p.BootID)
+	return nil
+}
+
+// restamp sets the boot id in last-reboot to the id of a boot that was not
+// requested. The controller waits until the kubelet reports the boot in
+// last-reboot, so last-reboot must name the newest one.
+func (a *Agent) restamp(ctx context.Context, node *corev1.Node, o protocol.Outcome, bootID string) error {
+	o.ToBootID, o.At = bootID, a.now()
+	return a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Restamp(n, o) })
+}
+
+// patch edits the node. It fails if the node on the server is newer than node.
+func (a *Agent) patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
+	next := node.DeepCopy()
+	if err := edit(next); err != nil {
+		return err
+	}
+	_, err := patch.Merge(ctx, patch.ClusterScoped(a.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
+		n.Annotations, n.Spec.Unschedulable = next.Annotations, next.Spec.Unschedulable
+	})
+	return err
+}

@@ -1,0 +1,231 @@
+package informer
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/homeostat/homeostat/informer/internal/itemwise"
+	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/bound"
+)
+
+// admits returns an error if the API server cannot have sent obj for this
+// source. For example, a proxy may have answered a request for another
+// namespace or kind.
+func (r *reflectorStore[T]) admits(obj any) error {
+	object, ok := obj.(T)
+	if !ok {
+		return wrongType[T](obj)
+	}
+	if r.source.isSimulated() {
+		return nil
+	}
+	switch key := bound.KeyOf(object); {
+	case key.Name == "":
+		return errors.New("the answer has an object without a name: a proxy or gateway has sent it")
+	case r.source.namespace != "" && key.Namespace != "" && key.Namespace != r.source.namespace:
+		return fmt.Errorf("the answer has an object of namespace %q, not %q: a proxy or gateway has sent it",
+			key.Namespace, r.source.namespace)
+	}
+	if kind := kindOf(object); kind != "" && r.kind != "" && kind != r.kind {
+		return fmt.Errorf("the answer has an object of kind %q, not %q: a proxy or gateway has sent it", kind, r.kind)
+	}
+	return nil
+}
+
+// selected returns an error if the label selector does not select an object that
+// the server has sent. For example, a gateway may have dropped the query of the
+// request. Call it before the object is transformed.
+func (r *reflectorStore[T]) selected(object T) error {
+	if r.sink.options.LabelSelector == "" || r.source.isSimulated() || itemwise.Why(object) != nil {
+		return nil
+	}
+	if r.sink.selector.Matches(labels.Set(object.GetLabels())) {
+		return nil
+	}
+	return fmt.Errorf("the answer has the object %q, which the label selector %q does not select: "+
+		"a proxy or gateway has sent it", bound.KeyOf(object), r.sink.options.LabelSelector)
+}
+
+// distinct sorts the items of a list, and returns the newest state of each
+// object. The API server lists an object once, but a gateway may have joined
+// pages of different moments. distinct returns an error if it is not known
+// which of two states of an object is newer.
+func (r *reflectorStore[T]) distinct(items []*tree.Item[T]) ([]*tree.Item[T], error) {
+	tree.Sort(items)
+	kept := items[:0]
+	for _, it := range items {
+		last := len(kept) - 1
+		if last < 0 || kept[last].Key != it.Key {
+			kept = append(kept, it)
+			continue
+		}
+		have, listed := kept[last].Object.GetResourceVersion(), it.Object.GetResourceVersion()
+		switch {
+		case versions.Older(listed, have):
+		case versions.Older(have, listed), r.source.isSimulated(), !matters(tree.Change[T]{Old: kept[last], New: it}):
+			kept[last] = it
+		default:
+			return nil, fmt.Errorf("the list has %q twice, with the resourceVersions %q and %q: "+
+				"a proxy or gateway has sent it", it.Key, have, listed)
+		}
+	}
+	return kept, nil
+}
+
+// follows returns an error if an event about object, which a watch has brought,
+// cannot follow the events before it. That is so if the cache has a different
+// object with the same name, because a watch of the API server would first have
+// brought the deletion of that object. It is also so if the event lacks the UID
+// or the resourceVersion. For a cache of shards follows always returns nil,
+// because such a cache may be ahead of its watch.
+func (r *reflectorStore[T]) follows(object T) error {
+	it := r.sink.store.table.Get(bound.KeyOf(object))
+	if it == nil || r.part != nil || r.source.isSimulated() {
+		return nil
+	}
+	cached, uid := it.Object.GetUID(), object.GetUID()
+	switch {
+	case cached != "" && uid == "", it.Object.GetResourceVersion() != "" && object.GetResourceVersion() == "":
+		return fmt.Errorf("the watch reports a change of %q without its UID or resourceVersion: "+
+			"a proxy or gateway has sent it", it.Key)
+	case cached != "" && cached != uid:
+		return fmt.Errorf("the watch reports a change of %q with UID %q, but the cached object has UID %q: "+
+			"a proxy or gateway has sent it", it.Key, uid, cached)
+	default:
+		return nil
+	}
+}
+
+// deletes returns an error if the API server cannot have reported the deletion
+// of object on this watch. It makes the same checks as follows, and also checks
+// that the deletion is newer than the cached state, and that the object is of
+// the right kind.
+func (r *reflectorStore[T]) deletes(object T) error {
+	if why := itemwise.Why(object); why != nil && why.Cause == itemwise.CauseKind {
+		return why.Err
+	}
+	if err := r.follows(object); err != nil {
+		return err
+	}
+	it := r.sink.store.table.Get(bound.KeyOf(object))
+	if it == nil || r.part != nil || !r.comparable() ||
+		!versions.Older(object.GetResourceVersion(), it.Object.GetResourceVersion()) {
+		return nil
+	}
+	return fmt.Errorf("the watch reports that %q was deleted at the resourceVersion %s, but the cached object has %s: "+
+		"a proxy or gateway has sent it", it.Key, object.GetResourceVersion(), it.Object.GetResourceVersion())
+}
+
+// misleads returns a function that reports whether the API server cannot have
+// sent an event: a bookmark, an object of another Go type, or an event of a
+// streaming list that goes back. The watch is ended before such an event.
+// Otherwise client-go's reflector would believe any bookmark, even one that
+// claims to end a streaming list. Of a streaming list it would leave out objects
+// of another type, and keep the last event about each object. kind is the kind
+// of untyped objects, if it is known.
+func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.Event) bool {
+	if r.source.isSimulated() {
+		return nil
+	}
+	var brought streamed
+	if isStreaming {
+		brought = streamed{}
+	}
+	return func(e watch.Event) bool {
+		var err error
+		switch object, ok := e.Object.(T); {
+		case e.Type == watch.Bookmark:
+			err = r.bookmarkFault(e.Object, kind)
+			if ok && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+				brought = nil // the cache has the states from now on
+			}
+		case e.Type == watch.Error:
+		case !ok && r.dropin == nil: // a shared informer skips it, as in client-go
+			err = wrongType[T](e.Object)
+		case ok && brought != nil:
+			err = brought.follow(e.Type, object)
+		}
+		if err != nil {
+			r.progress.failed(r.ctx, err)
+			r.mustListBecause(err)
+		}
+		return err != nil
+	}
+}
+
+// streamed contains the last state of each object that a streaming list has
+// brought.
+type streamed map[types.NamespacedName]streamedState
+
+type streamedState struct {
+	uid             types.UID // empty after a deletion
+	resourceVersion string
+}
+
+// follow records an event of a streaming list. It returns an error if the event
+// cannot follow the one before it about the same object: it is older, or
+// belongs to another object although the deletion of the first is missing.
+func (s streamed) follow(event watch.EventType, object Object) error {
+	key := bound.KeyOf(object)
+	last := s[key]
+	next := streamedState{uid: object.GetUID(), resourceVersion: object.GetResourceVersion()}
+	switch {
+	case versions.Older(next.resourceVersion, last.resourceVersion):
+		return fmt.Errorf("the streaming list has %q at the resourceVersion %s, after %s: a proxy or gateway has sent it",
+			key, next.resourceVersion, last.resourceVersion)
+	case last.uid != "" && next.uid != last.uid:
+		return fmt.Errorf("the streaming list has %q with UID %q, after %q without its deletion: "+
+			"a proxy or gateway has sent it", key, next.uid, last.uid)
+	}
+	if event == watch.Deleted {
+		next.uid = ""
+	}
+	s[key] = next
+	return nil
+}
+
+func (r *reflectorStore[T]) bookmarkFault(obj any, kind string) error {
+	object, ok := obj.(T)
+	if !ok {
+		return wrongType[T](obj)
+	}
+	if why := itemwise.Why(object); why != nil {
+		return why.Err
+	}
+	if got := kindOf(object); got != "" && kind != "" && got != kind {
+		return fmt.Errorf("the watch has a bookmark of kind %q, not %q: a proxy or gateway has sent it", got, kind)
+	}
+	return r.versionFault(object.GetResourceVersion())
+}
+
+// versionFault returns an error if a list or a bookmark of the API server cannot
+// have the resourceVersion rv. It must not be empty, and must be a number if
+// the ones before it were.
+func (r *reflectorStore[T]) versionFault(rv string) error {
+	if !r.comparable() {
+		return nil
+	}
+	seen := r.sink.marks.Of(r.source.namespace)
+	if rv == "" || rv == "0" || versions.IsNumber(seen) && !versions.IsNumber(rv) {
+		return fmt.Errorf("the answer has the resourceVersion %q, after %q: a proxy or gateway has sent it", rv, seen)
+	}
+	return nil
+}
+
+// kindOf returns the kind of an unstructured object. For an object of any other
+// Go type it returns the empty string, because the kind of such an object need
+// not be checked.
+func kindOf(object any) string {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		return u.GetKind()
+	}
+	return ""
+}

@@ -1,0 +1,137 @@
+package informer
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/informer/internal/itemwise"
+	"github.com/homeostat/homeostat/informer/internal/requests"
+	"github.com/homeostat/homeostat/informer/internal/tree"
+	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/intern"
+	"github.com/homeostat/homeostat/internal/wire"
+)
+
+// Transformer returns the function that the reflector calls for each received
+// object of a streaming list.
+func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		r.progress.received.Add(1)
+		r.progress.markActive()
+		if object, ok := obj.(T); ok {
+			r.unlisted = cmp.Or(r.unlisted, r.selected(object))
+		}
+		it, err := r.prepare(obj)
+		if err != nil {
+			if r.dropin == nil {
+				r.unlisted = cmp.Or(r.unlisted, err)
+			}
+			return nil, err
+		}
+		if it.Spec != (wire.Fingerprint{}) {
+			r.streamed[it.Object] = it.Spec
+		}
+		return it.Object, nil
+	}
+}
+
+// prepare returns an item for the store, whose object is transformed and shares
+// equal parts with other objects.
+func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
+	object, spec, err := r.typed(obj)
+	if err != nil {
+		return nil, err
+	}
+	it := itemOf(object)
+	if itemwise.Why(object) != nil {
+		return it, nil
+	}
+	r.sink.store.share(object)
+	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // the next state must not have the same memory
+		it.Spec = spec
+	}
+	return it, nil
+}
+
+// typed returns the transformed object and, if it is known, the fingerprint of
+// its spec. No client shares the object.
+func (r *reflectorStore[T]) typed(obj any) (object T, spec wire.Fingerprint, err error) {
+	object, ok := obj.(T)
+	if !ok {
+		return object, spec, wrongType[T](obj)
+	}
+	if object, spec, err = r.specs.take(object); err != nil {
+		return object, spec, err
+	}
+	if r.source.mayShare() {
+		object = object.DeepCopyObject().(T)
+	}
+	object, err = r.transform(object)
+	return object, spec, err
+}
+
+func wrongType[T Object](obj any) error {
+	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
+}
+
+// transform applies the options to an object before its parts are shared, so
+// that dropped parts use no memory. If Transform panics, it returns a stub.
+func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
+	if itemwise.Why(object) != nil {
+		return object, nil
+	}
+	if r.sink.options.DropManagedFields {
+		object.SetManagedFields(nil)
+	}
+	if r.sink.options.Transform == nil && r.settings.Transform == nil {
+		return object, nil
+	}
+	const function = "informer.Options.Transform"
+	identity, returned := itemwise.Identity(object), false
+	call := r.sink.store.calls.Begin(function, bound.KeyOf(object))
+	defer func() {
+		r.sink.store.calls.End(call)
+		if p := recover(); p == nil && !returned { // the reflector may wait forever for this goroutine
+			r.progress.failed(r.ctx, fmt.Errorf(function+" failed for %q: %w",
+				identity.Namespace+"/"+identity.Name, requests.ErrGoexit))
+		} else if p != nil {
+			identity.Labels, identity.OwnerReferences = object.GetLabels(), object.GetOwnerReferences()
+			why := itemwise.Panicked(itemwise.CauseTransform, function, p)
+			stub, ok := itemwise.Stub[T](identity, why)
+			if transformed = stub; !ok {
+				err = why.Err
+			}
+		}
+	}()
+	if r.settings.Transform != nil {
+		made, err := r.settings.Transform(object)
+		returned = true
+		if transformed, ok := made.(T); ok || err != nil {
+			return transformed, err
+		}
+		return transformed, wrongType[T](made)
+	}
+	r.sink.options.Transform(object)
+	returned = true
+	return object, nil
+}
+
+// transformInPlace transforms an object of a list, and lets it share equal
+// parts with other objects.
+func (r *reflectorStore[T]) transformInPlace(object T) error {
+	transformed, err := r.transform(object)
+	if err != nil {
+		return err
+	}
+	if any(transformed) != any(object) {
+		reflect.ValueOf(object).Elem().Set(reflect.ValueOf(transformed).Elem())
+		return nil
+	}
+	if itemwise.Why(object) == nil {
+		r.sink.store.share(object)
+	}
+	return nil
+}

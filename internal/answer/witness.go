@@ -1,0 +1,81 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// A Witness records what becomes of the requests of a context. A client of
+// client-go follows a redirect, and does not return the answer to a deletion,
+// so a caller of such a client needs a Witness to know whether the server has
+// answered the request. Package cluster tells the Witness of the answers that
+// it has checked.
+type Witness struct {
+	deletion   atomic.Pointer[Deletion]
+	redirected atomic.Bool
+}
+
+// Deletion is what the answer to a deletion shows. The zero Deletion shows
+// nothing.
+type Deletion struct {
+	// Proven is set if the object is deleted or is being deleted.
+	Proven bool
+	// Version is the resourceVersion of the object in an answer that has the
+	// object as it was before, as the answers about some built-in kinds do. The
+	// server gives it the version of the deletion.
+	Version string
+}
+
+type witnessKey struct{}
+
+// WithWitness returns a context whose requests are recorded in the Witness.
+func WithWitness(ctx context.Context) (context.Context, *Witness) {
+	w := &Witness{}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(name string, _ []string) {
+		if strings.EqualFold(name, "Referer") { // net/http names the address that it was redirected from
+			w.redirected.Store(true)
+		}
+	}})
+	return context.WithValue(ctx, witnessKey{}, w), w
+}
+
+// WitnessOf returns the Witness of a request's context. Its methods may be
+// called if there is none.
+func WitnessOf(ctx context.Context) *Witness {
+	w, _ := ctx.Value(witnessKey{}).(*Witness)
+	return w
+}
+
+// Saw records what a successful answer, which has been checked, shows of a
+// deletion. d is zero if the request was not a deletion.
+func (w *Witness) Saw(d Deletion) {
+	if w != nil {
+		w.deletion.Store(&d)
+	}
+}
+
+// IsDeleted reports whether the last answer shows that an object, whose cached
+// state has the resourceVersion cached, is deleted or is being deleted.
+func (w *Witness) IsDeleted(cached string) bool {
+	d := w.deletion.Load()
+	if d == nil || d.Proven {
+		return d != nil
+	}
+	order, err := resourceversion.CompareResourceVersion(d.Version, cached)
+	return err == nil && order > 0 && w.Redirect() == nil
+}
+
+// Redirect returns an error if a request was redirected. Go's HTTP client sends
+// a GET to the new address of most redirects, so the answer to a write may be
+// the object as it was.
+func (w *Witness) Redirect() error {
+	if w == nil || !w.redirected.Load() {
+		return nil
+	}
+	return errors.New("a proxy or gateway has redirected the request, so the answer is not the API server's")
+}

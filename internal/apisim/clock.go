@@ -1,0 +1,104 @@
+package apisim
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"regexp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// clockTime matches the name of a field and the seconds of its value, if the
+// name ends with Time, time or Timestamp, as the names of times do in the
+// Kubernetes API. It also matches such a field in an operation of a JSON patch.
+var clockTime = regexp.MustCompile(`[tT]ime(?:stamp)?"(?:,"value")?:\s?"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)`)
+
+const seconds = "2006-01-02T15:04:05"
+
+// shift moves the times in a body by a duration. It changes no other byte.
+func shift(body []byte, by time.Duration) []byte {
+	if by == 0 {
+		return body
+	}
+	return clockTime.ReplaceAllFunc(body, func(match []byte) []byte {
+		at := len(match) - len(seconds)
+		t, err := time.Parse(seconds, string(match[at:]))
+		if err != nil || t.Year() < 2 { // the zero time is no time of a clock
+			return match
+		}
+		return t.Add(by).AppendFormat(bytes.Clone(match[:at]), seconds)
+	})
+}
+
+// ahead returns how far the server's clock is ahead of a client's clock.
+func (t *transport) ahead() time.Duration {
+	if t.server.opts.Skew == nil || t.client == admin {
+		return 0
+	}
+	return t.server.opts.Skew(t.client)
+}
+
+// OnClock returns objects as a client reads them, whose clock may differ from
+// the server's clock.
+func (s *Server) OnClock(client string, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	if s.opts.Skew == nil || s.opts.Skew(client) == 0 {
+		return objects, nil
+	}
+	shown := make([]*unstructured.Unstructured, len(objects))
+	for n, o := range objects {
+		body, err := o.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		shown[n] = &unstructured.Unstructured{}
+		if err := shown[n].UnmarshalJSON(shift(body, s.opts.Skew(client))); err != nil {
+			return nil, err
+		}
+	}
+	return shown, nil
+}
+
+// onClock shows a response to a client whose clock differs from the server's
+// clock: every time in it is moved by the difference. It sets the header Date,
+// too.
+func onClock(resp *http.Response, ahead time.Duration) {
+	resp.Header.Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+	if ahead != 0 {
+		resp.Body = &shiftedBody{body: resp.Body, by: ahead}
+		resp.ContentLength = -1
+	}
+}
+
+// shiftedBody moves the times in a stream. The server ends every event of a
+// watch with a newline, so that no time is divided between two lines.
+type shiftedBody struct {
+	body  io.ReadCloser
+	by    time.Duration
+	ready []byte // what may be read
+	rest  []byte // the beginning of a line
+	err   error
+}
+
+func (b *shiftedBody) Read(p []byte) (int, error) {
+	for len(b.ready) == 0 && b.err == nil {
+		chunk := make([]byte, 32<<10)
+		var n int
+		n, b.err = b.body.Read(chunk)
+		b.rest = append(b.rest, chunk[:n]...)
+		end := bytes.LastIndexByte(b.rest, '\n') + 1
+		if b.err != nil {
+			end = len(b.rest)
+		}
+		b.ready, b.rest = shift(b.rest[:end], b.by), bytes.Clone(b.rest[end:])
+	}
+	if len(b.ready) == 0 {
+		return 0, b.err
+	}
+	n := copy(p, b.ready)
+	b.ready = b.ready[n:]
+	return n, nil
+}
+
+func (b *shiftedBody) Close() error { return b.body.Close() }

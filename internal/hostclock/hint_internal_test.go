@@ -1,0 +1,38 @@
+package hostclock
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestAClockIsBlamedOnlyForWhatItHasShown(t *testing.T) {
+	for name, row := range map[string]struct {
+		ahead, set time.Duration // before, and since then
+		want       string
+	}{
+		"agreed, and was not set": {
+			2 * time.Second, time.Second,
+			"this clock agreed with the server's in its last answer, at 2000-01-01T00:00:00Z, and was not set since: look at " +
+				"the certificate",
+		},
+		"differed before": {
+			-240 * time.Hour, 0,
+			"the clock of this machine was 240h0m0s behind the server's in its last answer, at 2000-01-01T00:00:00Z: one of " +
+				"the two is wrong, and `date -u` on a third machine says which",
+		},
+		"was set back": {
+			0, -time.Hour,
+			"the clock of this machine was set back by 1h0m0s after 2000-01-01T00:00:00Z: look at the clock first",
+		},
+		"was set forward, or the machine slept": {0, time.Hour, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+			r := reading{at: at, ahead: row.ahead}
+			NewWithT(t).Expect(r.hint(at.Add(time.Hour+row.set), time.Hour)).To(Equal(row.want))
+		})
+	}
+	NewWithT(t).Expect(reading{}.hint(time.Now(), 0)).To(BeEmpty())
+}

@@ -1,0 +1,225 @@
+// Package hostclock compares the clock of this machine with the clock of an API
+// server. Each answer of the server has the time in its header Date.
+//
+// A clock that is wrong does not stop a controller, because Homeostat compares
+// no times of two machines. It makes other things wrong: the times in the log,
+// in Events and in Leases, and the decision whether a certificate or a token is
+// valid. A person who sees only these suspects the certificate, so the program
+// names the clock.
+package hostclock
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Remedy is what a person does about two clocks that differ.
+const Remedy = "run `date -u` on a third machine; if it agrees with the API server, set the clock of this replica's " +
+	"node, and if it agrees with this replica, set the clock of the API server's machine"
+
+// tolerance is the difference up to which two clocks count as equal.
+const tolerance = time.Minute
+
+// Comparison compares the clock of this machine with the clock of one API
+// server. It is safe for concurrent use. Make it with [New].
+type Comparison struct {
+	// OnChange, if set, is called when the clocks begin to differ by more than a
+	// minute, and with 0 when they agree within half a minute again. ahead is how
+	// far the clock of this machine is ahead of the server's.
+	OnChange func(ahead time.Duration)
+
+	inquiry *inquiry // nil for a server without TLS
+
+	mu     sync.Mutex // guards the fields below
+	last   reading
+	differ bool // as OnChange was told last
+}
+
+// reading is what an answer of the server shows about the two clocks. The zero
+// reading shows nothing.
+type reading struct {
+	at    time.Time     // when the answer arrived, by the clock of this machine
+	ahead time.Duration // how far that clock was ahead of the server's
+	took  time.Duration // how long the request took; the server's time is from within
+}
+
+// differs reports whether the clocks differ by more than the tolerance,
+// whenever during the request the server has read its clock.
+func (r reading) differs() bool { return r.ahead.Abs()-r.took/2 > tolerance }
+
+// New returns a comparison with the clock of the API server of config. It sends
+// no request.
+//
+// Errors: a config from which no client can be built.
+func New(config *rest.Config) (*Comparison, error) {
+	i, err := newInquiry(config)
+	return &Comparison{inquiry: i}, err
+}
+
+// Wrap returns a transport that compares the clocks at each answer, and that
+// explains the errors about certificates.
+func (c *Comparison) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{c, next} }
+
+type transport struct {
+	clock *Comparison
+	next  http.RoundTripper
+}
+
+// WrappedRoundTripper returns the inner transport, as client-go requires of
+// wrappers.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := time.Now()
+	res, err := t.next.RoundTrip(req)
+	if err != nil {
+		return nil, t.clock.Explain(req.Context(), err)
+	}
+	t.clock.Answered(sent, res)
+	return res, nil
+}
+
+// Answered compares the clocks at an answer to a request that was sent at the
+// given time. An answer that a cache has kept shows nothing.
+func (c *Comparison) Answered(sent time.Time, res *http.Response) { c.note(sent, res) }
+
+// note is like Answered, and reports whether the answer has the server's time.
+func (c *Comparison) note(sent time.Time, res *http.Response) bool {
+	date, err := http.ParseTime(res.Header.Get("Date"))
+	if err != nil || res.Header.Get("Age") != "" {
+		return false
+	}
+	const half = time.Second / 2 // the header has whole seconds
+	r := reading{at: time.Now()}
+	r.took = r.at.Sub(sent)
+	r.ahead = r.at.Round(0).Sub(date.Add(half)) - r.took/2
+	if c.keep(r) && c.OnChange != nil {
+		ahead, _ := c.Difference()
+		c.OnChange(ahead)
+	}
+	return true
+}
+
+// keep makes r the last reading, and reports whether OnChange must be called.
+func (c *Comparison) keep(r reading) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = r
+	if !c.differ && r.differs() || c.differ && r.ahead.Abs() < tolerance/2 {
+		c.differ = !c.differ
+		return true
+	}
+	return false
+}
+
+// Difference returns how far the clock of this machine was ahead of the
+// server's at the last answer, and the time of that answer by the clock of this
+// machine. ahead is negative if the clock was behind, and 0 if the clocks agreed
+// within a minute or if no answer has shown the server's clock.
+func (c *Comparison) Difference() (ahead time.Duration, at time.Time) {
+	if r := c.reading(); r.differs() {
+		return r.ahead.Round(time.Second), r.at
+	}
+	return 0, time.Time{}
+}
+
+// Explain adds to an error about the time of a certificate which of the
+// certificate and the clock is wrong. It asks the server for its time, unless
+// it has asked a short time ago. It returns every other error as it is.
+func (c *Comparison) Explain(ctx context.Context, err error) error {
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
+	_, explained := errors.AsType[*certificateError](err)
+	if !ok || explained || invalid.Reason != x509.Expired || invalid.Cert == nil {
+		return err
+	}
+	now, side, limit := time.Now().UTC(), "after", invalid.Cert.NotAfter
+	if now.Before(invalid.Cert.NotBefore) {
+		side, limit = "before", invalid.Cert.NotBefore
+	}
+	return &certificateError{err: err, text: fmt.Sprintf(
+		"the certificate of the server is not valid %s %s, and the clock of this machine says %s: %s", side,
+		limit.UTC().Format(time.RFC3339), now.Format(time.RFC3339), c.why(ctx, err, invalid.Cert))}
+}
+
+// why says which of the certificate and the clock is wrong or, if that is not
+// known, how to find out.
+func (c *Comparison) why(ctx context.Context, err error, certificate *x509.Certificate) string {
+	if c.inquiry.ask(ctx, c) {
+		ahead, _ := c.Difference()
+		there := time.Now().Add(-ahead)
+		switch {
+		case ahead == 0:
+			return "the server has said the same time, so the clock is right: renew the certificate of the server"
+		case there.Before(certificate.NotBefore) || there.After(certificate.NotAfter):
+			return fmt.Sprintf("the clock of this machine is %s the server's, and the certificate is not valid by either "+
+				"clock: renew the certificate of the server, and compare both clocks with `date -u` on a third machine",
+				Apart(ahead))
+		}
+		return fmt.Sprintf("the clock of this machine is %s the server's, so a clock is wrong, and not the certificate: %s",
+			Apart(ahead), Remedy)
+	}
+	r := c.reading()
+	const compare = "decide with `date -u` on another machine: if it says the same, the certificate is wrong, and " +
+		"otherwise the clock"
+	if hint := r.hint(time.Now(), time.Since(r.at)); hint != "" {
+		return hint + c.inquiry.signed(err)
+	}
+	return compare + c.inquiry.signed(err)
+}
+
+func (c *Comparison) reading() reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// hint says which of a clock and the certificate is wrong. It returns "" if that
+// is not known at the time now, when elapsed has passed since the reading. A
+// machine that sleeps has a clock that seems to be set forward, so a clock that
+// was set forward is not known.
+func (r reading) hint(now time.Time, elapsed time.Duration) string {
+	if r.at.IsZero() {
+		return ""
+	}
+	at := r.at.UTC().Format(time.RFC3339)
+	switch set := now.Round(0).Sub(r.at.Round(0)) - elapsed; {
+	case set > tolerance:
+		return ""
+	case set < -tolerance:
+		return fmt.Sprintf("the clock of this machine was set back by %v after %s: look at the clock first",
+			(-set).Round(time.Second), at)
+	case r.differs():
+		return fmt.Sprintf("the clock of this machine was %s the server's in its last answer, at %s: one of the two is "+
+			"wrong, and `date -u` on a third machine says which", Apart(r.ahead), at)
+	}
+	return fmt.Sprintf("this clock agreed with the server's in its last answer, at %s, and was not set since: look at "+
+		"the certificate", at)
+}
+
+// Apart says how far a clock is ahead of another, or behind it. For example,
+// "2h0m0s ahead of".
+func Apart(ahead time.Duration) string {
+	if ahead < 0 {
+		return fmt.Sprintf("%v behind", (-ahead).Round(time.Second))
+	}
+	return fmt.Sprintf("%v ahead of", ahead.Round(time.Second))
+}
+
+// certificateError is the error of a request to a server whose certificate has
+// expired or is not valid yet.
+type certificateError struct {
+	text string
+	err  error
+}
+
+func (c *certificateError) Error() string { return c.text }
+
+// Unwrap returns the error of the request.
+func (c *certificateError) Unwrap() error { return c.err }

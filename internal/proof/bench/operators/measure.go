@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
+)
+
+const (
+	patience         = 10 * time.Minute
+	rests            = 30 * time.Second
+	changing         = 30 * time.Second
+	changesPerSecond = 200
+)
+
+// figures are what one program used.
+type figures struct {
+	Ready         float64 // seconds until it was ready
+	Peak, Rest    float64 // resident MiB, until it was at rest, and then
+	Start, Change float64 // processor seconds until it was at rest, and of 1,000 changes
+	Changed       float64 // resident MiB after the changes
+	Changes       float64 // how many were made
+}
+
+// measure runs the variants of an operator in alternation, and writes the
+// median of each figure to a file.
+func (l *laboratory) measure(ctx context.Context, w *world, o *operator) error {
+	if err := w.apply(ctx, l.source(o), o); err != nil {
+		return err
+	}
+	runs := map[string][]figures{}
+	for round := range l.rounds {
+		for _, v := range o.Variants {
+			f, err := l.once(ctx, w, o, v)
+			if err != nil {
+				return fmt.Errorf("%s: %w", v.Name, err)
+			}
+			_, _ = fmt.Fprintf(os.Stdout, "%s %s %d: %+v\n", o.Name, v.Name, round, f)
+			runs[v.Name] = append(runs[v.Name], f)
+		}
+	}
+	typical := map[string]figures{}
+	for name, of := range runs {
+		typical[name] = medians(of)
+	}
+	text, err := json.Marshal(typical)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(l.figures(o), text, 0o644)
+}
+
+func (l *laboratory) figures(o *operator) string { return filepath.Join(l.scratch, o.Name+".json") }
+
+// once starts a program, lets it rest, changes objects, and ends it.
+func (l *laboratory) once(ctx context.Context, w *world, o *operator, v variant) (f figures, err error) {
+	began := time.Now()
+	p, err := l.start(ctx, w, o, v)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, p.end()) }()
+	if err := p.await(ctx); err != nil {
+		return f, err
+	}
+	f.Ready = time.Since(began).Seconds()
+	pause(ctx, rests)
+	started, err := p.Processor()
+	if err != nil {
+		return f, err
+	}
+	f.Start = started.Seconds()
+	if f.Peak, err = p.Peak(); err != nil {
+		return f, err
+	}
+	if f.Rest, err = p.Resident(); err != nil {
+		return f, err
+	}
+	changes, err := w.change(ctx, o.Changes)
+	if err != nil {
+		return f, err
+	}
+	pause(ctx, time.Second)
+	spent, err := p.Processor()
+	if err != nil {
+		return f, err
+	}
+	if err := o.Works(w, ctx); err != nil {
+		return f, err
+	}
+	f.Changes = float64(changes)
+	f.Change = (spent - started).Seconds() / f.Changes * 1000
+	f.Changed, err = p.Resident()
+	return f, err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// medians returns the median of each figure.
+func medians(of []figures) figures {
+	median := func(figure func(f figures) float64) float64 {
+		var all []float64
+		for _, f := range of {
+			all = append(all, figure(f))
+		}
+		slices.Sort(all)
+		return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	}
+	return figures{
+		Ready:   median(func(f figures) float64 { return f.Ready }),
+		Peak:    median(func(f figures) float64 { return f.Peak }),
+		Rest:    median(func(f figures) float64 { return f.Rest }),
+		Start:   median(func(f figures) float64 { return f.Start }),
+		Change:  median(func(f figures) float64 { return f.Change }),
+		Changed: median(func(f figures) float64 { return f.Changed }),
+		Changes: median(func(f figures) float64 { return f.Changes }),
+	}
+}
+
+// running is a program that runs.
+type running struct {
+	crowd.Process
+
+	command *exec.Cmd
+	ready   chan struct{} // is closed once the program has said that it is ready
+	ended   chan struct{}
+}
+
+// start starts a program. Its output goes to a file.
+func (l *laboratory) start(ctx context.Context, w *world, o *operator, v variant) (*running, error) {
+	command := exec.CommandContext(ctx, l.program(o, v), o.Args...)
+	command.Dir = filepath.Join(l.scratch, "run-"+o.Name)
+	command.Env = append(os.Environ(), "KUBECONFIG=kubeconfig")
+	if err := writeConfig(command.Dir, w, o); err != nil {
+		return nil, err
+	}
+	reader, writer := io.Pipe()
+	command.Stdout, command.Stderr = writer, writer
+	log, err := os.Create(filepath.Join(l.scratch, o.Name+"-"+v.Name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	p := &running{
+		Process: crowd.Process(command.Process.Pid), command: command,
+		ready: make(chan struct{}), ended: make(chan struct{}),
+	}
+	var times atomic.Int64
+	go func() {
+		defer func() { _ = log.Close() }()
+		for lines := bufio.NewReader(reader); ; {
+			line, err := lines.ReadString('\n')
+			_, _ = log.WriteString(line)
+			if strings.Contains(line, o.Ready) && times.Add(1) == int64(o.Times) {
+				close(p.ready)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	go func() {
+		_ = command.Wait()
+		_ = writer.Close()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// writeConfig writes the files of a program's working directory.
+func writeConfig(folder string, w *world, o *operator) error {
+	kubeconfig, err := os.ReadFile(w.cluster.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	files := maps.Clone(o.Config)
+	if files == nil {
+		files = map[string]string{}
+	}
+	files["kubeconfig"] = string(kubeconfig)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for name, text := range files {
+		err = errors.Join(err, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	return err
+}
+
+// await waits until the program is ready.
+func (p *running) await(ctx context.Context) error {
+	select {
+	case <-p.ready:
+		return nil
+	case <-p.ended:
+		return fmt.Errorf("the program has ended: %v", p.command.ProcessState)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		return errors.New("the program is not ready")
+	}
+}
+
+// end kills the program. It is an error if it has ended before.
+func (p *running) end() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("the program has ended: %v", p.command.ProcessState)
+	default:
+	}
+	err := p.command.Process.Kill()
+	<-p.ended
+	return err
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// operator is a published program.
+type operator struct {
+	Name, Module, Version string
+	Main                  string // the package of its program
+	Caches                string // what it caches that matters, for the page
+	Changes               string // the kind of the objects that are changed, Pod or Secret
+	Note                  string // what else is changed, for the page
+
+	Replaces []string          // newer versions of modules that its replace directives pin
+	Files    map[string]string // files to replace, for every variant
+	Edits    []edit            // for every variant
+	Variants []variant
+
+	Manifests []string          // files of the module to apply, as patterns
+	Objects   string            // more objects to apply
+	Config    map[string]string // files of its working directory, besides kubeconfig
+	Args      []string
+
+	Ready string // is in a line that says that one of its controllers is ready,
+	Times int    // and that many lines say so
+
+	Works func(w *world, ctx context.Context) error // reports whether the operator does its work
+}
+
+// variant is an operator with a cache.
+type variant struct {
+	Name  string
+	Line  string // the changed line, for the page
+	Edits []edit
+	Files map[string]string // files to add
+}
+
+// edit replaces a text wherever the file has it.
+type edit struct{ File, Old, New string }
+
+// edits returns the edits of a variant by file. A file that only another
+// variant changes has none, so that it is written as it was released.
+func (o *operator) edits(v variant) map[string][]edit {
+	byFile := map[string][]edit{}
+	for _, other := range o.Variants {
+		for _, e := range other.Edits {
+			byFile[e.File] = nil
+		}
+	}
+	for _, e := range slices.Concat(o.Edits, v.Edits) {
+		byFile[e.File] = append(byFile[e.File], e)
+	}
+	return byFile
+}
+
+// Names of variants.
+const (
+	released = "released"
+	informer = "informer"
+	onDemand = "on-demand"
+)
+
+// managers returns the variants of a program whose file calls ctrl.NewManager
+// once, with a variable of that name for the options.
+func managers(file, call, options string) []variant {
+	with := func(name, line string, imports ...string) variant {
+		text := "import (\n\t" + strings.Join(imports, "\n\t") + "\n"
+		return variant{Name: name, Line: options + line, Edits: []edit{
+			{file, call, options + line + "\n\t" + call}, {file, "import (\n", text},
+		}}
+	}
+	return []variant{
+		{Name: released},
+		with(informer, ".Cache.NewInformer = clientgo.NewSharedIndexInformer",
+			`"github.com/homeostat/homeostat/informer/clientgo"`),
+		with(onDemand, ".NewCache = controllerruntime.NewCache(&controllerruntime.Options{"+
+			"OnDemand: []object.Object{&core.Secret{}, &core.ConfigMap{}}})",
+			`"github.com/homeostat/homeostat/controllerruntime"`,
+			`object "sigs.k8s.io/controller-runtime/pkg/client"`, `core "k8s.io/api/core/v1"`),
+	}
+}
+
+var operators = []operator{ //nolint:gochecknoglobals // a table
+	{
+		Name: "external-secrets", Module: "github.com/external-secrets/external-secrets", Version: "v0.20.4", Main: ".",
+		Caches: "Secrets, ConfigMaps", Changes: "Secret",
+		Note: "only the providers `fake` and `kubernetes` and three generators are linked. " +
+			"50 ExternalSecrets have a store of the provider `fake`. The flags `--enable-secrets-caching` and " +
+			"`--enable-configmaps-caching` are set.",
+		Files: fewProviders, Edits: externalSecretsWebhooks,
+		Variants:  managers("cmd/controller/root.go", "mgr, err := ctrl.NewManager(config, mgrOpts)", "mgrOpts"),
+		Manifests: []string{"config/crds/bases/*.yaml"}, Objects: externalSecrets(50),
+		Args: []string{
+			"--enable-secrets-caching", "--enable-configmaps-caching", "--metrics-addr=0", "--live-addr=0",
+		},
+		Ready: "Starting workers", Times: 7, Works: (*world).repairsSecret,
+	},
+	{
+		Name: "descheduler", Module: "sigs.k8s.io/descheduler", Version: "v0.36.0", Main: "./cmd/descheduler",
+		Caches: "Pods", Changes: "Pod",
+		Note: "`newPods` is the function of [Bring your operator](../bring-your-operator.md), for Pods. " +
+			"The policy is `RemovePodsHavingTooManyRestarts`, every 30 seconds, and finds no Pod to evict.",
+		Replaces: []string{"k8s.io/kube-openapi=k8s.io/kube-openapi@v0.0.0-20260721132016-d427ff9ee9ad"},
+		Edits: []edit{{"pkg/framework/plugins/nodeutilization/usageclients.go",
+			"results, warnings, err := promv1", "results, warnings, _, err := promv1"}}, // of Prometheus's client v1.25
+		Variants: []variant{
+			{Name: released},
+			{
+				Name: informer, Line: registerPods, Files: map[string]string{"pkg/descheduler/newpods.go": newPods},
+				Edits: []edit{{"pkg/descheduler/descheduler.go", "\n\tvar eventClient clientset.Interface\n",
+					"\t" + registerPods + "\n\n\tvar eventClient clientset.Interface\n"}},
+			},
+		},
+		Config: map[string]string{"policy.yaml": deschedulerPolicy},
+		Args: []string{
+			"--policy-config-file=policy.yaml", "--descheduling-interval=30s", "--kubeconfig=kubeconfig",
+			"--secure-port=0", "-v=1",
+		},
+		Ready: "Number of evictions/requests", Times: 1, Works: (*world).evictsPod,
+	},
+}

@@ -1,0 +1,53 @@
+package main
+
+import "fmt"
+
+const registerPods = "sharedInformerFactory.InformerFor(&v1.Pod{}, newPods)"
+
+// newPods makes the informer that a factory of client-go registers.
+const newPods = `package descheduler
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/homeostat/homeostat/informer/clientgo"
+)
+
+func newPods(client clientset.Interface, resync time.Duration) cache.SharedIndexInformer {
+	pods := client.CoreV1().Pods(v1.NamespaceAll)
+	all := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return pods.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return pods.Watch(ctx, o)
+		},
+	}, client)
+	return clientgo.NewSharedIndexInformer(all, &v1.Pod{}, resync,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+}
+`
+
+const tooManyRestarts = 1_000_000
+
+// deschedulerPolicy evicts Pods that have restarted too often.
+var deschedulerPolicy = fmt.Sprintf(`apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: all
+  pluginConfig:
+  - name: DefaultEvictor
+  - name: RemovePodsHavingTooManyRestarts
+    args: {podRestartThreshold: %d}
+  plugins:
+    deschedule:
+      enabled: [RemovePodsHavingTooManyRestarts]
+`, tooManyRestarts)

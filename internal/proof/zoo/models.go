@@ -1,0 +1,174 @@
+package zoo
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest"
+)
+
+// Model is a bug that is on record in a published controller whose module is
+// not linked here. The model has only the controller's wiring and the part of
+// its reconcile that the bug is about, written anew on client-go.
+type Model struct {
+	// Name says what the controller does wrong.
+	Name string
+	// Record is the report of the bug, or its fix.
+	Record string
+	// World returns the case to explore, without Run.
+	World func() *reconciletest.Case
+	// Bug has the bug, and Fixed is as the controller is after its fix.
+	Bug, Fixed Program
+	// Found is the name of the oracle that finds the bug.
+	Found string
+}
+
+// feed is an informer, and the function that maps an event to keys. The
+// function gets nil for the old object of an addition, and for the new object
+// of a deletion.
+type feed struct {
+	informer cache.SharedIndexInformer
+	keys     func(old, fresh metav1.Object) []string
+}
+
+// model is the program of a Model while it runs.
+type model struct {
+	client kubernetes.Interface
+	caches informers.SharedInformerFactory
+	feeds  []feed
+	// reconcile handles the App of a name. It returns the time after which it
+	// wants to handle it again, or 0.
+	reconcile func(ctx context.Context, name string) (time.Duration, error)
+}
+
+// app returns the App of a name in the cache, or nil.
+func (m *model) app(name string) *corev1.ConfigMap {
+	app, err := m.caches.Core().V1().ConfigMaps().Lister().ConfigMaps(namespace).Get(name)
+	if err != nil || app.Labels[labelApp] == "" || app.DeletionTimestamp != nil {
+		return nil
+	}
+	return app
+}
+
+// apps feeds the Apps.
+func (m *model) apps() feed {
+	return feed{m.caches.Core().V1().ConfigMaps().Informer(), func(old, fresh metav1.Object) []string {
+		if o := either(old, fresh); o.GetLabels()[labelApp] != "" {
+			return []string{o.GetName()}
+		}
+		return nil
+	}}
+}
+
+// referring returns a function that maps an object to the Apps that name it in
+// one of the fields of their data.
+func (m *model) referring(fields ...string) func(old, fresh metav1.Object) []string {
+	return func(old, fresh metav1.Object) []string {
+		var names []string
+		for _, obj := range m.caches.Core().V1().ConfigMaps().Informer().GetStore().List() {
+			app := obj.(*corev1.ConfigMap)
+			for _, f := range fields {
+				if app.Labels[labelApp] != "" && app.Data[f] == either(old, fresh).GetName() {
+					names = append(names, app.Name)
+				}
+			}
+		}
+		return names
+	}
+}
+
+// annotate sets an annotation of an App, unless it has this value already.
+func (m *model) annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error {
+	if app.Annotations[key] == value {
+		return nil
+	}
+	app = app.DeepCopy()
+	metav1.SetMetaDataAnnotation(&app.ObjectMeta, key, value)
+	_, err := m.client.CoreV1().ConfigMaps(namespace).Update(ctx, app, metav1.UpdateOptions{})
+	return err
+}
+
+func either(old, fresh metav1.Object) metav1.Object {
+	if fresh != nil {
+		return fresh
+	}
+	return old
+}
+
+// modelled returns the program whose feeds and reconcile build sets.
+func modelled(build func(m *model)) Program {
+	return func(env *reconciletest.Env) error {
+		m := &model{client: env.Client(), caches: informers.NewSharedInformerFactory(env.Client(), 0)}
+		build(m)
+		return m.run(env.Context())
+	}
+}
+
+func (m *model) run(ctx context.Context) error {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer queue.ShutDown()
+	var synced []cache.InformerSynced
+	for _, f := range m.feeds {
+		registered, err := f.informer.AddEventHandler(f.handler(queue.Add))
+		if err != nil {
+			return err
+		}
+		synced = append(synced, registered.HasSynced)
+	}
+	m.caches.StartWithContext(ctx)
+	defer m.caches.Shutdown()
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil
+	}
+	var worker sync.WaitGroup
+	worker.Go(func() {
+		for m.next(ctx, queue) {
+			continue
+		}
+	})
+	<-ctx.Done()
+	queue.ShutDown()
+	worker.Wait()
+	return nil
+}
+
+func (m *model) next(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string]) bool {
+	name, over := queue.Get()
+	if over {
+		return false
+	}
+	defer queue.Done(name)
+	after, err := m.reconcile(ctx, name)
+	switch {
+	case err != nil:
+		queue.AddRateLimited(name)
+		return true
+	case after > 0:
+		queue.AddAfter(name, after)
+	}
+	queue.Forget(name)
+	return true
+}
+
+func (f feed) handler(add func(name string)) cache.ResourceEventHandlerFuncs {
+	send := func(old, fresh any) {
+		before, _ := last(old).(metav1.Object)
+		after, _ := last(fresh).(metav1.Object)
+		for _, name := range f.keys(before, after) {
+			add(name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { send(nil, obj) },
+		UpdateFunc: send,
+		DeleteFunc: func(obj any) { send(obj, nil) },
+	}
+}

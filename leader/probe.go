@@ -1,0 +1,202 @@
+package leader
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/leader/internal/record"
+)
+
+const (
+	// probeLimit is how long a probe waits for an answer.
+	probeLimit = 30 * time.Second
+	// probePause is the shortest time between the end of a probe and the next.
+	probePause = 20 * time.Second
+	// slowAnswer is the time after which an answer to a probe counts as slow.
+	slowAnswer = time.Second
+)
+
+// probe finds out why requests have no answer: it asks the API server whether
+// it is ready, on a new connection and with more patience. A connection that
+// cannot be made, a handshake without an answer, a late answer and a check that
+// fails are different causes. One probe runs at a time.
+type probe struct {
+	way    *way
+	server *url.URL
+
+	mu      sync.Mutex // guards the fields below
+	running bool
+	ended   time.Time
+	cause   string // the cause that the last probe found; empty if an answer has arrived since
+}
+
+func newProbe(config *rest.Config) (*probe, error) {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWay(config)
+	return &probe{way: w, server: server}, err
+}
+
+// explain adds the cause, as far as it is known, to the error of a request
+// without an answer. It starts a probe if the cause is unknown or was found
+// long ago.
+func (p *probe) explain(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running && (p.cause == "" || time.Since(p.ended) >= probePause) {
+		p.running = true
+		go p.run()
+	}
+	const notYet = "the cause is not known yet: asking the server's /readyz on a new connection"
+	return &record.CauseError{Err: err, Cause: cmp.Or(p.cause, notYet)}
+}
+
+// answered forgets the cause, because a request was answered in time.
+func (p *probe) answered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cause = ""
+}
+
+func (p *probe) run() {
+	found := p.ask()
+	p.way.dialer.CloseAll()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running, p.ended, p.cause = false, time.Now(), found
+}
+
+// stages has the times at which a probe had a connection, and a secure one.
+// They are zero before that.
+type stages struct {
+	mu                sync.Mutex // guards the fields below
+	connected, secure time.Time
+}
+
+func (s *stages) trace() *httptrace.ClientTrace {
+	note := func(t *time.Time) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if t.IsZero() {
+			*t = time.Now()
+		}
+	}
+	return &httptrace.ClientTrace{
+		TLSHandshakeStart: func() { note(&s.connected) },
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+			if err == nil {
+				note(&s.secure)
+			}
+		},
+		GotConn: func(httptrace.GotConnInfo) {
+			note(&s.connected)
+			note(&s.secure)
+		},
+	}
+}
+
+// phases contains the durations of the parts of an answered probe.
+type phases struct{ connection, handshake, answer time.Duration }
+
+func (s *stages) phases(began time.Time) phases {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return phases{s.connected.Sub(began), s.secure.Sub(s.connected), time.Since(s.secure)}
+}
+
+// ask sends one request, and returns what its outcome says about the cause.
+func (p *probe) ask() string {
+	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
+	defer cancel()
+	var s stages
+	target := *p.server
+	target.Path = path.Join("/", target.Path, "readyz")
+	target.RawQuery = "verbose"
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, s.trace()), http.MethodGet, target.String(),
+		http.NoBody)
+	if err != nil {
+		return record.CauseUnknown
+	}
+	began := time.Now()
+	res, err := p.way.RoundTrip(req)
+	if err != nil {
+		return p.unanswered(&s, began, err)
+	}
+	defer res.Body.Close()
+	const most = 64 << 10
+	body, err := io.ReadAll(io.LimitReader(res.Body, most))
+	if err != nil {
+		return p.unanswered(&s, began, err)
+	}
+	return p.judge(res.StatusCode, body, s.phases(began))
+}
+
+// unanswered returns what a probe without an answer says about the cause.
+func (p *probe) unanswered(s *stages, began time.Time, err error) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waited := coarse(time.Since(began))
+	switch {
+	case s.connected.IsZero():
+		return fmt.Sprintf("no new connection to %s can be made (%v): packets are lost on the way, or the machine "+
+			"is down; %s", p.server.Host, err, record.HowToDecide)
+	case s.secure.IsZero():
+		return fmt.Sprintf("nothing comes back: %s accepts a new connection, but its TLS handshake has no answer after "+
+			"%v: the machine answers, but the process does not: the API server hangs or is stopped, or a proxy or load "+
+			"balancer before it has no server; lost packets are unlikely, because the connection was made; %s", p.server.Host,
+			waited, record.HowToDecide)
+	}
+	return fmt.Sprintf("the API server hangs: a new connection to %s is made at once, but /readyz has no answer "+
+		"after %v: look at the process of the server, and at its etcd", p.server.Host, waited)
+}
+
+// judge returns what an answer to a probe says about the cause.
+func (p *probe) judge(status int, body []byte, parts phases) string {
+	took := parts.connection + parts.handshake + parts.answer
+	var failed []string
+	for line := range bytes.Lines(body) {
+		if check, ok := bytes.CutPrefix(line, []byte("[-]")); ok {
+			name, _, _ := strings.Cut(strings.TrimSpace(string(check)), " ")
+			failed = append(failed, name)
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		return fmt.Sprintf("the API server answers, but is not ready: its checks %s fail", strings.Join(failed, ", "))
+	case took >= slowAnswer:
+		const share = 3 // of a lease duration, in which an answer is in time
+		who, network := "the API server at %s, or a proxy before it,", ", so the network is hardly the reason"
+		if parts.connection >= slowAnswer {
+			who, network = "the network to the API server at %s", ""
+		}
+		return fmt.Sprintf(who+" is slow: a new connection was made after %v%s; its TLS handshake took %v, and /readyz was "+
+			"answered %v later; until it is faster, a lease duration of more than %v helps", p.server.Host,
+			coarse(parts.connection), network, coarse(parts.handshake), coarse(parts.answer), coarse(share*took))
+	}
+	return fmt.Sprintf("the API server and the way to it are quick: /readyz on a new connection was answered with %d "+
+		"after %v; only requests for Leases get no answer: ask `kubectl get leases -A`, and look at its etcd", status,
+		coarse(took))
+}
+
+// coarse rounds d, so that a message about the same cause stays the same.
+func coarse(d time.Duration) time.Duration {
+	if d < time.Second {
+		return (d + 100*time.Millisecond).Truncate(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}

@@ -1,0 +1,71 @@
+package operator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/hostclock"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+// clocks compare the clock of this machine with the clocks of the API servers,
+// by cluster.
+type clocks map[string]*hostclock.Comparison
+
+// compareClocks returns the comparisons for all answers to clients that are made
+// from the configs afterwards, and logs when a clock begins to differ and when
+// it agrees again. It leaves out a config from which no client can be made,
+// because cluster.New returns the error.
+func compareClocks(log logr.Logger, configs map[string]*rest.Config) clocks {
+	compared := clocks{}
+	for name, config := range configs {
+		if c, err := hostclock.New(config); err == nil {
+			c.OnChange = func(ahead time.Duration) { logClock(log.WithValues("cluster", name), ahead) }
+			config.Wrap(c.Wrap)
+			compared[name] = c
+		}
+	}
+	return compared
+}
+
+// logClock logs that the clock of this machine has begun to differ from the
+// server's by ahead, or agrees again if ahead is 0.
+func logClock(log logr.Logger, ahead time.Duration) {
+	if ahead == 0 {
+		log.Info("the clock of this machine agrees with the API server's again")
+		return
+	}
+	now := time.Now()
+	log.Error(fmt.Errorf("the clock of this machine is %s the API server's", hostclock.Apart(ahead)), "clocks differ",
+		"remedy", hostclock.Remedy, "here", clockText(now), "server", clockText(now.Add(-ahead)))
+}
+
+// clockText is t as it stands in messages.
+func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// problems returns a problem for each server whose clock differs.
+func (c clocks) problems() []inspect.Problem {
+	var problems []inspect.Problem
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		ahead, at := c[name].Difference()
+		if ahead == 0 {
+			continue
+		}
+		check := "clock"
+		if name != first {
+			check += "/" + name
+		}
+		problems = append(problems, inspect.Problem{
+			Check: check, Cause: "clocks differ",
+			Reason: fmt.Sprintf("the clock of this machine is %s the API server's: this one said %s when the server said %s",
+				hostclock.Apart(ahead), clockText(at), clockText(at.Add(-ahead))),
+			Remedy: hostclock.Remedy + "; until then, do not believe the times that this replica writes",
+		})
+	}
+	return problems
+}

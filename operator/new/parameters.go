@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/module"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// parameters contains the names of the new kind and of its module.
+type parameters struct {
+	Group    string // such as example.com
+	Version  string // such as v1alpha1
+	Kind     string // such as Widget
+	Singular string // such as widget
+	Plural   string // such as widgets
+	Program  string // such as widget-operator
+	Module   string // such as example.com/widget-operator
+
+	ClusterScoped bool // whether the kind has no namespaces
+	Secret        bool // whether each object names a Secret
+}
+
+var (
+	isKind    = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	isVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
+)
+
+// protocolKinds are the kinds that clients or servers have in every group and
+// version, so that a resource cannot use their names. For example, a server
+// answers 404 to the creation of an object of kind List.
+var protocolKinds = []string{
+	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
+}
+
+// withDefaults returns n with defaults, and with the names that are derived
+// from others.
+func (n parameters) withDefaults() parameters {
+	n.Singular = strings.ToLower(n.Kind)
+	n.Program = n.Singular + "-operator"
+	if n.Plural == "" && n.Kind != "" {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: n.Kind})
+		n.Plural = plural.Resource
+	}
+	if n.Module == "" {
+		n.Module = n.Group + "/" + n.Program
+	}
+	return n
+}
+
+// validate returns all mistakes in the names, joined. It checks a derived name
+// only if the names from which it was derived are valid.
+func (n parameters) validate() error {
+	errs := []error{n.validateGroup(), n.validateKind()}
+	if !isVersion.MatchString(n.Version) {
+		errs = append(errs, fmt.Errorf("--version is %q: must be a Kubernetes API version, such as v1alpha1 or v1", n.Version))
+	}
+	if errors.Join(errs...) != nil {
+		return errors.Join(errs...)
+	}
+	if why := validation.IsDNS1035Label(n.Plural); len(why) > 0 {
+		errs = append(errs, fmt.Errorf("--plural is %q: %s", n.Plural, strings.Join(why, "; ")))
+	}
+	if name := n.Plural + "." + n.Group; len(name) > validation.DNS1123SubdomainMaxLength {
+		errs = append(errs, fmt.Errorf("--plural and --group are too long: %q has %d characters, must have at most %d",
+			name, len(name), validation.DNS1123SubdomainMaxLength))
+	}
+	if err := module.CheckPath(n.Module); err != nil {
+		errs = append(errs, fmt.Errorf("--module: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (n parameters) validateGroup() error {
+	why := validation.IsDNS1123Subdomain(n.Group)
+	switch {
+	case n.Group == "":
+		return errors.New("--group is missing: must be a domain of yours, such as example.com")
+	case len(why) > 0:
+		return fmt.Errorf("--group is %q: %s", n.Group, strings.Join(why, "; "))
+	case !strings.Contains(n.Group, "."):
+		return fmt.Errorf("--group is %q: must be a domain with a dot, such as %s.example.com", n.Group, n.Group)
+	case slices.ContainsFunc([]string{"k8s.io", "kubernetes.io"}, func(domain string) bool {
+		return n.Group == domain || strings.HasSuffix(n.Group, "."+domain)
+	}):
+		return fmt.Errorf("--group is %q: servers refuse groups of the Kubernetes project (k8s.io, kubernetes.io) "+
+			"that it has not approved", n.Group)
+	}
+	return nil
+}
+
+func (n parameters) validateKind() error {
+	switch {
+	case n.Kind == "":
+		return errors.New("--kind is missing: must be a singular in CamelCase, such as Widget")
+	case !isKind.MatchString(n.Kind):
+		return fmt.Errorf("--kind is %q: must be a singular in CamelCase, such as Widget", n.Kind)
+	// The package of the API declares both beside the kind.
+	case n.Kind == "GroupVersion" || n.Kind == "AddToScheme":
+		return fmt.Errorf("--kind is %q: the kind's Go package already uses that name", n.Kind)
+	case slices.Contains(protocolKinds, n.Kind):
+		return fmt.Errorf("--kind is %q: Kubernetes itself has a kind of that name in every group", n.Kind)
+	case len(n.Program) > validation.DNS1123LabelMaxLength:
+		return fmt.Errorf("--kind is %q: must have at most %d characters", n.Kind,
+			validation.DNS1123LabelMaxLength-len("-operator"))
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"path"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/mod/modfile"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+)
+
+// Whatever is not refused gives files that Go and Kubernetes read as they are
+// meant.
+func FuzzNames(f *testing.F) {
+	f.Add("example.com", "Widget", "v1alpha1", "", "")
+	f.Add("1.2", "Yes", "v1", "", "example.com/x/v2")
+	f.Add("1e3.5", "Null", "v2beta3", "on", "x.y/a b")
+	f.Add("a-b.io", "Type", "v1", "true", "example.com/type")
+	f.Add("example.com", "Struct", "v1", "y", "example.com/\"")
+	f.Fuzz(func(t *testing.T, group, kind, version, plural, module string) {
+		n := parameters{Group: group, Kind: kind, Version: version, Plural: plural, Module: module}.withDefaults()
+		if n.validate() != nil {
+			return
+		}
+		g := NewWithT(t)
+		files, err := render(n, source{Homeostat: "v1.2.3", Replace: "/a folder/with \"quotes"})
+		g.Expect(err).NotTo(HaveOccurred()) // go/format has read the Go files
+		mod, err := modfile.Parse("go.mod", files["go.mod"], nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(mod.Module.Mod.Path).To(Equal(n.Module))
+		g.Expect(mod.Replace[0].New.Path).To(Equal("/a folder/with \"quotes"))
+		for name, text := range files {
+			g.Expect(bytes.Contains(text, []byte("<no value>"))).To(BeFalse(), name)
+			if path.Ext(name) == ".yaml" {
+				for document := range strings.SplitSeq(string(text), "---\n") {
+					g.Expect(yaml.UnmarshalStrict([]byte(document), &map[string]any{})).To(Succeed(), name)
+				}
+			}
+		}
+		var crd unstructured.Unstructured
+		g.Expect(yaml.UnmarshalStrict(files["config/crd/"+n.Group+"_"+n.Plural+".yaml"], &crd.Object)).To(Succeed())
+		g.Expect(validation.IsDNS1123Subdomain(crd.GetName())).To(BeEmpty())
+		g.Expect(crd.Object["spec"]).To(And(HaveKeyWithValue("group", n.Group), HaveKeyWithValue("names", map[string]any{
+			"kind": n.Kind, "listKind": n.Kind + "List", "plural": n.Plural, "singular": n.Singular,
+		})))
+		var role rbacv1.ClusterRole
+		g.Expect(yaml.UnmarshalStrict(files["config/role.yaml"], &role)).To(Succeed())
+		g.Expect(role.Rules[0].APIGroups).To(Equal([]string{n.Group}))
+		g.Expect(role.Rules[0].Resources).To(Equal([]string{n.Plural}))
+		var namespace corev1.Namespace
+		g.Expect(yaml.UnmarshalStrict(files["config/namespace.yaml"], &namespace)).To(Succeed())
+		g.Expect(validation.IsDNS1123Label(namespace.Name)).To(BeEmpty())
+	})
+}

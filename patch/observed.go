@@ -1,0 +1,114 @@
+package patch
+
+import (
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/homeostat/homeostat/informer"
+)
+
+// observeGeneration sets the observed generation in the status of obj and in
+// the conditions that the edit has set. It makes a status that is a nil pointer
+// if the status has an observed generation.
+func observeGeneration(cached, obj informer.Object) {
+	generation := obj.GetGeneration()
+	if generation == 0 {
+		return
+	}
+	fillStatus(obj)
+	s := statusOf(obj)
+	if !s.IsValid() {
+		return
+	}
+	if f, ok := fieldOf(s, "ObservedGeneration"); ok {
+		setInt(f, generation)
+	}
+	before := conditionsOf(statusOf(cached))
+	conditions := conditionsOf(s)
+	for i := range conditions {
+		condition := &conditions[i]
+		if condition.ObservedGeneration == 0 && !sameCondition(meta.FindStatusCondition(before, condition.Type), condition) {
+			condition.ObservedGeneration = generation
+		}
+	}
+}
+
+// setInt sets an integer, or a pointer to one. It leaves a field of another type
+// or of a type that is too small as it is.
+func setInt(f reflect.Value, n int64) {
+	switch {
+	case !f.CanSet():
+	case f.Kind() == reflect.Pointer:
+		fresh := reflect.New(f.Type().Elem())
+		setInt(fresh.Elem(), n)
+		if !fresh.Elem().IsZero() {
+			f.Set(fresh)
+		}
+	case f.CanInt() && !f.OverflowInt(n):
+		f.SetInt(n)
+	case f.CanUint() && n > 0 && !f.OverflowUint(uint64(n)):
+		f.SetUint(uint64(n))
+	}
+}
+
+// fillStatus makes the status of an object if it is a nil pointer to a struct
+// with an observed generation.
+func fillStatus(obj informer.Object) {
+	s, ok := fieldOf(reflect.ValueOf(obj).Elem(), "Status")
+	if !ok || s.Kind() != reflect.Pointer || !s.IsNil() || !s.CanSet() || s.Type().Elem().Kind() != reflect.Struct {
+		return
+	}
+	if _, ok := s.Type().Elem().FieldByName("ObservedGeneration"); ok {
+		s.Set(reflect.New(s.Type().Elem()))
+	}
+}
+
+// statusOf returns the field Status of an object that is a pointer to a struct.
+// The result is not valid if there is no such field, or if it is neither a
+// struct nor a pointer to one.
+func statusOf(obj informer.Object) reflect.Value {
+	s, _ := fieldOf(reflect.ValueOf(obj).Elem(), "Status")
+	if s = reflect.Indirect(s); s.Kind() == reflect.Struct {
+		return s
+	}
+	return reflect.Value{}
+}
+
+// fieldOf returns a field of a struct. It reports false if there is no such
+// field, or if it is behind a nil pointer.
+func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
+	if v.Kind() != reflect.Struct {
+		return reflect.Value{}, false
+	}
+	f, ok := v.Type().FieldByName(name)
+	if !ok {
+		return reflect.Value{}, false
+	}
+	value, err := v.FieldByIndexErr(f.Index)
+	return value, err == nil
+}
+
+// conditionsOf returns the conditions in a status. They are not copied.
+func conditionsOf(status reflect.Value) []metav1.Condition {
+	if !status.IsValid() {
+		return nil
+	}
+	f, ok := fieldOf(status, "Conditions")
+	if !ok {
+		return nil
+	}
+	conditions, _ := reflect.TypeAssert[[]metav1.Condition](f)
+	return conditions
+}
+
+// sameCondition reports whether an edit has left a condition as it was.
+func sameCondition(old, edited *metav1.Condition) bool {
+	if old == nil || !old.LastTransitionTime.Equal(&edited.LastTransitionTime) {
+		return false
+	}
+	same := *old
+	same.LastTransitionTime = edited.LastTransitionTime
+	return same == *edited
+}

@@ -1,0 +1,78 @@
+package patch_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/patch"
+)
+
+// observing is a custom kind whose status has the type S.
+type observing[S any] struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Status            S `json:"status,omitzero"`
+}
+
+func (o *observing[S]) GetObjectKind() schema.ObjectKind { return &o.TypeMeta }
+
+func (o *observing[S]) DeepCopyObject() runtime.Object {
+	out := &observing[S]{}
+	if data, err := json.Marshal(o); err != nil || json.Unmarshal(data, out) != nil {
+		return nil
+	}
+	return out
+}
+
+type observed[N any] struct {
+	ObservedGeneration N                  `json:"observedGeneration,omitempty"`
+	Phase              string             `json:"phase,omitempty"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// observes returns the patch of a status that an edit leaves or changes.
+func observes[S any](t *testing.T, edit func(*S)) string {
+	t.Helper()
+	c := &recording[*observing[S]]{answer: &observing[S]{ObjectMeta: gadget().ObjectMeta}}
+	cached := &observing[S]{ObjectMeta: gadget().ObjectMeta}
+	_, err := patch.Status(t.Context(), always(c), cached, nil, func(o *observing[S]) { edit(&o.Status) })
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	if len(c.requests) == 0 {
+		return ""
+	}
+	return c.requests[0].body
+}
+
+func TestTheGenerationIsObservedInAnyFormOfTheStatus(t *testing.T) {
+	g := NewWithT(t)
+	five := ContainSubstring(`"status":{"observedGeneration":5}`)
+	g.Expect(observes(t, func(*observed[int64]) {})).To(five)
+	g.Expect(observes(t, func(*observed[int32]) {})).To(five)
+	g.Expect(observes(t, func(*observed[uint64]) {})).To(five)
+	g.Expect(observes(t, func(*observed[*int64]) {})).To(five)
+	g.Expect(observes(t, func(**observed[int64]) {})).To(five)
+	g.Expect(observes(t, func(**observed[*int64]) {})).To(five)
+	g.Expect(observes(t, func(*observed[string]) {})).To(BeEmpty())
+	g.Expect(observes(t, func(**plainStatus) {})).To(BeEmpty())
+	g.Expect(observes(t, func(s **observed[*int64]) {
+		*s = &observed[*int64]{Phase: "Ready", Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}}}
+	})).To(And(ContainSubstring(`"phase":"Ready"`), ContainSubstring(`"status":"True","observedGeneration":5`)))
+	g.Expect(observes(t, func(s **embeddedStatus) { *s = &embeddedStatus{Phase: "Ready"} })).
+		To(And(ContainSubstring(`"phase":"Ready"`), Not(ContainSubstring("observed"))))
+}
+
+type plainStatus struct {
+	Phase string `json:"phase,omitempty"`
+}
+
+// embeddedStatus has an observed generation behind a nil pointer.
+type embeddedStatus struct {
+	*observed[int64] `json:",inline"`
+
+	Phase string `json:"phase,omitempty"`
+}

@@ -1,0 +1,127 @@
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/homeostat/homeostat/internal/ownwrites"
+)
+
+// permission is what writes of a key lack: a verb for a resource, in namespaces
+// or at the cluster scope.
+type permission struct {
+	verb, resource string   // such as "patch" and "deployments.apps/scale"
+	account        string   // the name of this program's user in messages of the API server
+	namespaces     []string // where writes were refused, sorted; empty at the cluster scope
+}
+
+// forbiddenWrite matches the API server's message about a missing permission.
+var forbiddenWrite = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
+	`(?:User "([^"]*)" )?cannot (create|update|patch|delete|deletecollection) resource "([^"]+)" in API group "([^"]*)"` +
+		`(?: in the namespace "([^"]*)")?`)
+
+// missingPermission returns the permission without which a write failed, with
+// all the namespaces that err names. It returns nil if err has another reason.
+func missingPermission(err error) *permission {
+	var p *permission
+	for _, found := range forbiddenWrite.FindAllStringSubmatch(err.Error(), -1) {
+		account, verb, resource, group, namespace := found[1], found[2], found[3], found[4], found[5]
+		target, subresource, _ := strings.Cut(resource, "/")
+		if group != "" {
+			target += "." + group
+		}
+		if subresource != "" {
+			target += "/" + subresource
+		}
+		if p == nil {
+			p = &permission{verb: verb, resource: target, account: account}
+		}
+		if namespace != "" && p.verb == verb && p.resource == target && !slices.Contains(p.namespaces, namespace) {
+			p.namespaces = append(p.namespaces, namespace)
+		}
+	}
+	if p != nil {
+		slices.Sort(p.namespaces)
+	}
+	return p
+}
+
+// String returns a text such as `patch deployments.apps in namespace "default"`.
+func (p *permission) String() string {
+	switch len(p.namespaces) {
+	case 0:
+		return p.verb + " " + p.resource + " at the cluster scope"
+	case 1:
+		return fmt.Sprintf("%s %s in namespace %q", p.verb, p.resource, p.namespaces[0])
+	}
+	return fmt.Sprintf("%s %s in %d namespaces (%s)", p.verb, p.resource, len(p.namespaces), firstOf(p.namespaces))
+}
+
+// firstOf returns the first three names and the number of the others, such as
+// "a, b, c and 2 more".
+func firstOf(names []string) string {
+	const most = 3
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// elsewhere returns the namespaces in which writes of the same kind have
+// succeeded.
+func (p *permission) elsewhere(writes []write) map[string]bool {
+	verbs := map[string]string{http.MethodPatch: "patch", http.MethodPut: "update", http.MethodPost: "create"}
+	found := map[string]bool{}
+	for i := range writes {
+		w := &writes[i]
+		verb, resource := verbs[w.content.Method], w.resource.String()
+		if w.deleted {
+			verb = "delete"
+		}
+		if w.content.Subresource != "" {
+			resource += "/" + w.content.Subresource
+		}
+		done := w.outcome == ownwrites.Written || w.outcome == ownwrites.Removed || w.outcome == ownwrites.Accepted
+		namespace, same := w.object.GetNamespace(), verb == p.verb && resource == p.resource
+		if done && same && !slices.Contains(p.namespaces, namespace) {
+			found[namespace] = true
+		}
+	}
+	return found
+}
+
+// remedy says how to grant the permission. allowed are the namespaces in which
+// such a write has succeeded recently.
+func (p *permission) remedy(allowed map[string]bool) string {
+	grantee := "this program"
+	if p.account != "" {
+		grantee = fmt.Sprintf("%q", p.account)
+	}
+	switch {
+	case len(p.namespaces) == 0:
+		return fmt.Sprintf("grant it to %s with a ClusterRole and a ClusterRoleBinding", grantee) + p.howToFind()
+	case len(allowed) > 0:
+		return fmt.Sprintf("grant it to %s there, with a Role and a RoleBinding: in other namespaces (%s) such writes "+
+			"succeed", grantee, firstOf(slices.Sorted(maps.Keys(allowed))))
+	case len(p.namespaces) > 1:
+		return fmt.Sprintf("grant it to %s with a ClusterRole and a ClusterRoleBinding: such writes are refused in every "+
+			"namespace that was tried", grantee) + p.howToFind()
+	}
+	return fmt.Sprintf("grant it to %s; no other namespace was tried, so `kubectl auth can-i %s %s --all-namespaces` as "+
+		"this account says whether a Role is missing there, or a rule of a ClusterRole", grantee, p.verb, p.resource)
+}
+
+// howToFind returns a hint on how to find the roles of the account.
+func (p *permission) howToFind() string {
+	parts := strings.Split(p.account, ":")
+	name := parts[len(parts)-1]
+	if name == "" {
+		return ""
+	}
+	return "; `kubectl get clusterrolebindings,rolebindings -A -o wide | grep " + name + "` finds the roles that it has"
+}

@@ -1,0 +1,84 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/homeostat/homeostat/internal/ownwrites"
+)
+
+// refusedIn is the error of patches of Secrets in these namespaces, as the API
+// server's authorizer words it.
+func refusedIn(namespaces ...string) error {
+	var errs []error
+	for _, n := range namespaces {
+		errs = append(errs, fmt.Errorf(`secrets "a" is forbidden: User "system:serviceaccount:m:m" cannot patch resource `+
+			`"secrets" in API group "" in the namespace %q`, n))
+	}
+	return errors.Join(errs...)
+}
+
+func patched(namespace string, outcome ownwrites.Outcome) write {
+	return write{
+		object:   &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}},
+		resource: schema.GroupResource{Resource: "secrets"}, content: ownwrites.Content{Method: http.MethodPatch}, outcome: outcome,
+	}
+}
+
+func TestAMissingPermissionNamesTheNamespacesAndTheAccount(t *testing.T) {
+	for name, row := range map[string]struct {
+		err                error
+		writes             []write
+		permission, remedy string
+	}{
+		"one namespace, and no other was tried": {
+			err:        refusedIn("b"),
+			writes:     []write{patched("c", ownwrites.Refused), patched("d", ownwrites.Uncertain)},
+			permission: `patch secrets in namespace "b"`,
+			remedy: `grant it to "system:serviceaccount:m:m"; no other namespace was tried, so ` +
+				"`kubectl auth can-i patch secrets --all-namespaces` as this account says whether a Role is missing there, " +
+				"or a rule of a ClusterRole",
+		},
+		"one namespace of several": {
+			err: refusedIn("b"), writes: []write{patched("c", ownwrites.Written), patched("a", ownwrites.Written)},
+			permission: `patch secrets in namespace "b"`,
+			remedy: `grant it to "system:serviceaccount:m:m" there, with a Role and a RoleBinding: ` +
+				"in other namespaces (a, c) such writes succeed",
+		},
+		"every namespace": {
+			err:        refusedIn("b", "a", "d", "c", "b"),
+			permission: `patch secrets in 4 namespaces (a, b, c and 1 more)`,
+			remedy: `grant it to "system:serviceaccount:m:m" with a ClusterRole and a ClusterRoleBinding: ` +
+				"such writes are refused in every namespace that was tried; " +
+				"`kubectl get clusterrolebindings,rolebindings -A -o wide | grep m` finds the roles that it has",
+		},
+		"no namespace": {
+			err:        errors.New(`cannot delete resource "nodes" in API group ""`),
+			permission: `delete nodes at the cluster scope`,
+			remedy:     "grant it to this program with a ClusterRole and a ClusterRoleBinding",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			p := missingPermission(row.err)
+			g.Expect(p.String()).To(Equal(row.permission))
+			g.Expect(p.remedy(p.elsewhere(row.writes))).To(Equal(row.remedy))
+		})
+	}
+}
+
+// A reconcile does not repeat the writes that have succeeded.
+func TestANamespaceInWhichAWriteHasSucceededIsRemembered(t *testing.T) {
+	g := NewWithT(t)
+	first := failure{missing: missingPermission(refusedIn("a")), allowed: map[string]bool{"b": true, "c": true}}
+	second := failure{missing: missingPermission(refusedIn("a", "c")), allowed: map[string]bool{}}
+	second.keepAllowed(&first)
+	g.Expect(second.allowed).To(Equal(map[string]bool{"b": true}))
+}

@@ -1,0 +1,65 @@
+package reconciletest
+
+import (
+	"time"
+
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
+	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
+)
+
+// skews returns, by client, how far the server's clock is ahead of the clock of
+// a replica. It returns nil if all clocks agree.
+//
+// All replicas share the clock of the bubble. So the server translates the
+// times that a replica reads and writes. For the replica, that is the same as a
+// clock of its own.
+func skews(p plan.Plan) func(client string) time.Duration {
+	var ahead time.Duration
+	switch p.Clock() {
+	case plan.Ahead, plan.LoneAhead:
+		ahead = skew
+	case plan.Behind, plan.LoneBehind:
+		ahead = -skew
+	case plan.FarAhead:
+		ahead = farSkew
+	default:
+		return nil
+	}
+	alone := p.Clock() == plan.LoneAhead || p.Clock() == plan.LoneBehind
+	return func(client string) time.Duration {
+		if alone && client != backend.ClientOf(2, 0) {
+			return 0
+		}
+		return ahead
+	}
+}
+
+// clocks returns plans in which clocks differ. With several replicas, the clock
+// of one replica also differs from the clocks of the others.
+func (p *planner) clocks() []plan.Plan {
+	ways := []int{plan.Ahead, plan.Behind, plan.FarAhead}
+	if p.c.Replicas > 1 {
+		ways = append(ways, plan.LoneAhead, plan.LoneBehind)
+	}
+	return plansOf(plan.Skewed, ways, 0)
+}
+
+// patient adds to the setting of a run that the program may wait, at every
+// rest, until its clock has reached the times that others have written. A
+// program that looks at the age of an object is late by hours if the server's
+// clock is hours ahead, and that is no finding.
+func (x *explorer) patient(p plan.Plan, s setting) setting {
+	if p.Clock() != plan.FarAhead || x.reference == nil || s.await != nil {
+		return s
+	}
+	last := len(x.reference.states) - 1
+	s.await = &await{rest: everyRest, most: farSkew + recovery}
+	s.await.right = func(r *run) bool {
+		i := min(len(r.out.states), last)
+		want, mask := x.wanted(i, last+1)
+		return len(state.OfServer(r.sim, r.ignore, r.foreign).Diff(want, mask)) == 0 &&
+			(i < last || r.c.Goal == nil || ask(r.c.Goal, r.world) == nil)
+	}
+	return s
+}
