@@ -118,22 +118,24 @@ func (e *Elector) Ready() error {
 // replicaName matches the end of the names that electors write into a Lease.
 var replicaName = regexp.MustCompile(`_[0-9a-f]{8}(\.\d+)?$`) //nolint:gochecknoglobals // compiled once
 
-// String returns a text such as "reboot-7f_02ab04cd leads since 12:00:05". The
-// text also says if the holder of the Lease is not a replica, if no replica is
-// known to lead, or if this replica cannot know it.
+// String returns a text such as "reboot-7f_02ab04cd leads; this replica has seen
+// it since 2026-11-27T12:00:05Z". The time is by the clock of this replica, and
+// the holder may have led before this replica started. The text also says if the
+// holder of the Lease is not a replica, if no replica is known to lead, or if
+// this replica cannot know it.
 func (s Status) String() string {
 	var b strings.Builder
-	since, ended := s.Since.Format(time.TimeOnly), s.Ended.Format(time.TimeOnly)
+	since, ended := s.Since.UTC().Format(time.RFC3339), s.Ended.UTC().Format(time.RFC3339)
 	switch replica := replicaName.MatchString(s.Leader); {
 	case s.Leader == "":
 		b.WriteString("no replica leads")
 	case !replica && s.Ended.IsZero():
-		fmt.Fprintf(&b, "no replica of this program leads: %q, which is not the name of one, has held lease %q since %s",
-			s.Leader, s.Lease, since)
+		fmt.Fprintf(&b, "no replica of this program leads: %q, which is not the name of one, holds lease %q; this replica "+
+			"has seen it since %s", s.Leader, s.Lease, since)
 	case !replica:
 		fmt.Fprintf(&b, "no replica is known to lead; %q held lease %q until %s", s.Leader, s.Lease, ended)
 	case s.Ended.IsZero():
-		fmt.Fprintf(&b, "%s leads since %s", s.Leader, since)
+		fmt.Fprintf(&b, "%s leads; this replica has seen it since %s", s.Leader, since)
 	case s.Problem != nil:
 		fmt.Fprintf(&b, "this replica does not know who leads; as far as it knows, %s led until %s", s.Leader, ended)
 	default:

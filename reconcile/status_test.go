@@ -241,7 +241,7 @@ func TestStatusShowsALease(t *testing.T) {
 		stopLed, stopSharded := w.startRun(led.Run), w.startRun(sharded.Run)
 		pass(time.Minute)
 		w.Expect(led.Status(0)).To(MatchFields(IgnoreExtras, Fields{
-			"LeaderName": ContainSubstring("leads since"), "LeaseName": Equal("test"), "Slots": BeEmpty(),
+			"LeaderName": ContainSubstring(" leads; "), "LeaseName": Equal("test"), "Slots": BeEmpty(),
 		}))
 		w.Expect(sharded.Status(0)).To(MatchFields(IgnoreExtras, Fields{
 			"LeaderName": Equal(shards.String()), "Slots": HaveEach(HaveField("State", inspect.Here)),

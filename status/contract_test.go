@@ -118,6 +118,10 @@ func testStandby(t *testing.T) {
 		code, body := c.get("/readyz?verbose")
 		c.Expect(code).To(Equal(http.StatusOK))
 		c.Expect(body).To(ContainSubstring("[+] controller/one: ok, standby"))
+		_, body = c.get("/debug/homeostat")
+		c.Expect(text(body)).To(ContainSubstring("d/a | waits until this replica leads | 1 |"))
+		_, body = c.get("/debug/homeostat?controller=one&key=d/a")
+		c.Expect(text(body)).To(ContainSubstring("Now waits until this replica leads"))
 	})
 }
 

@@ -86,8 +86,9 @@
 //	    .outputs[].watched    whether a trigger of the controller would notice another client's change
 //	    .lanes[].oldest…      for how long the next key of the lane has waited
 //	    .sweep.problem        why the last sweep was refused or failed
-//	    .keys[], .more        held, delayed, waiting and resting keys, and whether there are more
-//	controllers[].keys[].state    resting: its last reconcile gave up, and the key waits for a change
+//	    .keys[], .more        held, delayed, waiting, standby and resting keys, and whether there are more
+//	controllers[].keys[].state    resting: its last reconcile gave up, and the key waits for a change;
+//	                          standby: the key waits until this replica leads
 //	    .attempt              1, and one more for each failure in a row
 //	    .since, .next         when it began to wait or was dispatched; when its delay ends
 //	    .onHold               delayed until the caches have seen its writes

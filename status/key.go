@@ -79,7 +79,7 @@ func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView,
 	}
 	status := controllers[i].Status(maxKeys)
 	if k := slices.IndexFunc(status.Keys, func(k inspect.KeyStatus) bool { return k.Key == key }); k >= 0 {
-		report := keyOf(&status.Keys[k])
+		report := keyOf(&status.Keys[k], status.Phase)
 		v.Now = &report
 	}
 	for _, r := range controllers[i].References(key) {
@@ -123,7 +123,7 @@ func (p *keyPage) render() {
 	p.begin(title(p.Namespace, p.Name)+" in "+p.Controller, p.refresh)
 	p.add("<header>\n<h1>%s</h1>\n", title(p.Namespace, p.Name))
 	p.add("<p>in controller %s · %s ·\n", p.Controller,
-		p.Time.UTC().Format("2006-01-02 15:04:05 MST"))
+		p.Time.UTC().Format(pageTime))
 	p.pace(address+"&", p.refresh)
 	p.add("\n"+`· <a href="%s">JSON</a> · <a href="?">all keys</a></p>`+"\n</header>\n", address+"&format=json")
 	p.add("<main>\n<section>\n")

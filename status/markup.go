@@ -101,12 +101,18 @@ func (m *markup) causes(causes []causeReport) {
 	}
 }
 
+// pageTime is the layout of the time at which a page was made. A reader compares
+// pages of several replicas, whose clocks may differ.
+const pageTime = "2006-01-02 15:04:05 MST by the clock of this replica"
+
 // ago says how long ago moment was.
 func ago(now, moment time.Time) string { return rounded(now.Sub(moment)) + " ago" }
 
 // state describes the state of a key in words.
 func state(now time.Time, k *keyReport) string {
 	switch {
+	case k.State == standby:
+		return "waits until this replica leads"
 	case k.State == "resting":
 		return "gave up; waiting for a change"
 	case k.State == "held" && k.Again:

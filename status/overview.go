@@ -31,7 +31,7 @@ func (o *overview) render() {
 	o.begin(title, o.refresh)
 	o.add("<header>\n<h1>Homeostat</h1>\n")
 	o.badge(class, word)
-	o.add("\n<p>%s ·\n", o.Time.UTC().Format("2006-01-02 15:04:05 MST"))
+	o.add("\n<p>%s ·\n", o.Time.UTC().Format(pageTime))
 	o.pace("?keys="+strconv.Itoa(o.keys)+"&", o.refresh)
 	o.add("\n"+`· <a href="?format=json&amp;keys=%d">JSON</a></p>`+"\n</header>\n<main>\n", o.keys)
 	o.problems()

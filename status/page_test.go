@@ -31,7 +31,7 @@ func TestThePageShowsWhatIsGoingOn(t *testing.T) {
 		c.Expect(code).To(Equal(http.StatusOK))
 		seen := text(body)
 		for _, fact := range []string{
-			"not ready",
+			"not ready", "UTC by the clock of this replica ·",
 			"controller/drain the controller is syncing",
 			"rollout working Reconciles ConfigMap. 1 of 4 workers busy; 4 keys delayed, 2 of them backing off; replica-1 leads.",
 			"keys whose last reconcile failed |3 |keys that are retried |2 |",

@@ -121,7 +121,7 @@ type sweepReport struct {
 type keyReport struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	State     string `json:"state"` // held, delayed, waiting or resting
+	State     string `json:"state"` // held, delayed, waiting, standby or resting
 	Lane      string `json:"lane,omitempty"`
 	// Attempt is the number of the current attempt: 1 plus the number of
 	// consecutive failures that preceded it.
@@ -257,7 +257,7 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 	}
 	r.More = len(status.Keys) > keys
 	for _, k := range status.Keys[:min(len(status.Keys), keys)] {
-		r.Keys = append(r.Keys, keyOf(&k))
+		r.Keys = append(r.Keys, keyOf(&k, status.Phase))
 	}
 	return r
 }
@@ -289,16 +289,22 @@ func sweepOf(c *reconcile.Controller) *sweepReport {
 	return r
 }
 
-// keyOf returns the report of one key.
-func keyOf(k *inspect.KeyStatus) keyReport {
+// standby is the state of a key that no worker takes until this replica leads.
+const standby = "standby"
+
+// keyOf returns the report of one key of a controller in this phase.
+func keyOf(k *inspect.KeyStatus, phase inspect.Phase) keyReport {
 	r := keyReport{
 		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),
 		Attempt: k.Failures + 1, Since: k.Since, Next: k.Next,
 		Backoff: k.BackingOff, OnHold: k.OnHold, Again: k.Readded,
 		Causes: causesOf(k.Causes), Error: k.Failure, FailedAt: k.FailedAt,
 	}
-	if k.Resting {
+	switch {
+	case k.Resting:
 		r.State, r.Lane = "resting", ""
+	case phase == inspect.Standby && k.State != queue.Held:
+		r.State = standby
 	}
 	return r
 }

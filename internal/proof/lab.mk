@@ -120,9 +120,9 @@ verify-deploy: controlplane-build ## Start every program from its image, with it
 	$(MAKE) --no-print-directory verify-arm64 PROGRAMS=
 
 .PHONY: gameday
-gameday: controlplane-build ## Let things go wrong beside a real Prometheus (Debian's package), half an hour, and write docs/gameday.md: what the person on call sees.
+gameday: controlplane-build ## Let things go wrong beside a real Prometheus (Debian's package), half an hour, and write docs/gameday.md: what the person on call sees (INCIDENTS='"clock ahead" fight' for some).
 	@if ! command -v prometheus >/dev/null; then echo "skipped: prometheus is not installed: get Debian's package prometheus"; else \
-	  go run ./internal/proof/gameday -out docs/gameday.md; fi
+	  go run ./internal/proof/gameday -results docs/gameday.jsonl -out docs/gameday.md $(INCIDENTS); fi
 
 .PHONY: verify-arm64
 verify-arm64: ## Start programs of the arm64 images on this machine: elsewhere under qemu, which it gets from Debian.

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -41,8 +43,8 @@ func (w *world) gather(ctx context.Context) evidence {
 		seen["readyz-short-"+r.identity+".txt"] = textOr(short, err)
 		readyz, err := get(ctx, "http://"+r.address+"/readyz?verbose", "")
 		seen["readyz-"+r.identity+".txt"] = textOr(readyz, err)
-		page, err := get(ctx, "http://"+r.address+"/debug/homeostat?format=json&keys=20", w.reader)
-		seen["page-"+r.identity+".json"] = textOr(page, err)
+		page, err := get(ctx, "http://"+r.address+"/debug/homeostat?keys=20", w.reader)
+		seen["page-"+r.identity+".txt"] = textOr(readable(page), err)
 		seen["date -u on "+r.node+".txt"] = r.date()
 		log, previous := r.logs()
 		seen["log-"+r.identity+".txt"] = tail(log)
@@ -51,6 +53,22 @@ func (w *world) gather(ctx context.Context) evidence {
 		}
 	}
 	return seen
+}
+
+var (
+	unread = regexp.MustCompile(`(?s)<(head|svg|form)\b.*?</(head|svg|form)>`)
+	breaks = regexp.MustCompile(`</(h\d|p|div|dd|dt|tr|table|caption|section)>\s*`)
+	cells  = regexp.MustCompile(`(</div>)?</t[dh]>\s*`)
+	tags   = regexp.MustCompile(`<[^>]*>`)
+	blanks = regexp.MustCompile(`\n\s*\n+`)
+)
+
+// readable returns the text of a page as its reader sees it, without drawings.
+func readable(page string) string {
+	page = unread.ReplaceAllString(page, "")
+	page = cells.ReplaceAllString(page, " | ")
+	page = breaks.ReplaceAllString(page, "\n")
+	return html.UnescapeString(blanks.ReplaceAllString(tags.ReplaceAllString(page, ""), "\n"))
 }
 
 // textOr returns text or, if err is not nil, a text that contains err.

@@ -20,7 +20,12 @@ func TestTimesOfRulesAreShortenedAndNothingElse(t *testing.T) {
 	g.Expect(shortened("last_over_time(x[6h])\nfor: 0m")).To(Equal("last_over_time(x[4320s])\nfor: 0s"))
 }
 
-func TestAPageShowsWhatWasSilent(t *testing.T) {
+var played = []incident{
+	{name: "a b", does: "it breaks", object: "a thing"}, {name: "b", does: "nobody hears", object: "another"},
+	{name: "c", object: "a third"}, {name: "d", object: "a fourth"},
+}
+
+func TestAPageShowsWhatWasSilentAndWhatWasNotPlayed(t *testing.T) {
 	g := NewWithT(t)
 	fired := alert{
 		Labels:      map[string]string{"alertname": "HomeostatGone", "severity": "critical"},
@@ -28,18 +33,71 @@ func TestAPageShowsWhatWasSilent(t *testing.T) {
 	}
 	seen := []report{
 		{
-			incident: incident{name: "a b", does: "it breaks", object: "a thing"}, alerts: []alert{fired},
-			after: 90 * time.Second, lines: []string{"dial 127.0.0.1:80 | <error>"}, page: []string{"[!] b"}, healed: time.Second,
-			place: 2,
+			Name: "a b", Played: time.Date(2026, 11, 27, 1, 2, 3, 0, time.UTC), Commit: "0123abc", Alerts: []alert{fired},
+			After: 90 * time.Second, Lines: []string{"dial 127.0.0.1:80 | <error>"}, Page: []string{"[!] b"}, Healed: time.Second,
+			Place: 2,
 		},
-		{incident: incident{name: "b", does: "nobody hears", object: "another"}, place: 1},
+		{Name: "b", Commit: "4567def", Place: 1}, {Name: "c", Commit: "4567def", Failure: "never well"},
+		{Name: "of the past", Place: 3},
 	}
-	g.Expect(page(seen)).To(And(
-		ContainSubstring("| [a b](#a-b) | a thing | [HomeostatGone](operating.md#homeostatgone) | critical | 1m30s | 1s |\n"),
-		ContainSubstring("| [b](#b) | another | no alert |   |   | 0s |\n"),
-		ContainSubstring("\n\n* alert HomeostatGone, critical: It is gone. Look.\n* /readyz: [!] b\n* log: dial … | &lt;error>\n"),
-		HaveSuffix("\n## b\n\nWhat happens: nobody hears. It is about another.\n")))
-	g.Expect(key(seen)).To(HaveSuffix("| 01 | b | nobody hears | another |\n| 02 | a b | it breaks | a thing |\n"))
+	g.Expect(page(played, seen)).To(And(
+		ContainSubstring("| [a b](#a-b) | a thing | [HomeostatGone](operating.md#homeostatgone) | critical | 1m30s | 1s | 0123abc |\n"),
+		ContainSubstring("| [b](#b) | another | no alert |   |   | 0s | 4567def |\n"),
+		ContainSubstring("| [c](#c) | a third | no alert |   |   | never well | 4567def |\n"),
+		ContainSubstring("| d | a fourth | not played |   |   |   |   |\n"),
+		ContainSubstring("It is about a thing. Played on 2026-11-27 with commit 0123abc.\n\n"+
+			"* alert HomeostatGone, critical: It is gone. Look.\n* /readyz: [!] b\n* log: dial … | &lt;error>\n\n## b"),
+		Not(ContainSubstring("## d")), Not(ContainSubstring("of the past"))))
+	g.Expect(key(played, seen)).To(HaveSuffix("|\n| 01 | b | nobody hears | another |\n| 02 | a b | it breaks | a thing |\n"))
+}
+
+func TestAResultReplacesTheLastOneOfItsIncidentOnly(t *testing.T) {
+	g := NewWithT(t)
+	folder := t.TempDir()
+	o := outputs{
+		results: filepath.Join(folder, "results.jsonl"), folders: filepath.Join(folder, "folders"), commit: "first",
+		runbook: filepath.Join(folder, "runbook.md"),
+	}
+	g.Expect(save(o.runbook, "# Alerts\n\n### A\n\nLook.\n\n#### More\n\n### B\n\nAct.\n")).To(Succeed())
+	fired := []alert{{Labels: map[string]string{"alertname": "A"}}}
+	write := func(name string, e evidence) {
+		seen, err := readResults(o.results)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = o.write(seen, &report{Name: name, Alerts: fired, evidence: e})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	write("fight", evidence{"old.txt": "old"})
+	write("clock", evidence{"log.txt": "a line"})
+	o.commit = "second"
+	write("fight", evidence{"new.txt": "new"})
+
+	seen, err := readResults(o.results)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(seen).To(HaveExactElements(
+		And(HaveField("Name", "clock"), HaveField("Commit", "first")),
+		And(HaveField("Name", "fight"), HaveField("Commit", "second"))))
+	g.Expect(os.ReadDir(o.folders)).To(HaveLen(2))
+	g.Expect(os.ReadDir(o.folder(seen[1].Place))).To(HaveExactElements(
+		HaveField("Name()", "new.txt"), HaveField("Name()", "runbook.md")))
+	g.Expect(os.ReadFile(filepath.Join(o.folder(seen[1].Place), "runbook.md"))).To(BeEquivalentTo("### A\n\nLook.\n\n#### More\n\n"))
+	g.Expect(os.ReadFile(o.folders + "-solutions.md")).To(ContainSubstring(" | fight | "))
+}
+
+func TestOnlyIncidentsThatExistAreChosen(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(chosen(nil)).To(HaveLen(len(incidents)))
+	one, err := chosen([]string{"fight"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(one).To(HaveLen(1))
+	g.Expect(one[0].name).To(Equal("fight"))
+	_, err = chosen([]string{"fights"})
+	g.Expect(err).To(MatchError(`there is no incident "fights"`))
+}
+
+func TestAPageIsReadAsText(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(readable("<head><title>no</title></head><body>\n<h1>A &lt;b&gt;</h1>\n<svg><title>no</title></svg>\n" +
+		"<table>\n<tr><td>key</td><td><div>d/a</div></td>\n</tr></table>")).To(Equal("\nA <b>\nkey | d/a | \n"))
 }
 
 func TestTheLastLinesOfALogAreKept(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -31,14 +30,17 @@ const patience = 8 * time.Minute
 
 func main() {
 	root := flag.String("root", ".", "`directory` of the repository")
-	out := flag.String("out", "", "`file` to write the page to")
-	folders := flag.String("folders", "", "`directory` to write a folder for each incident to, without its name, and "+
-		"with what a person on call has: alerts, probes, pages, logs, and the outputs of the runbook's commands; and "+
-		"key.md, which says what each was")
-	drawn := flag.String("picture", "", "`file` to draw the dashboard to, with what Prometheus has seen")
+	o := &outputs{}
+	flag.StringVar(&o.results, "results", "", "`file` with the results of all incidents. A result replaces the last one "+
+		"of the same incident, and the others stay")
+	flag.StringVar(&o.page, "out", "", "`file` to write the page to")
+	flag.StringVar(&o.folders, "folders", "", "`directory` to write a folder for each incident to, without its name, and "+
+		"with what a person on call has: alerts, runbook, probes, pages, logs, and the outputs of the runbook's commands. "+
+		"The file with this name and -solutions.md says what each was")
+	flag.StringVar(&o.picture, "picture", "", "`file` to draw the dashboard to, with what Prometheus has seen")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	err := play(ctx, &outputs{page: *out, picture: *drawn, folders: *folders}, *root, flag.Args())
+	err := play(ctx, o, *root, flag.Args())
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gameday:", err)
@@ -46,12 +48,29 @@ func main() {
 	}
 }
 
-// outputs contains the names of the files and of the directory to write. An
-// output with an empty name is not written.
-type outputs struct{ page, picture, folders string }
+// chosen returns the incidents with these names, or all without a name.
+func chosen(names []string) ([]incident, error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(incidents, func(i incident) bool { return i.name == name }) {
+			return nil, fmt.Errorf("there is no incident %q", name)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(incidents), func(i incident) bool {
+		return len(names) > 0 && !slices.Contains(names, i.name)
+	}), nil
+}
 
 // play plays the incidents with these names, or all.
-func play(ctx context.Context, out *outputs, root string, only []string) (err error) {
+func play(ctx context.Context, out *outputs, root string, names []string) (err error) {
+	list, err := chosen(names)
+	if err != nil {
+		return err
+	}
+	seen, err := readResults(out.results)
+	if err != nil {
+		return err
+	}
+	out.commit, out.runbook = commitOf(ctx, root), filepath.Join(root, "docs", "operating.md")
 	w, err := open(ctx, root)
 	if err != nil {
 		return err
@@ -60,24 +79,22 @@ func play(ctx context.Context, out *outputs, root string, only []string) (err er
 	if err := w.well(ctx); err != nil {
 		return err
 	}
-	var seen []report
 	var spans []span
-	opened, places := time.Now(), rand.Perm(len(incidents))
-	for n, i := range incidents {
-		if len(only) > 0 && !slices.Contains(only, i.name) {
-			continue
-		}
+	opened := time.Now()
+	for _, i := range list {
 		began := time.Now()
-		r, err := w.play(ctx, i)
-		if err != nil {
-			return fmt.Errorf("playing the incident %s: %w", i.name, err)
+		r, failure := w.play(ctx, i)
+		if failure != nil {
+			failure = fmt.Errorf("playing the incident %s: %w", i.name, failure)
+			r.Failure = failure.Error()
 		}
-		r.place = places[n] + 1
-		spans = append(spans, span{i.name, began, began.Add(r.after / scale)})
-		fmt.Printf("%s: %v after %v, well again after %v\n", r.name, alertNames(r.alerts), r.after, r.healed)
-		seen = append(seen, r)
-		if err := out.write(seen); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return failure // interrupted, so it is no result
+		}
+		spans = append(spans, span{i.name, began, began.Add(r.After / scale)})
+		fmt.Printf("%s: %v after %v, well again after %v\n", r.Name, alertNames(r.Alerts), r.After, r.Healed)
+		if seen, err = out.write(seen, &r); err != nil || failure != nil {
+			return errors.Join(failure, err)
 		}
 	}
 	if out.picture == "" {
@@ -87,41 +104,10 @@ func play(ctx context.Context, out *outputs, root string, only []string) (err er
 	return errors.Join(err, save(out.picture, picture))
 }
 
-// write writes the page, and the folder of the last report.
-func (o *outputs) write(seen []report) error {
-	err := save(o.page, page(seen))
-	if o.folders == "" {
-		return err
-	}
-	last := seen[len(seen)-1]
-	return errors.Join(err, last.evidence.save(filepath.Join(o.folders, fmt.Sprintf("%02d", last.place))),
-		save(filepath.Join(o.folders, "key.md"), key(seen)))
-}
-
-// save writes text to the file with this name, unless the name is empty.
-func save(file, text string) error {
-	if file == "" {
-		return nil
-	}
-	return os.WriteFile(file, []byte(text), 0o644) //nolint:gosec // a document
-}
-
-// report contains the observations during one incident.
-type report struct {
-	incident
-
-	alerts      []alert       // the alerts that fire a minute after the first alert
-	after       time.Duration // the time until the first alert, as if the rules were not shortened
-	lines, page []string
-	evidence    evidence
-	healed      time.Duration
-	place       int // the number of the folder
-}
-
 // play causes one incident, observes it, and waits until the system is healthy
 // again.
 func (w *world) play(ctx context.Context, i incident) (report, error) {
-	r := report{incident: i}
+	r := report{Name: i.name, Played: time.Now().UTC().Truncate(time.Second)}
 	if err := w.calm(ctx); err != nil {
 		return r, err
 	}
@@ -136,11 +122,11 @@ func (w *world) play(ctx context.Context, i incident) (report, error) {
 			return r, err
 		}
 	}
-	r.after = scale * time.Since(began)
+	r.After = scale * time.Since(began)
 	if err := pause(ctx, time.Minute/scale); err != nil {
 		return r, err
 	}
-	r.alerts, r.lines, r.page, r.evidence = w.alerts(ctx), w.errorLines(), w.notReady(ctx), w.gather(ctx)
+	r.Alerts, r.Lines, r.Page, r.evidence = w.alerts(ctx), w.errorLines(), w.notReady(ctx), w.gather(ctx)
 	mended := time.Now()
 	if err := heal(ctx); err != nil {
 		return r, fmt.Errorf("fixing the incident: %w", err)
@@ -148,7 +134,7 @@ func (w *world) play(ctx context.Context, i incident) (report, error) {
 	if err := w.well(ctx); err != nil {
 		return r, fmt.Errorf("waiting until the system is healthy: %w", err)
 	}
-	r.healed = time.Since(mended)
+	r.Healed = time.Since(mended)
 	return r, nil
 }
 

@@ -10,60 +10,103 @@ import (
 )
 
 // page returns the text of docs/gameday.md. It contains a table of all
-// incidents, and the evidence of each.
-func page(seen []report) string {
+// incidents, and the evidence of each that was played.
+func page(all []incident, seen []report) string {
 	var b strings.Builder
 	b.WriteString("# Game day\n\nWhat the person on call sees. `make gameday` runs two replicas of " +
 		"[mirror](../examples/mirror) on a real API server, with a real Prometheus and the rules of " +
 		"[examples/monitoring](../examples/monitoring/alerts.yaml), lets these things go wrong, and " +
 		"writes this page. Rules wait for a fifth of their times; the times below are those of the " +
-		"rules.\n\n| incident | object | first alert | severity | fires after | all is well after |\n" +
-		"|---|---|---|---|---|---|\n")
-	for _, r := range seen {
-		name, severity, after := "no alert", " ", " "
-		if len(r.alerts) > 0 {
-			name, severity, after = r.alerts[0].name(), r.alerts[0].Labels["severity"], r.after.Round(time.Second).String()
-			name = fmt.Sprintf("[%s](operating.md#%s)", name, strings.ToLower(name))
-		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s |\n", r.name, anchor(r.name), r.object, name, severity, after,
-			r.healed.Round(time.Second))
+		"rules.\n\n| incident | object | first alert | severity | fires after | all is well after | commit |\n" +
+		"|---|---|---|---|---|---|---|\n")
+	for _, i := range all {
+		b.WriteString(tableRow(i, reportOf(i, seen)))
 	}
 	b.WriteString("\n\"Fires after\" counts from the moment at which it breaks until the alert fires. \"All is well " +
 		"after\" counts from the moment at which a person mends it until each copy has a new value, both replicas are " +
-		"ready, and no alert fires; it is in real time. The replicas are built with a copy of Go's package time, which " +
+		"ready, and no alert fires; it is in real time. The commit is the one whose program was played; `make gameday " +
+		"INCIDENTS='\"clock ahead\" fight'` plays some incidents anew, and the rows of the others stay. " +
+		"The replicas are built with a copy of Go's package time, which " +
 		"adds an offset to the wall clock of their machine, so durations stay right, as on a machine whose clock is set. " +
 		"The certificate of next year, a slow server and a connection that swallows packets are made by a proxy, and " +
 		"the full disk by etcd's own alarm. The replicas are processes of one machine; the game day writes what a " +
 		"kubelet would see into the " +
 		"status of their Pods and Nodes.\n\nThe texts below are complete, and are those of one minute after the first " +
 		"alert. The log has three different errors at most. A part that is not there was silent.\n")
-	for _, r := range seen {
-		fmt.Fprintf(&b, "\n## %s\n\nWhat happens: %s. It is about %s.\n", r.name, r.does, r.object)
-		for _, a := range r.alerts {
-			fmt.Fprintf(&b, "\n* alert %s, %s: %s %s", a.name(), a.Labels["severity"], text(a.Annotations["summary"]),
-				text(a.Annotations["description"]))
-		}
-		for _, line := range r.page {
-			b.WriteString("\n* /readyz: " + text(line))
-		}
-		for _, line := range r.lines {
-			b.WriteString("\n* log: " + text(line))
-		}
-		if len(r.alerts)+len(r.page)+len(r.lines) > 0 {
-			b.WriteString("\n")
+	for _, i := range all {
+		if r := reportOf(i, seen); r != nil {
+			fmt.Fprintf(&b, "\n## %s\n\nWhat happens: %s. It is about %s. Played on %s with commit %s.\n", i.name, i.does,
+				i.object, r.Played.Format(time.DateOnly), r.Commit)
+			b.WriteString(observations(r))
 		}
 	}
 	return b.String()
 }
 
+// tableRow returns the row of an incident in the table. r is nil if it was not
+// played.
+func tableRow(i incident, r *report) string {
+	if r == nil {
+		return fmt.Sprintf("| %s | %s | not played |   |   |   |   |\n", i.name, i.object)
+	}
+	name, severity, after, healed := "no alert", " ", " ", r.Healed.Round(time.Second).String()
+	if len(r.Alerts) > 0 {
+		name, severity, after = r.Alerts[0].name(), r.Alerts[0].Labels["severity"], r.After.Round(time.Second).String()
+		name = fmt.Sprintf("[%s](operating.md#%s)", name, strings.ToLower(name))
+	}
+	if r.Failure != "" {
+		healed = text(r.Failure)
+	}
+	return fmt.Sprintf("| [%s](#%s) | %s | %s | %s | %s | %s | %s |\n", i.name, anchor(i.name), i.object, name, severity, after,
+		healed, r.Commit)
+}
+
+// observations returns the list of what was seen during an incident.
+func observations(r *report) string {
+	var b strings.Builder
+	for _, a := range r.Alerts {
+		fmt.Fprintf(&b, "\n* alert %s, %s: %s %s", a.name(), a.Labels["severity"], text(a.Annotations["summary"]),
+			text(a.Annotations["description"]))
+	}
+	for _, line := range r.Page {
+		b.WriteString("\n* /readyz: " + text(line))
+	}
+	for _, line := range r.Lines {
+		b.WriteString("\n* log: " + text(line))
+	}
+	if b.Len() > 0 {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// reportOf returns the report of an incident, or nil if it was not played.
+func reportOf(i incident, seen []report) *report {
+	if n := slices.IndexFunc(seen, func(r report) bool { return r.Name == i.name }); n >= 0 {
+		return &seen[n]
+	}
+	return nil
+}
+
 // key returns the solution of the folders: a line for each folder, with its
 // incident, the cause and the object.
-func key(seen []report) string {
-	sorted := slices.SortedFunc(slices.Values(seen), func(a, b report) int { return cmp.Compare(a.place, b.place) })
+func key(all []incident, seen []report) string {
+	type solution struct {
+		place int
+		line  string
+	}
+	var list []solution
+	for _, i := range all {
+		if r := reportOf(i, seen); r != nil && r.Place > 0 {
+			line := fmt.Sprintf("| %02d | %s | %s | %s |\n", r.Place, i.name, i.does, i.object)
+			list = append(list, solution{r.Place, line})
+		}
+	}
+	slices.SortFunc(list, func(a, b solution) int { return cmp.Compare(a.place, b.place) })
 	var b strings.Builder
 	b.WriteString("| folder | incident | cause | object |\n|---|---|---|---|\n")
-	for _, r := range sorted {
-		fmt.Fprintf(&b, "| %02d | %s | %s | %s |\n", r.place, r.name, r.does, r.object)
+	for _, s := range list {
+		b.WriteString(s.line)
 	}
 	return b.String()
 }
