@@ -41,7 +41,7 @@ var table = map[string][]string{
 	"queue":             {"internal"},
 	"queue/workqueue":   {"queue"},
 	"informer":          {"internal"},
-	"informer/clientgo": {"informer"},
+	"informer/clientgo": {"informer", "internal"},
 	"patch":             {"informer", "internal"},
 	"patch/children":    {"patch", "informer", "internal"},
 	"names":             {"internal"},

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +22,7 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // longestHold is the longest time that a reconcile waits for its own writes.
@@ -292,7 +292,7 @@ func (k *seenKind) ask(ctx context.Context, w *ownWrite) bool {
 // shows reports whether a cached object is at least as new as a write left it.
 func (k *seenKind) shows(w *ownWrite, object client.Object) bool {
 	if w.outcome == ownwrites.Written {
-		return !isOlder(object.GetResourceVersion(), w.rv)
+		return !rvorder.Older(object.GetResourceVersion(), w.rv)
 	}
 	another := w.uid != "" && object.GetUID() != w.uid
 	return another || w.outcome == ownwrites.Accepted && object.GetDeletionTimestamp() != nil
@@ -306,12 +306,5 @@ func (k *seenKind) lacks(w *ownWrite) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return w.gone != "" && !isOlder(w.gone, w.rv)
-}
-
-// isOlder reports whether the resourceVersion rv is older than other, as far as
-// the two can be compared.
-func isOlder(rv, other string) bool {
-	order, err := resourceversion.CompareResourceVersion(rv, other)
-	return err == nil && order < 0
+	return w.gone != "" && !rvorder.Older(w.gone, w.rv)
 }

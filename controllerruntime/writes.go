@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // observeWrites wraps the transport of a client, so that c is told about each
@@ -107,12 +107,12 @@ func (k *kind) wrote(outcome ownwrites.Outcome, object *answer.Object, deletes b
 			continue
 		}
 		r.written++
-		order, err := resourceversion.CompareResourceVersion(object.ResourceVersion, cmp.Or(r.rv, object.ResourceVersion))
+		rv := object.ResourceVersion
 		switch {
-		case deletes || outcome != ownwrites.Written || err != nil:
+		case deletes || outcome != ownwrites.Written || !rvorder.Comparable(rv, cmp.Or(r.rv, rv)):
 			r.asks = true
-		case order >= 0:
-			r.rv = object.ResourceVersion
+		case !rvorder.Older(rv, r.rv):
+			r.rv = rv
 		}
 	}
 	k.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // admits returns an error if the API server cannot have sent obj for this
@@ -214,7 +215,7 @@ func (r *reflectorStore[T]) versionFault(rv string) error {
 		return nil
 	}
 	seen := r.sink.marks.Of(r.source.namespace)
-	if rv == "" || rv == "0" || versions.IsNumber(seen) && !versions.IsNumber(rv) {
+	if rv == "" || rv == "0" || rvorder.Comparable(seen) && !rvorder.Comparable(rv) {
 		return fmt.Errorf("the answer has the resourceVersion %q, after %q: a proxy or gateway has sent it", rv, seen)
 	}
 	return nil

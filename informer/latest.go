@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/keyspace"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 const (
@@ -474,7 +474,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	if order, err := resourceversion.CompareResourceVersion(b.startRV, b.rv); err != nil || order > 0 {
+	if !rvorder.Comparable(b.startRV, b.rv) || rvorder.Older(b.rv, b.startRV) {
 		return false // it cannot be compared
 	}
 	ctx, cancel = context.WithTimeout(ctx, proofWait)

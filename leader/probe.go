@@ -110,13 +110,15 @@ func (s *stages) trace() *httptrace.ClientTrace {
 	}
 }
 
-// phases contains the durations of the parts of an answered probe.
-type phases struct{ connection, handshake, answer time.Duration }
+// timings contains the durations of the parts of an answered probe.
+type timings struct{ connection, handshake, answer time.Duration }
 
-func (s *stages) phases(began time.Time) phases {
+// durations returns how long the parts of a probe took that began at the given
+// time and has been answered now.
+func (s *stages) durations(began time.Time) timings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return phases{s.connected.Sub(began), s.secure.Sub(s.connected), time.Since(s.secure)}
+	return timings{s.connected.Sub(began), s.secure.Sub(s.connected), time.Since(s.secure)}
 }
 
 // ask sends one request, and returns what its outcome says about the cause.
@@ -143,7 +145,7 @@ func (p *probe) ask() string {
 	if err != nil {
 		return p.unanswered(&s, began, err)
 	}
-	return p.judge(res.StatusCode, body, s.phases(began))
+	return p.judge(res.StatusCode, body, s.durations(began))
 }
 
 // unanswered returns what a probe without an answer says about the cause.
@@ -166,7 +168,7 @@ func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 }
 
 // judge returns what an answer to a probe says about the cause.
-func (p *probe) judge(status int, body []byte, parts phases) string {
+func (p *probe) judge(status int, body []byte, parts timings) string {
 	took := parts.connection + parts.handshake + parts.answer
 	var failed []string
 	for line := range bytes.Lines(body) {

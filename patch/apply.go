@@ -13,13 +13,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // maxRemembered is how many objects an Applier remembers. If there are more, it
@@ -198,8 +198,7 @@ func (a *Applier[C, T]) isApplied(target endpoint, cached T, request [sha256.Siz
 		return false
 	}
 	rv := cached.GetResourceVersion()
-	order, err := resourceversion.CompareResourceVersion(rv, last.rv)
-	if err == nil && order < 0 && time.Since(last.agreedAt) < maxLate {
+	if rvorder.Older(rv, last.rv) && time.Since(last.agreedAt) < maxLate {
 		return true
 	}
 	owned, listed := ownedBy(cached, manager)
@@ -208,7 +207,7 @@ func (a *Applier[C, T]) isApplied(target endpoint, cached T, request [sha256.Siz
 		return rv == last.rv // without managed fields, only an unchanged object is known to be right
 	case owned != last.owned:
 		return false
-	case err == nil:
+	case rvorder.Comparable(rv, last.rv):
 		a.confirm(target, last, rv)
 	}
 	return true
@@ -236,8 +235,8 @@ func (a *Applier[C, T]) remember(target endpoint, got T, request [sha256.Size]by
 	defer a.mu.Unlock()
 	before, known := a.memory[target]
 	delete(a.memory, target)
-	if order, err := resourceversion.CompareResourceVersion(last.rv, before.rv); known && before.request != request &&
-		err == nil && order <= 0 {
+	if known && before.request != request &&
+		rvorder.Comparable(last.rv, before.rv) && !rvorder.Older(before.rv, last.rv) {
 		return // another request has changed nothing, or the answer is from before it: ask again next time
 	}
 	for key := range a.memory {

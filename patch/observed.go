@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
 // observeGeneration sets the observed generation in the status of obj and in
@@ -22,7 +23,7 @@ func observeGeneration(cached, obj informer.Object) {
 	if !s.IsValid() {
 		return
 	}
-	if f, ok := fieldOf(s, "ObservedGeneration"); ok {
+	if f, ok := clients.FieldOf(s, "ObservedGeneration"); ok {
 		setInt(f, generation)
 	}
 	before := conditionsOf(statusOf(cached))
@@ -56,7 +57,7 @@ func setInt(f reflect.Value, n int64) {
 // fillStatus makes the status of an object if it is a nil pointer to a struct
 // with an observed generation.
 func fillStatus(obj informer.Object) {
-	s, ok := fieldOf(reflect.ValueOf(obj).Elem(), "Status")
+	s, ok := clients.FieldOf(reflect.ValueOf(obj).Elem(), "Status")
 	if !ok || s.Kind() != reflect.Pointer || !s.IsNil() || !s.CanSet() || s.Type().Elem().Kind() != reflect.Struct {
 		return
 	}
@@ -69,25 +70,11 @@ func fillStatus(obj informer.Object) {
 // The result is not valid if there is no such field, or if it is neither a
 // struct nor a pointer to one.
 func statusOf(obj informer.Object) reflect.Value {
-	s, _ := fieldOf(reflect.ValueOf(obj).Elem(), "Status")
+	s, _ := clients.FieldOf(reflect.ValueOf(obj).Elem(), "Status")
 	if s = reflect.Indirect(s); s.Kind() == reflect.Struct {
 		return s
 	}
 	return reflect.Value{}
-}
-
-// fieldOf returns a field of a struct. It reports false if there is no such
-// field, or if it is behind a nil pointer.
-func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
-	if v.Kind() != reflect.Struct {
-		return reflect.Value{}, false
-	}
-	f, ok := v.Type().FieldByName(name)
-	if !ok {
-		return reflect.Value{}, false
-	}
-	value, err := v.FieldByIndexErr(f.Index)
-	return value, err == nil
 }
 
 // conditionsOf returns the conditions in a status. They are not copied.
@@ -95,7 +82,7 @@ func conditionsOf(status reflect.Value) []metav1.Condition {
 	if !status.IsValid() {
 		return nil
 	}
-	f, ok := fieldOf(status, "Conditions")
+	f, ok := clients.FieldOf(status, "Conditions")
 	if !ok {
 		return nil
 	}

@@ -170,7 +170,7 @@ func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 			}
 			continue
 		}
-		value, ok := fieldOf(object, name)
+		value, ok := taggedField(object, name)
 		if !ok {
 			return asJSON(object) // the type has its own MarshalJSON, or no field with this tag
 		}
@@ -179,9 +179,9 @@ func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 	return asJSON(parts)
 }
 
-// fieldOf returns a field of a struct by its name in JSON. The value is nil if
-// the field is empty.
-func fieldOf(object metav1.Object, name string) (value any, ok bool) {
+// taggedField returns a field of a struct by its name in JSON. The value is nil
+// if the field is empty.
+func taggedField(object metav1.Object, name string) (value any, ok bool) {
 	v := reflect.Indirect(reflect.ValueOf(object))
 	if _, ok := object.(json.Marshaler); ok || v.Kind() != reflect.Struct {
 		return nil, false

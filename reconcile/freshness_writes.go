@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/rvorder"
 	"github.com/homeostat/homeostat/queue"
 )
 
@@ -89,7 +90,7 @@ func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, ear
 		}
 	}
 	version := written.object.GetResourceVersion()
-	if !ordered(version) || !ordered(s.LastResourceVersion()) {
+	if !rvorder.Comparable(version, s.LastResourceVersion()) {
 		f.expectContent(w, ref, written.object)
 		return
 	}
@@ -111,13 +112,13 @@ func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, ear
 func (f *freshness) shows(ref objectRef, written *write, since []*baseline) bool {
 	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
 	for _, n := range written.baselines {
-		if n.source == ref.source && n.had == uid && newer(n.rv, version) {
+		if n.source == ref.source && n.had == uid && rvorder.Older(version, n.rv) {
 			return false // a later write has an older resourceVersion: the server was restored
 		}
 	}
 	cached := s.cached(ref.key)
 	if cached != nil && cached.GetUID() == uid {
-		return !newer(version, cached.GetResourceVersion())
+		return !rvorder.Older(cached.GetResourceVersion(), version)
 	}
 	if f.removedSince(since, ref.source, uid) || f.removedSince(written.baselines, ref.source, uid) ||
 		!s.matches(written) {
@@ -135,7 +136,7 @@ func (f *freshness) expectShown(w *heldKey, ref objectRef, written *write) {
 		if after == nil {
 			return before.GetUID() == uid
 		}
-		return after.GetUID() == uid && !newer(version, after.GetResourceVersion())
+		return after.GetUID() == uid && !rvorder.Older(after.GetResourceVersion(), version)
 	})
 	f.query(w, func(ctx context.Context) error { return s.WaitForObject(ctx, ref.key) }, already)
 }
@@ -223,7 +224,7 @@ func (f *freshness) expectUnseen(w *heldKey, ref objectRef, written *write, alre
 	switch {
 	case known && !covered:
 		already()
-	case ordered(version) && ordered(s.LastResourceVersion()):
+	case rvorder.Comparable(version, s.LastResourceVersion()):
 		f.onEnd(w, onSeen(s, ref.key, version, func() {
 			if cached := s.cached(ref.key); cached == nil || cached.GetUID() != written.object.GetUID() {
 				already()

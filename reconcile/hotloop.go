@@ -57,13 +57,13 @@ type loopDetector struct {
 
 // hotLoop is a hot loop about one object.
 type hotLoop struct {
-	object  metav1.Object
-	paths   []string
-	rival   string // the other field manager, if there is one
-	repeats int    // number of writes in a row that made no progress
-	delay   time.Duration
-	selfled bool
-	deletes bool
+	object     metav1.Object
+	paths      []string
+	rival      string // the other field manager, if there is one
+	repeats    int    // number of writes in a row that made no progress
+	delay      time.Duration
+	selfCaused bool // whether only writes of the key have caused the repetition
+	deletes    bool
 }
 
 // String returns a text that names the object, the fields and the other field
@@ -80,7 +80,7 @@ func (l hotLoop) String() string {
 		action = "it was created"
 	}
 	text := fmt.Sprintf("%s/%s: %s %d times in a row", l.object.GetNamespace(), l.object.GetName(), action, l.repeats+1)
-	if l.selfled {
+	if l.selfCaused {
 		text += ", each time only because of the write before"
 	}
 	if l.rival != "" {
@@ -169,20 +169,20 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 	case repeats:
 		o.repeats++
 	case own && rewrites:
-		if o.vainIn != d.ended { // a reconcile counts once
-			o.selfled++
+		if o.vainReconcile != d.ended { // a reconcile counts once
+			o.selfCaused++
 		}
 	default:
 		if !own {
-			o.selfled = 0
+			o.selfCaused = 0
 		}
-		o.since = o.vain
+		o.since = o.vainAt
 		return hotLoop{}
 	}
-	author.vain, o.vain, o.vainIn, o.since, o.whole = true, now, d.ended, now, asks.isWhole()
+	author.vain, o.vainAt, o.vainReconcile, o.since, o.whole = true, now, d.ended, now, asks.isWhole()
 	l := hotLoop{
 		object: w.object, paths: asks.paths(), deletes: w.deleted,
-		repeats: max(o.repeats, o.selfled-1), selfled: !repeats,
+		repeats: max(o.repeats, o.selfCaused-1), selfCaused: !repeats,
 	}
 	if l.delay = delayOf(l.repeats); l.delay > 0 {
 		l.rival = rivalOf(w.before, d.manager, l.paths)

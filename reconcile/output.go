@@ -19,14 +19,14 @@ type output struct {
 	writers map[Key]*writer
 	newest  metav1.Object // the object as last written, for clients whose requests are not known
 
-	repeats int           // number of writes in a row that asked for the same as the previous one of their key
-	selfled int           // number of writes in a row that were caused only by writes of their key
-	vain    time.Time     // when a write last made no progress
-	vainIn  uint64        // the number of the reconcile that last made a write without progress
-	slowed  time.Duration // the delay of the reaction; 0 without a loop
-	since   time.Time     // when the delay of the reaction starts
-	whole   bool          // whether the object is created or deleted again and again
-	text    string        // describes the loop
+	repeats       int           // number of writes in a row that asked for the same as the previous one of their key
+	selfCaused    int           // number of writes in a row that were caused only by writes of their key
+	vainAt        time.Time     // when a write last made no progress
+	vainReconcile uint64        // the number of the reconcile that last made a write without progress
+	slowed        time.Duration // the delay of the reaction; 0 without a loop
+	since         time.Time     // when the delay of the reaction starts
+	whole         bool          // whether the object is created or deleted again and again
+	text          string        // describes the loop
 }
 
 // ownWrite is one write of the controller. It is used to recognise the write's
@@ -112,14 +112,14 @@ func (o *output) settle(now time.Time) {
 	case now.After(o.forgettable()):
 		o.writes, o.writers, o.newest = 0, nil, nil
 		o.reset()
-	case !o.vain.IsZero() && now.After(o.end()):
+	case !o.vainAt.IsZero() && now.After(o.end()):
 		o.reset()
 	}
 }
 
 // end returns when the loop ends, unless another write without progress
 // prolongs it.
-func (o *output) end() time.Time { return o.vain.Add(o.slowed + calm) }
+func (o *output) end() time.Time { return o.vainAt.Add(o.slowed + calm) }
 
 // forgettable returns when the record may be deleted, because the next write
 // would not count as a repetition any more.
@@ -132,8 +132,8 @@ func (o *output) forgettable() time.Time {
 
 // reset ends the hot loop about the object.
 func (o *output) reset() {
-	o.repeats, o.selfled, o.slowed, o.whole, o.text = 0, 0, 0, false, ""
-	o.vain, o.since = time.Time{}, time.Time{}
+	o.repeats, o.selfCaused, o.slowed, o.whole, o.text = 0, 0, 0, false, ""
+	o.vainAt, o.since = time.Time{}, time.Time{}
 	for _, w := range o.writers {
 		w.vain = false
 	}

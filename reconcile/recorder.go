@@ -9,6 +9,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // recorder records the writes of one reconcile. It is an ownwrites.Observer,
@@ -40,7 +41,7 @@ type request struct {
 // if it is unknown.
 func (r *recorder) Wrote(obj metav1.Object, asked ownwrites.Content) {
 	w := write{object: obj, outcome: ownwrites.Written, content: asked}
-	if ordered(obj.GetResourceVersion()) && isRemoved(obj) {
+	if rvorder.Comparable(obj.GetResourceVersion()) && isRemoved(obj) {
 		w.outcome = ownwrites.Removed
 		if kindOf(obj) == "Namespace" { // it may have finalizers in its spec
 			w.outcome = ownwrites.Uncertain

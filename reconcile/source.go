@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/answer"
@@ -210,20 +209,6 @@ func (informers sources) kindOfResource(resource schema.GroupResource) string {
 		}
 	}
 	return ""
-}
-
-// ordered reports whether a resourceVersion can be compared with others. The
-// resourceVersions of fakes cannot.
-func ordered(version string) bool {
-	_, err := resourceversion.CompareResourceVersion(version, "1")
-	return err == nil
-}
-
-// newer reports whether resourceVersion a is newer than b. It returns false if
-// they cannot be compared.
-func newer(a, b string) bool {
-	order, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && order > 0
 }
 
 // sources are the informers of a controller.

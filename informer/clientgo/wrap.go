@@ -9,12 +9,12 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/informer/internal/follow"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
@@ -96,7 +96,7 @@ func (f *following[T]) storeFirst() {
 	for _, object := range f.first {
 		list = append(list, object)
 		rv := object.GetResourceVersion()
-		if c, err := resourceversion.CompareResourceVersion(rv, newest); newest == "" || err == nil && c > 0 {
+		if newest == "" || rvorder.Older(newest, rv) {
 			newest = rv
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // A Witness records what becomes of the requests of a context. A client of
@@ -66,8 +66,7 @@ func (w *Witness) IsDeleted(cached string) bool {
 	if d == nil || d.Proven {
 		return d != nil
 	}
-	order, err := resourceversion.CompareResourceVersion(d.Version, cached)
-	return err == nil && order > 0 && w.Redirect() == nil
+	return rvorder.Older(cached, d.Version) && w.Redirect() == nil
 }
 
 // Redirect returns an error if a request was redirected. Go's HTTP client sends

@@ -78,7 +78,7 @@ func ResourceOf(client any) (resource schema.GroupVersionResource) {
 	const deepest = 6 // types that embed one another
 	for range deepest {
 		v := reflect.Indirect(reflect.ValueOf(client))
-		if field, ok := fieldOf(v, "resource"); ok {
+		if field, ok := FieldOf(v, "resource"); ok {
 			return readResource(client, field)
 		}
 		if client = embeddedIn(v); client == nil {
@@ -113,9 +113,10 @@ func embeddedIn(v reflect.Value) any {
 	return nil
 }
 
-// fieldOf returns the field with this name of v, or of a struct embedded in v.
-// It returns false if there is no such field.
-func fieldOf(v reflect.Value, name string) (reflect.Value, bool) {
+// FieldOf returns the field with this name of v, or of a struct embedded in v.
+// It returns false if there is no such field, if it is behind a nil pointer, or
+// if v is not a struct.
+func FieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	if v.Kind() != reflect.Struct {
 		return reflect.Value{}, false
 	}
@@ -148,7 +149,7 @@ func ServerOf(client any) string {
 		case v.Type() == reflect.TypeFor[rest.RESTClient]():
 			v = v.FieldByName("base")
 		default:
-			v, _ = fieldOf(v, "client")
+			v, _ = FieldOf(v, "client")
 		}
 	}
 	return ""
@@ -265,10 +266,10 @@ func ReachOf(client any) Reach {
 			return Reach{namespace, how}
 		}
 		v := reflect.Indirect(reflect.ValueOf(client))
-		if field, ok := fieldOf(v, "namespace"); ok && isUntyped(client) && field.Kind() == reflect.String {
+		if field, ok := FieldOf(v, "namespace"); ok && isUntyped(client) && field.Kind() == reflect.String {
 			return Reach{field.String(), how}
 		}
-		if field, ok := fieldOf(v, "ns"); ok && isOldGenerated(v) && field.Kind() == reflect.String {
+		if field, ok := FieldOf(v, "ns"); ok && isOldGenerated(v) && field.Kind() == reflect.String {
 			return Reach{field.String(), Embedded}
 		}
 		if client = embeddedIn(v); client == nil {
@@ -290,6 +291,6 @@ func isUntyped(client any) bool {
 // generated before there was a package gentype. Other types may have such
 // fields, too.
 func isOldGenerated(v reflect.Value) bool {
-	client, ok := fieldOf(v, "client")
+	client, ok := FieldOf(v, "client")
 	return ok && client.Type() == reflect.TypeFor[rest.Interface]()
 }

@@ -53,7 +53,7 @@ func restClientIn(client any) *rest.RESTClient {
 		case v.Kind() == reflect.Pointer, v.Kind() == reflect.Interface:
 			v = v.Elem()
 		default:
-			v, _ = fieldOf(v, "client")
+			v, _ = FieldOf(v, "client")
 		}
 	}
 	return nil
@@ -62,7 +62,7 @@ func restClientIn(client any) *rest.RESTClient {
 // namespaceField returns the namespace in the fields of a client of package
 // metadata.
 func namespaceField(client any) string {
-	if field, ok := fieldOf(reflect.Indirect(reflect.ValueOf(client)), "namespace"); ok {
+	if field, ok := FieldOf(reflect.Indirect(reflect.ValueOf(client)), "namespace"); ok {
 		return field.String()
 	}
 	return ""

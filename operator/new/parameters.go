@@ -39,75 +39,75 @@ var protocolKinds = []string{
 	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
 }
 
-// withDefaults returns n with defaults, and with the names that are derived
+// withDefaults returns p with defaults, and with the names that are derived
 // from others.
-func (n parameters) withDefaults() parameters {
-	n.Singular = strings.ToLower(n.Kind)
-	n.Program = n.Singular + "-operator"
-	if n.Plural == "" && n.Kind != "" {
-		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: n.Kind})
-		n.Plural = plural.Resource
+func (p parameters) withDefaults() parameters {
+	p.Singular = strings.ToLower(p.Kind)
+	p.Program = p.Singular + "-operator"
+	if p.Plural == "" && p.Kind != "" {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: p.Kind})
+		p.Plural = plural.Resource
 	}
-	if n.Module == "" {
-		n.Module = n.Group + "/" + n.Program
+	if p.Module == "" {
+		p.Module = p.Group + "/" + p.Program
 	}
-	return n
+	return p
 }
 
 // validate returns all mistakes in the names, joined. It checks a derived name
 // only if the names from which it was derived are valid.
-func (n parameters) validate() error {
-	errs := []error{n.validateGroup(), n.validateKind()}
-	if !isVersion.MatchString(n.Version) {
-		errs = append(errs, fmt.Errorf("--version is %q: must be a Kubernetes API version, such as v1alpha1 or v1", n.Version))
+func (p parameters) validate() error {
+	errs := []error{p.validateGroup(), p.validateKind()}
+	if !isVersion.MatchString(p.Version) {
+		errs = append(errs, fmt.Errorf("--version is %q: must be a Kubernetes API version, such as v1alpha1 or v1", p.Version))
 	}
 	if errors.Join(errs...) != nil {
 		return errors.Join(errs...)
 	}
-	if why := validation.IsDNS1035Label(n.Plural); len(why) > 0 {
-		errs = append(errs, fmt.Errorf("--plural is %q: %s", n.Plural, strings.Join(why, "; ")))
+	if why := validation.IsDNS1035Label(p.Plural); len(why) > 0 {
+		errs = append(errs, fmt.Errorf("--plural is %q: %s", p.Plural, strings.Join(why, "; ")))
 	}
-	if name := n.Plural + "." + n.Group; len(name) > validation.DNS1123SubdomainMaxLength {
+	if name := p.Plural + "." + p.Group; len(name) > validation.DNS1123SubdomainMaxLength {
 		errs = append(errs, fmt.Errorf("--plural and --group are too long: %q has %d characters, must have at most %d",
 			name, len(name), validation.DNS1123SubdomainMaxLength))
 	}
-	if err := module.CheckPath(n.Module); err != nil {
+	if err := module.CheckPath(p.Module); err != nil {
 		errs = append(errs, fmt.Errorf("--module: %w", err))
 	}
 	return errors.Join(errs...)
 }
 
-func (n parameters) validateGroup() error {
-	why := validation.IsDNS1123Subdomain(n.Group)
+func (p parameters) validateGroup() error {
+	why := validation.IsDNS1123Subdomain(p.Group)
 	switch {
-	case n.Group == "":
+	case p.Group == "":
 		return errors.New("--group is missing: must be a domain of yours, such as example.com")
 	case len(why) > 0:
-		return fmt.Errorf("--group is %q: %s", n.Group, strings.Join(why, "; "))
-	case !strings.Contains(n.Group, "."):
-		return fmt.Errorf("--group is %q: must be a domain with a dot, such as %s.example.com", n.Group, n.Group)
+		return fmt.Errorf("--group is %q: %s", p.Group, strings.Join(why, "; "))
+	case !strings.Contains(p.Group, "."):
+		return fmt.Errorf("--group is %q: must be a domain with a dot, such as %s.example.com", p.Group, p.Group)
 	case slices.ContainsFunc([]string{"k8s.io", "kubernetes.io"}, func(domain string) bool {
-		return n.Group == domain || strings.HasSuffix(n.Group, "."+domain)
+		return p.Group == domain || strings.HasSuffix(p.Group, "."+domain)
 	}):
 		return fmt.Errorf("--group is %q: servers refuse groups of the Kubernetes project (k8s.io, kubernetes.io) "+
-			"that it has not approved", n.Group)
+			"that it has not approved", p.Group)
 	}
 	return nil
 }
 
-func (n parameters) validateKind() error {
+func (p parameters) validateKind() error {
 	switch {
-	case n.Kind == "":
+	case p.Kind == "":
 		return errors.New("--kind is missing: must be a singular in CamelCase, such as Widget")
-	case !isKind.MatchString(n.Kind):
-		return fmt.Errorf("--kind is %q: must be a singular in CamelCase, such as Widget", n.Kind)
+	case !isKind.MatchString(p.Kind):
+		return fmt.Errorf("--kind is %q: must be a singular in CamelCase, such as Widget", p.Kind)
 	// The package of the API declares both beside the kind.
-	case n.Kind == "GroupVersion" || n.Kind == "AddToScheme":
-		return fmt.Errorf("--kind is %q: the kind's Go package already uses that name", n.Kind)
-	case slices.Contains(protocolKinds, n.Kind):
-		return fmt.Errorf("--kind is %q: Kubernetes itself has a kind of that name in every group", n.Kind)
-	case len(n.Program) > validation.DNS1123LabelMaxLength:
-		return fmt.Errorf("--kind is %q: must have at most %d characters", n.Kind,
+	case p.Kind == "GroupVersion" || p.Kind == "AddToScheme":
+		return fmt.Errorf("--kind is %q: the kind's Go package already uses that name", p.Kind)
+	case slices.Contains(protocolKinds, p.Kind):
+		return fmt.Errorf("--kind is %q: Kubernetes itself has a kind of that name in every group", p.Kind)
+	case len(p.Program) > validation.DNS1123LabelMaxLength:
+		return fmt.Errorf("--kind is %q: must have at most %d characters", p.Kind,
 			validation.DNS1123LabelMaxLength-len("-operator"))
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // watch opens a watch of a reference at rv.
@@ -118,8 +118,7 @@ func (r *Set) store(f *reference, w *openWatch, kind watch.EventType, object met
 // isPast reports whether an event at rv is not newer than the state that has
 // been received. A deletion at the same resourceVersion is newer.
 func isPast(kind watch.EventType, rv, received string) bool {
-	order, err := resourceversion.CompareResourceVersion(rv, received)
-	return err == nil && (order < 0 || order == 0 && kind != watch.Deleted)
+	return rvorder.Older(rv, received) || rv == received && rvorder.Comparable(rv) && kind != watch.Deleted
 }
 
 // advance records that a watch has reached rv.

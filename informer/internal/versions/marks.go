@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // Marks record the progress of a cache. The mark of a watch is the newest
@@ -54,9 +54,8 @@ func (w *Marks) Advance(namespace, rv string, list bool) {
 	if !list {
 		// The marks of fakes are not numbers. They are replaced by the first
 		// number.
-		_, bad := resourceversion.CompareResourceVersion(rv, "1")
-		c, unknown := resourceversion.CompareResourceVersion(rv, w.marks[namespace])
-		if bad != nil || unknown == nil && c <= 0 {
+		mark := w.marks[namespace]
+		if !rvorder.Comparable(rv) || rvorder.Comparable(mark) && !rvorder.Older(mark, rv) {
 			w.mu.Unlock()
 			return
 		}
@@ -97,7 +96,7 @@ func (w *Marks) updateAndUnlock() {
 	w.low = ""
 	first := true
 	for _, mark := range w.marks {
-		if c, err := resourceversion.CompareResourceVersion(mark, w.low); first || err == nil && c < 0 {
+		if first || rvorder.Older(mark, w.low) {
 			w.low, first = mark, false
 		}
 	}
@@ -145,15 +144,7 @@ func (w *Marks) reached(waiting *Waiter) bool {
 	case !own:
 		mark = w.low
 	}
-	c, err := resourceversion.CompareResourceVersion(mark, waiting.RV)
-	return err != nil || c >= 0
-}
-
-// IsNumber reports whether rv is a resourceVersion that can be compared with
-// others.
-func IsNumber(rv string) bool {
-	_, err := resourceversion.CompareResourceVersion(rv, "1")
-	return err == nil
+	return !rvorder.Older(mark, waiting.RV)
 }
 
 // Older reports whether resourceVersion a is older than b. It returns false if
@@ -163,8 +154,7 @@ func Older(a, b string) bool {
 	if a == "" {
 		return b != ""
 	}
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && c < 0
+	return rvorder.Older(a, b)
 }
 
 // WaitFor calls register with a function, and waits until that function is
