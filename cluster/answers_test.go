@@ -211,7 +211,7 @@ func TestListsOfANearServerAreNotCompressed(t *testing.T) {
 		server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked <- r.Header.Get("Accept-Encoding")
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write([]byte(`{"kind":"ConfigMapList","apiVersion":"v1"}`))
+			_, _ = w.Write([]byte(`{"kind":"ConfigMapList","apiVersion":"v1","items":[]}`))
 		}))
 		config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 		if !near {

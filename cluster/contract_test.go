@@ -31,6 +31,8 @@ func TestContract(t *testing.T) {
 			"gateway, is an error.": TestAnAnswerOfAProxyIsAnError,
 		"A Retry-After of more than a minute, which no API server sends, is cut to a " +
 			"minute.": TestAMaintenancePageDoesNotDecideWhenToAskAgain,
+		"An answer from a cache or a part of one, as the header Age or the status 206 shows, is an error, whatever it " +
+			"says.": TestTheRightAnswerOfAProxyIsAnError,
 		"Requests and all other answers are not changed.": all(
 			TestAnAnswerIsReadAsFarAsNecessary, TestWhatServersAnswerIsNotChanged),
 		"Watches, exec, logs and proxies are passed through unread.": TestStreamsAndReadsArePassedThrough,

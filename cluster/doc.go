@@ -25,6 +25,8 @@
 //   - An answer that reports success but is not an API server's, such as a
 //     redirect to a login page or the {} of a gateway, is an error. A Retry-After
 //     of more than a minute, which no API server sends, is cut to a minute.
+//   - An answer from a cache or a part of one, as the header Age or the status
+//     206 shows, is an error, whatever it says.
 //   - Requests and all other answers are not changed. Watches, exec, logs and
 //     proxies are passed through unread.
 //   - It can be combined with a leader's fence, in either order. A write that a

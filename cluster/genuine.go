@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/homeostat/homeostat/internal/answer"
 )
@@ -46,13 +47,15 @@ func (o *observer) checked(req *http.Request, res *http.Response) (*http.Respons
 		return res, nil
 	}
 	why, deletion := "", answer.Deletion{}
-	switch {
+	switch age, _ := strconv.Atoi(res.Header.Get("Age")); {
+	case age > 0:
+		why = fmt.Sprintf("it is from a cache, and %d seconds old", age)
 	case res.StatusCode >= http.StatusBadRequest:
 		if why = contradiction(res); why == "" {
 			return res, nil
 		}
 	default:
-		why = foreign(res, r.method == http.MethodDelete || r.subresource == "eviction")
+		why = r.foreign(res)
 		if why == "" && r.method == http.MethodDelete && r.Name != "" {
 			why, deletion = r.deletion(req, res)
 		}
@@ -81,13 +84,16 @@ func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
 	return r, ok
 }
 
-// foreign returns why an answer cannot be an API server's, or "" if it can be.
-// mayBeStatus is true if an API server may answer the request with a Status.
-func foreign(res *http.Response, mayBeStatus bool) string {
+// foreign returns why the answer to r cannot be an API server's, or "" if it
+// can be. For example, an API server answers a read with status 200, and a proxy
+// that sends a part of an answer, or a changed one, uses another status.
+func (r *request) foreign(res *http.Response) string {
 	contentType := res.Header.Get("Content-Type")
 	switch {
 	case res.StatusCode >= http.StatusMultipleChoices:
 		return fmt.Sprintf("it redirects to %q", res.Header.Get("Location"))
+	case res.StatusCode > http.StatusAccepted, res.StatusCode != http.StatusOK && r.method == http.MethodGet:
+		return "API servers do not answer with this status"
 	case res.Header.Get("Content-Encoding") != "": // the client unpacks it itself
 		return ""
 	case res.Body == nil || res.Body == http.NoBody:
@@ -113,25 +119,29 @@ func foreign(res *http.Response, mayBeStatus bool) string {
 	if !ended {
 		return "" // longer than a page
 	}
-	return foreignJSON(head, mayBeStatus)
+	return r.foreignJSON(head)
 }
 
 // foreignJSON does the work of foreign for a body that is complete JSON.
-func foreignJSON(body []byte, mayBeStatus bool) string {
+func (r *request) foreignJSON(body []byte) string {
 	var object struct {
 		metav1.TypeMeta `json:",inline"`
 
 		Status json.RawMessage `json:"status"`
+		Items  json.RawMessage `json:"items"`
 	}
-	if err := json.Unmarshal(body, &object); err != nil {
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &object); err != nil {
 		if strings.Contains(err.Error(), "exceeded max depth") {
 			return "" // stored objects may be nested this deeply, pages are not
 		}
 		return cmp.Or(err.Error(), "it is not JSON")
 	}
+	mayBeStatus := r.method == http.MethodDelete || r.subresource == "eviction"
 	switch {
 	case object.Kind == "" || object.APIVersion == "":
 		return "it has no kind"
+	case r.method == http.MethodGet && r.Name == "" && strings.HasSuffix(object.Kind, "List") && object.Items == nil:
+		return "it is a list without items"
 	case object.Kind != "Status" || object.APIVersion != "v1":
 		return ""
 	case !mayBeStatus || string(object.Status) != `"`+metav1.StatusSuccess+`"`:

@@ -22,6 +22,7 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/patch"
 )
 
@@ -138,6 +139,61 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 			data, err := io.ReadAll(got.Body)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(data)).To(Equal(c.body))
+		})
+	}
+}
+
+// absence is the API server's answer that a Pod does not exist.
+const absence = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"pods \"a\" not found",` +
+	`"reason":"NotFound","details":{"name":"a","kind":"pods"},"code":404}`
+
+// Each body is a right answer of an API server, or nearly so. A proxy has sent a
+// part of it, has sent it from a cache, or has changed it on the way.
+func TestTheRightAnswerOfAProxyIsAnError(t *testing.T) {
+	const list = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"}`
+	for name, c := range map[string]struct {
+		path string
+		code int
+		age  string
+		body string
+		want string
+	}{
+		"a part of a list":             {pods, 206, "", list + `,"items":[]}`, "API servers do not answer with this status"},
+		"a list that was changed":      {pods, 203, "", list + `,"items":[]}`, "API servers do not answer with this status"},
+		"a list that is not ready":     {pods, 202, "", list + `,"items":[]}`, "API servers do not answer with this status"},
+		"a part of an object":          {pods + "/a", 206, "", pod, "API servers do not answer with this status"},
+		"a cached list":                {pods, 200, "30", list + `,"items":[]}`, "it is from a cache, and 30 seconds old"},
+		"a cached object":              {pods + "/a", 200, "1", pod, "it is from a cache, and 1 seconds old"},
+		"a cached absence":             {pods + "/a", 404, "30", absence, "it is from a cache, and 30 seconds old"},
+		"a list without items":         {pods, 200, "", list + `}`, "it is a list without items"},
+		"a list with items of its own": {pods, 200, "", list + `,"Items":[]}`, "it is a list without items"},
+		// These are an API server's.
+		"an absence": {pods + "/a", 404, "0", absence, ""},
+		"a list":     {pods, 200, "0", list + `,"items":[]}`, ""},
+		"a list of an aggregated API": {"/apis/example.com/v1/widgets", 200, "",
+			`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{},"items":null}`, ""},
+		"an object whose kind is a list": {"/apis/example.com/v1/allowlists/a", 200, "",
+			`{"kind":"AllowList","apiVersion":"example.com/v1","metadata":{"name":"a"}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			made, err := cluster.New(&rest.Config{Host: "http://server", Transport: transport(
+				func(req *http.Request) (*http.Response, error) {
+					return &http.Response{
+						StatusCode: c.code, Request: req, Body: io.NopCloser(strings.NewReader(c.body)),
+						Header: http.Header{"Content-Type": {"application/json"}, "Age": {c.age}},
+					}, nil
+				},
+			)}, nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			err = made.Client().CoreV1().RESTClient().Get().AbsPath(c.path).Do(t.Context()).Error()
+			if absent := names.IsNotFound(err, corev1.Resource("pods"), "a"); c.want != "" {
+				g.Expect(err).To(MatchError(ContainSubstring("is not the API server's: a proxy or gateway has sent it: " + c.want)))
+				g.Expect(absent).To(BeFalse())
+			} else {
+				g.Expect(absent).To(Equal(c.code == http.StatusNotFound))
+				g.Expect(err == nil || absent || runtime.IsNotRegisteredError(err)).To(BeTrue(), "%v", err)
+			}
 		})
 	}
 }
