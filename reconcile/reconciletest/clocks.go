@@ -37,6 +37,11 @@ func skews(p plan.Plan) func(client string) time.Duration {
 
 // clocks returns plans in which clocks differ. With several replicas, the clock
 // of one replica also differs from the clocks of the others.
+//
+// In no plan the server's clock is hours behind. To the program, new objects
+// would be hours old then. A program that acts on the age of an object, for
+// example one that deletes what is older than an hour, would act too early. No
+// allowance for clocks prevents that, and waiting does not put it right.
 func (p *planner) clocks() []plan.Plan {
 	ways := []int{plan.Ahead, plan.Behind, plan.FarAhead}
 	if p.c.Replicas > 1 {
