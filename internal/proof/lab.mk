@@ -53,10 +53,14 @@ proof: ## Explore controllers that others have published, unmodified, and make d
 	cd internal/proof/published/resourceslice && $(PROOF) -modfile v0.36.3.mod -timeout 10m .
 	cd internal/proof/published/resourceclaim && $(PROOF) -timeout 10m .
 	cd internal/proof/published/resourceclaim && $(PROOF) -modfile v1.36.3.mod -tags before137 -timeout 10m .
+	cd internal/proof/published/jobs && $(PROOF) -timeout 10m .
+	cd internal/proof/published/jobs && $(PROOF) -modfile v1.36.3.mod -timeout 10m .
 	cd internal/proof/published/cluster-api && $(PROOF) -timeout 30m .
 	cd internal/proof/published/cluster-api-fixed && $(PROOF) -timeout 30m .
 	cd internal/proof/published/argo-rollouts && $(PROOF) -timeout 30m .
 	cd internal/proof/published/argo-rollouts && $(PROOF) -modfile fixed.mod -tags fixed -timeout 30m .
+	cd internal/proof/published/cert-manager && $(PROOF) -timeout 20m .
+	cd internal/proof/published/cert-manager && $(PROOF) -modfile fixed.mod -tags fixed -timeout 20m .
 	mv $(PROOF_RESULTS) docs/proof/results.jsonl
 	$(MAKE) --no-print-directory proof-page
 

@@ -25,7 +25,7 @@ type Result struct {
 	// Test is the name of the test that explored. Together with the version it
 	// identifies the exploration.
 	Test string `json:"test"`
-	// Module is the last element of the module's path.
+	// Module is the last element of the module's path, without a major version.
 	Module  string `json:"module"`
 	Version string `json:"version"`
 	// Calls is the number of calls in the run without faults.
@@ -106,8 +106,9 @@ func keep(t *testing.T, r *Result) {
 }
 
 // versionOf matches the last element of a module's path and the version in the
-// name of a file of the module cache.
-var versionOf = regexp.MustCompile(`([^/@]+)@(v[0-9][^/]*)`)
+// name of a file of the module cache. It leaves out a major version, which may
+// follow that element: example.com/disks/v8@v8.6.0 is disks.
+var versionOf = regexp.MustCompile(`([^/@]+?)(?:/v[0-9]+)?@(v[0-9][^/]*)`)
 
 // Version returns the module and the version of a function. It reads them from
 // the name of the function's file, because a test program does not record them.
