@@ -14,12 +14,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// answers records the server's own answers to the program, which are not
-// faults. It adds refusals to the trace, and finds a write that is refused
-// again and again.
+// answers records the answers that the server itself gives to the program; an
+// answer of an injected fault is not recorded. It adds refusals to the trace,
+// and finds a write that the server refuses again and again.
 //
-// Its methods run in the goroutine that made the call, one at a time, while
-// the run waits: no lock is needed.
+// Its methods run in the goroutine that made the call, one at a time, while the
+// run waits: no lock is needed.
 type answers struct {
 	*core
 	line    int  // the trace line of the call that is being served, or -1 if the call is not in the trace
@@ -40,11 +40,11 @@ type refusal struct {
 // oftenRefused is how many refusals of the same write are needed for a finding.
 const oftenRefused = 3
 
-// longest is the maximum number of characters of a message in the trace.
-const longest = 120
+// maxMessage is the maximum number of characters of a message in the trace.
+const maxMessage = 120
 
-// see records the answer to a call.
-func (r *answers) see(c apisim.Call, a apisim.Answer) {
+// record records the answer to a call.
+func (r *answers) record(c apisim.Call, a apisim.Answer) {
 	if state.Ignored(c.Resource.GroupResource()) || !ofProgram(c.Client) {
 		return
 	}
@@ -57,14 +57,15 @@ func (r *answers) see(c apisim.Call, a apisim.Answer) {
 		return
 	}
 	r.out.asked++
-	if final(c, a) {
+	if isFinal(c, a) {
 		r.note(c, text)
 	} else if a.Code < http.StatusBadRequest {
-		r.succeeded(c)
+		r.markDone(c)
 	}
 }
 
-// textOf returns the form of an answer in the trace.
+// textOf returns the text of an answer for the trace: the status code, the
+// reason and the beginning of the message.
 func textOf(a apisim.Answer) string {
 	message := a.Message
 	switch a.Code {
@@ -73,17 +74,17 @@ func textOf(a apisim.Answer) string {
 	case http.StatusConflict:
 		message = string(a.Reason)
 	}
-	if runes := []rune(message); len(runes) > longest {
-		message = string(runes[:longest]) + "…"
+	if runes := []rune(message); len(runes) > maxMessage {
+		message = string(runes[:maxMessage]) + "…"
 	}
 	return strings.TrimSpace(fmt.Sprint(a.Code, " ", strings.ReplaceAll(message, "\n", " ")))
 }
 
-// final reports whether the answer to a write is a refusal that a retry of the
-// same write would get again. Two kinds of answers do not count as such
-// refusals: answers that show that a create or delete was done already, and
-// answers that ask for a retry, such as 429 and 5xx.
-func final(c apisim.Call, a apisim.Answer) bool {
+// isFinal reports whether the server would give the same refusal to a retry of
+// the same write. For example, 422 for an invalid object is final. Two kinds of
+// answers are not: answers that show that an earlier attempt of the create or
+// delete has succeeded, and answers that ask for a retry, such as 429 and 5xx.
+func isFinal(c apisim.Call, a apisim.Answer) bool {
 	switch a.Code {
 	case http.StatusNotFound:
 		return !strings.HasPrefix(c.Verb, "delete")
@@ -118,27 +119,28 @@ func (r *answers) note(c apisim.Call, answer string) {
 	f.stays = f.stays || r.staying
 }
 
-// succeeded marks the refusals of a write as done, because the server has
+// markDone marks the refusals of a write as done, because the server has
 // accepted the write.
-func (r *answers) succeeded(c apisim.Call) {
+func (r *answers) markDone(c apisim.Call) {
 	write := writeOf(c)
 	for _, f := range r.out.refused {
 		f.done = f.done || f.write == write
 	}
 }
 
-// last records which writes the server still refuses at the end of a run, after
-// the fault of the run has ended.
-func (r *answers) last() {
+// recordFinal records which writes the server still refuses at the end of a
+// run, after the fault of the run has ended.
+func (r *answers) recordFinal() {
 	for _, f := range r.out.refused {
 		f.stays = f.stays || !f.done && time.Since(f.last) < r.o.Rest/2
 	}
 }
 
 // refusals returns a finding for each write that the program repeats and the
-// server refuses until the end of the run. when says in the text of the finding
-// why no fault explains the refusals.
-func (o *outcome) refusals(when string) []*report.Finding {
+// server refuses until the end of the run. The text of each finding contains
+// condition, which says why no fault explains the refusals, such as "without
+// any fault".
+func (o *outcome) refusals(condition string) []*report.Finding {
 	var findings []*report.Finding
 	for _, f := range o.refused {
 		if f.done || !f.stays || f.times < oftenRefused {
@@ -147,7 +149,7 @@ func (o *outcome) refusals(when string) []*report.Finding {
 		findings = append(findings, &report.Finding{
 			Oracle: report.Vain, Reason: report.Refused, UpTo: f.line + 1,
 			Text: fmt.Sprintf("the server refuses a write again and again, %s: %s%s%s\n    %d times within %v%s",
-				when, f.write, report.Answered, f.answer, f.times, f.last.Sub(f.first).Round(time.Second), onRecord),
+				condition, f.write, report.Answered, f.answer, f.times, f.last.Sub(f.first).Round(time.Second), onRecord),
 		})
 	}
 	return findings

@@ -163,8 +163,9 @@ func (c *Case) Parts() backend.Parts[*World] { return parts{c} }
 // parts implements [backend.Parts].
 type parts struct{ *Case }
 
-// On returns the World of the case on a server, and calls Case.Outside for it.
-func (p parts) On(server backend.Server) *World {
+// World returns the World of the case on a server, and calls Case.Outside for
+// it.
+func (p parts) World(server backend.Server) *World {
 	w := &World{server: server, found: map[string]apisim.Resource{}}
 	if p.Outside != nil {
 		w.outside = p.Outside()

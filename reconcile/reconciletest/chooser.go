@@ -48,7 +48,7 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 		random.Shuffle(len(enabled), func(i, j int) { enabled[i], enabled[j] = enabled[j], enabled[i] })
 	}
 	for _, a := range enabled {
-		if r.held(a) {
+		if r.mustWait(a) {
 			continue
 		}
 		if r.stop(a) { // the next actions are known once every goroutine is blocked again
@@ -64,7 +64,7 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 			d, _ := r.planned(plan.AtDelivery, r.out.deliveries+1)
 			return a, d.Fault, true
 		case apisim.Commit:
-			if calls && r.served < 2 { // late means after the caller's next call
+			if calls && r.served < 2 { // a late call is served after the caller's next call
 				continue
 			}
 			return a, apisim.NoFault, true
@@ -80,9 +80,9 @@ func (r *chooser) pick(enabled []apisim.Action) (apisim.Action, apisim.Fault, bo
 	return apisim.Action{}, apisim.NoFault, false
 }
 
-// held reports whether an action has to wait, because of a partition or a
+// mustWait reports whether an action has to wait, because of a partition or a
 // delay, or because its actor is late.
-func (r *chooser) held(a apisim.Action) bool {
+func (r *chooser) mustWait(a apisim.Action) bool {
 	return r.isApart(a) || r.delays.hold(a) || a.Kind == apisim.Work && r.isLate(a)
 }
 
@@ -98,11 +98,11 @@ func (r *chooser) isLate(a apisim.Action) bool {
 	if _, delayed := r.delays.actors[name]; delayed {
 		return true
 	}
-	d, now := r.planned(plan.Lagging, r.out.acts+1)
-	if !now {
+	d, planned := r.planned(plan.Lagging, r.out.acts+1)
+	if !planned {
 		return false
 	}
-	r.done(d)
+	r.remove(d)
 	r.delays.actors[name] = time.Now()
 	r.line("HELD BACK " + describe(a))
 	return true
@@ -157,7 +157,7 @@ func (r *chooser) strike(a apisim.Action) bool {
 		return true
 	}
 	if d, now := r.planned(plan.AtCall, index); now && d.Fault == plan.Hold {
-		r.done(d)
+		r.remove(d)
 		r.delays.calls[a.CallID()] = time.Now()
 		r.line("HELD BACK " + describe(a))
 		return true
@@ -166,7 +166,7 @@ func (r *chooser) strike(a apisim.Action) bool {
 		return false
 	}
 	r.parted = true
-	p.apart = time.Now().Add(partition)
+	p.apartUntil = time.Now().Add(partition)
 	r.line("APART     " + p.client + ", before: " + describe(a))
 	return true
 }
@@ -200,15 +200,15 @@ func (r *chooser) stop(a apisim.Action) bool {
 		return false
 	}
 	var d plan.Deviation
-	now := false
+	planned := false
 	switch a.Kind {
 	case apisim.Release:
-		d, now = r.planned(plan.Stopped, len(r.out.calls)+1)
+		d, planned = r.planned(plan.Stopped, len(r.out.calls)+1)
 	case apisim.Deliver:
-		d, now = r.planned(plan.Halted, r.out.deliveries+1)
+		d, planned = r.planned(plan.Halted, r.out.deliveries+1)
 	}
-	if now {
-		r.done(d)
+	if planned {
+		r.remove(d)
 		r.due = p
 	}
 	if r.due != p || stacks.Syncing() {
@@ -227,19 +227,19 @@ func (r *chooser) stop(a apisim.Action) bool {
 // the server.
 func (r *chooser) isApart(a apisim.Action) bool {
 	p := r.fleet.replicaOf(a.Call.Client)
-	if p == nil || p.apart.IsZero() || a.Kind == apisim.Commit {
+	if p == nil || p.apartUntil.IsZero() || a.Kind == apisim.Commit {
 		return false
 	}
-	if time.Now().Before(p.apart) {
+	if time.Now().Before(p.apartUntil) {
 		return true
 	}
 	r.line("together  " + p.client)
-	p.apart = time.Time{}
+	p.apartUntil = time.Time{}
 	return false
 }
 
-// done removes a deviation from the ones that are still to come.
-func (r *chooser) done(d plan.Deviation) {
+// remove removes a deviation from the plan, because it has happened.
+func (r *chooser) remove(d plan.Deviation) {
 	r.plan = slices.DeleteFunc(slices.Clone(r.plan), func(o plan.Deviation) bool { return o == d })
 }
 
@@ -266,7 +266,7 @@ func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 // of the judge run before it returns.
 func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 	if !r.tail && !r.old && r.delays.suffers(a.Call) == apisim.NoFault {
-		r.retries.see(a, f)
+		r.retries.record(a, f)
 	}
 	r.served++
 	if f == apisim.Late {
@@ -282,7 +282,8 @@ func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 	}
 	r.sched.Step(a, f)
 	if a.Kind == apisim.Work {
-		r.progress = time.Now() // with or without a write: it may just have been slow
+		// even a call without a write is progress: it may just have been slow
+		r.progress = time.Now()
 	}
 }
 

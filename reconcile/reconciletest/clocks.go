@@ -59,8 +59,8 @@ func (x *explorer) patient(p plan.Plan, s setting) setting {
 		return s
 	}
 	last := len(x.reference.states) - 1
-	s.await = &await{rest: everyRest, most: farSkew + recovery}
-	s.await.right = func(r *run) bool {
+	s.await = &await{rest: everyRest, limit: farSkew + recovery}
+	s.await.isRight = func(r *run) bool {
 		i := min(len(r.out.states), last)
 		want, mask := x.wanted(i, last+1)
 		return len(state.OfServer(r.sim, r.ignore, r.foreign).Diff(want, mask)) == 0 &&

@@ -72,7 +72,7 @@ const (
 func (r *core) line(text string) {
 	passed := time.Since(r.lined).Round(time.Second)
 	if !r.lined.IsZero() && passed >= timeMark && len(r.out.lines) < mostLines {
-		r.out.lines = append(r.out.lines, report.Later+strings.TrimSuffix(passed.String(), "0s"))
+		r.out.lines = append(r.out.lines, report.Elapsed+strings.TrimSuffix(passed.String(), "0s"))
 	}
 	r.lined = time.Now()
 	if len(r.out.lines) < mostLines {
@@ -87,8 +87,8 @@ func (r *core) find(oracle string, why report.Reason, text string) {
 	}
 }
 
-// why returns the reason for a finding that results from the plan.
-func (r *core) why(saw report.Seen) report.Reason { return r.out.why(r.given, r.usual, saw) }
+// reason returns the reason for a finding that results from the plan.
+func (r *core) reason(saw report.Seen) report.Reason { return r.out.reason(r.given, r.usual, saw) }
 
 // chance returns the source of randomness for the order of actions, or nil for
 // the usual order.
@@ -115,4 +115,4 @@ func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
 
 // struck records the place in the trace where the run may begin to differ from
 // the run without faults.
-func (r *core) struck() { r.out.same = min(r.out.same, len(r.out.lines)) }
+func (r *core) struck() { r.out.samePrefix = min(r.out.samePrefix, len(r.out.lines)) }

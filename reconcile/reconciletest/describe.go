@@ -10,18 +10,19 @@ import (
 // describe returns the text of an action for the trace. Tokens hash this text,
 // so changing it makes existing tokens invalid.
 func describe(a apisim.Action) string {
-	_, after, _ := strings.Cut(a.String(), " ")
-	after = strings.TrimPrefix(after, fmt.Sprintf("%s#%d ", a.Call.Client, a.Call.Incarnation))
+	_, text, _ := strings.Cut(a.String(), " ")
+	text = strings.TrimPrefix(text, fmt.Sprintf("%s#%d ", a.Call.Client, a.Call.Incarnation))
 	switch a.Kind {
 	case apisim.Deliver:
-		if f := strings.Fields(after); len(f) >= 6 { // watch 3 configmaps ADDED 104 d/a
+		// for example "watch 3 configmaps ADDED 104 d/a"
+		if f := strings.Fields(text); len(f) >= 6 {
 			return "deliver   " + f[3] + " " + f[2] + " " + f[5]
 		}
-		return "deliver   " + after
+		return "deliver   " + text
 	case apisim.Commit:
-		return "late      " + after
+		return "late      " + text
 	case apisim.Release:
-		return "call      " + after
+		return "call      " + text
 	}
-	return "actor     " + after
+	return "actor     " + text
 }

@@ -14,11 +14,11 @@ import (
 // deletion. It lets the program react, and then removes the finalizer.
 func (r *run) detain(ctx context.Context, resource, key string) {
 	o := &output{resource: resource, key: key}
-	before := r.object(o)
-	if before == nil || before.GetDeletionTimestamp() != nil {
+	original := r.object(o)
+	if original == nil || original.GetDeletionTimestamp() != nil {
 		return
 	}
-	r.stepAsOther(ctx, Patch(resource, key, finalizersOf(append(before.GetFinalizers(), state.RivalKey))))
+	r.stepAsOther(ctx, Patch(resource, key, finalizersOf(append(original.GetFinalizers(), state.RivalKey))))
 	refused := map[*refusal]int{}
 	for _, f := range r.out.refused {
 		refused[f] = f.times
@@ -32,17 +32,16 @@ func (r *run) detain(ctx context.Context, resource, key string) {
 					"%s%s%s\n    %d times%s", resource, key, f.write, report.Answered, f.answer, times, onRecord))
 		}
 	}
-	held := r.object(o)
-	if held == nil || held.GetUID() != before.GetUID() {
+	current := r.object(o)
+	if current == nil || current.GetUID() != original.GetUID() {
 		return
 	}
-	own := slices.DeleteFunc(held.GetFinalizers(), func(f string) bool { return f == state.RivalKey })
-	r.stepAsOther(ctx, Patch(resource, key, finalizersOf(own)))
+	finalizers := slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == state.RivalKey })
+	r.stepAsOther(ctx, Patch(resource, key, finalizersOf(finalizers)))
 	r.waitQuiet(ctx)
 }
 
-// finalizersOf returns a merge patch that sets the finalizers of an object to
-// list.
+// finalizersOf returns a merge patch that sets the finalizers of an object.
 func finalizersOf(list []string) string {
 	body, _ := json.Marshal(append([]string{}, list...)) // of strings
 	return fmt.Sprintf(`{"metadata":{"finalizers":%s}}`, body)

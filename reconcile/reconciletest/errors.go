@@ -22,30 +22,30 @@ type errorLog struct {
 
 // logger returns a logger that adds errors to the log and drops other messages.
 func (l *errorLog) logger() logr.Logger {
-	return logr.New(heard{funcr.New(func(prefix, args string) {
+	return logr.New(traceSink{funcr.New(func(prefix, args string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.lines = append(l.lines, report.Error+strings.TrimPrefix(prefix+": ", ": ")+strings.TrimPrefix(args, `"msg"=`))
 	}, funcr.Options{Verbosity: -1}).GetSink()}) // errors alone
 }
 
-// heard is a sink whose errors are added to the trace.
-type heard struct{ logr.LogSink }
+// traceSink is a sink whose errors are added to the trace.
+type traceSink struct{ logr.LogSink }
 
 // WithValues returns a sink that adds values to each error.
-func (h heard) WithValues(keysAndValues ...any) logr.LogSink {
-	return heard{h.LogSink.WithValues(keysAndValues...)}
+func (h traceSink) WithValues(keysAndValues ...any) logr.LogSink {
+	return traceSink{h.LogSink.WithValues(keysAndValues...)}
 }
 
 // WithName returns a sink that adds a name to each error.
-func (h heard) WithName(name string) logr.LogSink { return heard{h.LogSink.WithName(name)} }
+func (h traceSink) WithName(name string) logr.LogSink { return traceSink{h.LogSink.WithName(name)} }
 
 // handle is an error handler for utilruntime.ErrorHandlers. It assigns errors
 // to the current run, even if their context is not the program's, or has
 // another logger.
 func (l *errorLog) handle(ctx context.Context, err error, message string, keysAndValues ...any) {
 	logger := logr.FromContextOrDiscard(ctx)
-	if _, ok := logger.GetSink().(heard); !ok {
+	if _, ok := logger.GetSink().(traceSink); !ok {
 		logger = l.logger()
 	}
 	logger.Error(err, message, keysAndValues...)

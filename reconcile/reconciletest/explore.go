@@ -70,16 +70,16 @@ func (x *explorer) search() *Report {
 	x.explore()
 	x.report.Rules = x.rules.Rules()
 	x.report.Narrower = x.granted.Narrower(x.rules)
-	x.inVain()
+	x.checkGrants()
 	x.report.Unused = unused(x)
 	x.report.Elapsed = time.Since(x.began)
 	return x.report
 }
 
-// inVain records a finding if Case.Roles grant a right that no run needs. It
-// does nothing before all single deviations have been tried, because a later
+// checkGrants records a finding if Case.Roles grant a right that no run needs.
+// It does nothing before all single deviations have been tried, because a later
 // run may need the right.
-func (x *explorer) inVain() {
+func (x *explorer) checkGrants() {
 	unused := x.granted.Unused(x.rules, x.c.Unneeded)
 	if len(unused) == 0 || x.report.Failure != "" || x.o.Shards > 1 || !x.report.Covered() {
 		return
@@ -193,7 +193,7 @@ func (x *explorer) try(p plan.Plan) bool {
 // fail makes the counter-example as small as possible and records it in the
 // report.
 func (x *explorer) fail(p plan.Plan, out *outcome) {
-	runs, known := x.report.Runs, x.report.KnownFindings
+	runs, knownFindings := x.report.Runs, x.report.KnownFindings
 	e := smallest(example{x: x, p: p, out: out})
 	e.explain()
 	r, f := x.report, e.out.finding
@@ -202,12 +202,12 @@ func (x *explorer) fail(p plan.Plan, out *outcome) {
 		e.x.compare(e.x.play(e.p, setting{seed: 1}))
 		r.Chance = e.x.report.Chance
 	}
-	x.report.Runs, x.report.KnownFindings = runs, known
-	r.Token = plan.Token(e.p, e.out.hash(), e.x.less)
+	x.report.Runs, x.report.KnownFindings = runs, knownFindings
+	r.Token = plan.Token(e.p, e.out.hash(), e.x.omitted)
 	r.Oracle, r.Reason, r.Trace = f.Oracle, string(f.Reason), f.Trace(e.out.lines)
 	text := words(e.p) + f.Text + "\n  replay: " + r.Token
-	if out := omitted(e.x.less, e.x.whole); out != "" {
-		text += "\n  without: " + out
+	if parts := omitted(e.x.omitted, e.x.whole); parts != "" {
+		text += "\n  without: " + parts
 	}
 	if r.Chance != "" {
 		text += "\n  note: " + r.Chance

@@ -30,7 +30,7 @@ type explorer struct {
 	t         *testing.T
 	used      map[string]bool // known findings that occurred
 	whole     *Case           // the case that the user has passed
-	less      plan.Cut        // the part of the case that c leaves out
+	omitted   plan.Cut        // the part of the case that c leaves out
 	quiet     bool            // whether the explorer reports nothing, because it only shrinks a failure
 	complete  bool            // whether every run was made, including pairs and orders
 	loud      bool            // whether Report.Chance is printed as soon as it is found
@@ -64,9 +64,9 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 	}
 }
 
-// garbage is the value of GOGC during an exploration. It is high because a run
-// keeps only few objects alive, and only for a short time.
-const garbage = 800
+// gcPercent is the value of GOGC during an exploration. It is high because a
+// run keeps only few objects alive, and only for a short time.
+const gcPercent = 800
 
 // prepare returns the validated options with their defaults. Until the test
 // ends, it also removes sources of randomness from the process.
@@ -84,7 +84,7 @@ func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	if err := c.Validate(); err != nil {
 		t.Fatalf("reading the case of an exploration: %v", err)
 	}
-	collect := debug.SetGCPercent(garbage)
+	collect := debug.SetGCPercent(gcPercent)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
 	t.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",randseednop=0", ","))
 	// One of the original handlers sleeps until some time after the previous
@@ -143,14 +143,14 @@ func (x *explorer) play(p plan.Plan, s setting) *outcome {
 // and inBubble turns the panic into a finding.
 func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 	x.t.Helper()
-	watchdog := time.AfterFunc(hangs, func() { x.hung(p, out) })
+	watchdog := time.AfterFunc(maxRunTime, func() { x.hung(p, out) })
 	defer watchdog.Stop()
 	defer func() {
 		if bad := recover(); bad != nil {
 			if text := fmt.Sprint(bad); !strings.Contains(text, "blocked goroutines remain") {
 				panic(bad)
 			}
-			if left := stacks.Left(); out.finding == nil && left != "" {
+			if left := stacks.Leftovers(); out.finding == nil && left != "" {
 				out.finding = &report.Finding{
 					Oracle: report.Stop, Reason: report.LeftBehind,
 					Text: "Run has returned, and goroutines that it started are still there:\n" + left,
@@ -168,17 +168,19 @@ func (x *explorer) inBubble(p plan.Plan, s setting) (out *outcome, err error) {
 			return
 		}
 		out = r.out
-		out.stuck = func() { watchdog.Reset(min(hangs, lingers)) }
+		out.stuck = func() { watchdog.Reset(min(maxRunTime, bubbleGrace)) }
 		r.play(ctx)
 	})
 	return out, err
 }
 
-const lingers = 3 * time.Second // how long a bubble may take, in real time, to end after its Run did not
+// bubbleGrace is how long a bubble may take, in real time, to end if its Run
+// did not return.
+const bubbleGrace = 3 * time.Second
 
-// hangs is how long one run may take in real time. A longer run is waiting for
-// something outside of the bubble.
-var hangs = time.Minute //nolint:gochecknoglobals // tests do not wait for a minute
+// maxRunTime is how long one run may take in real time. A longer run is waiting
+// for something outside of the bubble.
+var maxRunTime = time.Minute //nolint:gochecknoglobals // tests do not wait for a minute
 
 // hung ends the test binary with an explanation and a token, because a
 // goroutine that does not end cannot be removed from its bubble.
@@ -187,14 +189,14 @@ func (x *explorer) hung(p plan.Plan, out *outcome) {
 	if len(p) > 0 {
 		words = p.Words()
 	}
-	reason, hash := "a run has taken longer than "+hangs.String()+", in real time. "+stacks.Diagnose(), "?"
+	reason, hash := "a run has taken longer than "+maxRunTime.String()+", in real time. "+stacks.Diagnose(), "?"
 	if out != nil {
 		hash = out.hash()
 		if out.finding != nil {
 			reason = out.finding.Text
 		}
 	}
-	panic("reconciletest: " + words + ": " + reason + "\n  replay: " + plan.Token(p, hash, x.less))
+	panic("reconciletest: " + words + ": " + reason + "\n  replay: " + plan.Token(p, hash, x.omitted))
 }
 
 // compare finds programs that decide by chance: before its first deviation, a
@@ -203,7 +205,7 @@ func (x *explorer) compare(out *outcome) {
 	if x.report.Chance != "" || x.quiet || x.reference == nil {
 		return
 	}
-	if a, b, differ := report.Differ(x.reference.lines, out.lines, out.same); differ {
+	if a, b, differ := report.Differ(x.reference.lines, out.lines, out.samePrefix); differ {
 		x.report.Chance = fmt.Sprintf("the program decides by chance (the order of a map, math/rand, a race of goroutines):"+
 			" two runs that should be the same continue with %q and with %q. A token may need several replays.", a, b)
 		if x.loud {

@@ -10,7 +10,7 @@ import (
 )
 
 // Hangs sets how long a run may take in real time.
-func Hangs(d time.Duration) { hangs = d }
+func Hangs(d time.Duration) { maxRunTime = d }
 
 // ReplayText is Replay that does not fail the test.
 func ReplayText(t *testing.T, c *Case, o *Options, token string) string {
@@ -150,7 +150,7 @@ func Reasons(t *testing.T, c *Case, o *Options, match, want string) []string {
 	singles := x.planner().singles()
 	all := slices.Concat(singles, x.planner().outages())
 	for seed := range 20 {
-		all = append(all, plan.Plan{{At: plan.Shuffled, Index: seed + 1}})
+		all = append(all, plan.Plan{{Kind: plan.Shuffled, Index: seed + 1}})
 	}
 	var reasons []string
 	for _, p := range all {

@@ -26,24 +26,24 @@ type fleet struct {
 
 // replica is one replica of the program, over all its restarts.
 type replica struct {
-	id      int
-	client  string
-	cancel  context.CancelFunc
-	done    chan error
-	boots   int
-	crashed bool
-	halted  bool      // whether Run has returned or was told to return
-	stuck   bool      // whether Run has failed to return
-	stopped time.Time // when the plan told it to stop
-	ends    int       // how often Run has returned without being told to
-	ended   time.Time // when the context ended; zero if it has not ended, or the replica was killed
-	killed  time.Time // when a cluster would kill the replica, if it has not ended by then
-	waits   string    // describes what the replica was waiting for when a cluster would have killed it
-	caches  []state.Cache
-	cached  *state.Originals // the objects of the caches that use Env.Transform
-	bootsAt time.Time        // when the replica boots again; zero while it is running
-	apart   time.Time        // until when a partition separates the replica from the server
-	old     bool             // whether the replica runs the version of Case.Before
+	id         int
+	client     string
+	cancel     context.CancelFunc
+	done       chan error
+	boots      int
+	crashed    bool
+	halted     bool      // whether Run has returned or was told to return
+	stuck      bool      // whether Run has failed to return
+	stopped    time.Time // when the plan told it to stop
+	ends       int       // how often Run has returned without being told to
+	ended      time.Time // when the context ended; zero if it has not ended, or the replica was killed
+	killed     time.Time // when a cluster would kill the replica, if it has not ended by then
+	waits      string    // describes what the replica was waiting for when a cluster would have killed it
+	caches     []state.Cache
+	cached     *state.Originals // the objects of the caches that use Env.Transform
+	bootsAt    time.Time        // when the replica boots again; zero while it is running
+	apartUntil time.Time        // until when a partition separates the replica from the server
+	old        bool             // whether the replica runs the version of Case.Before
 }
 
 // newFleet returns a fleet whose replicas have not booted.
@@ -83,7 +83,7 @@ func (f *fleet) boot(ctx context.Context, p *replica) {
 	p.boots++
 	p.crashed, p.halted, p.bootsAt, p.stopped, p.caches = false, false, time.Time{}, time.Time{}, nil
 	p.ended, p.killed, p.waits = time.Time{}, time.Time{}, ""
-	boot, cancel := context.WithCancel(f.errs.inContext(gate.With(context.WithoutCancel(ctx), p.client)))
+	boot, cancel := context.WithCancel(f.errs.inContext(gate.WithClient(context.WithoutCancel(ctx), p.client)))
 	p.cancel = cancel
 	p.done, p.cached = make(chan error, 1), &state.Originals{}
 	done, b := p.done, backend.Boot{
@@ -125,13 +125,13 @@ func (p *replica) end() {
 
 // restart marks a replica as down. It boots again at once, or, if there are
 // other replicas, after enough time for one of them to take over the Lease.
-func (f *fleet) restart(p *replica, why string) {
+func (f *fleet) restart(p *replica, reason string) {
 	p.crashed = false
 	p.bootsAt = time.Now()
 	if len(f.replicas) > 1 {
 		p.bootsAt = p.bootsAt.Add(takeOver)
 	}
-	f.line("down      " + p.client + ": " + why)
+	f.line("down      " + p.client + ": " + reason)
 }
 
 // ended handles the return of a Run with err. It records a finding if the Run

@@ -75,7 +75,7 @@ func (x *explorer) customFields(first *outcome) state.ForeignFields {
 				objects = append(objects, o.Object.Object)
 			}
 		}
-		if len(objects) == 0 || first.made[resource] != len(objects) || slices.ContainsFunc(first.calls, reports) {
+		if len(objects) == 0 || first.created[resource] != len(objects) || slices.ContainsFunc(first.calls, reports) {
 			continue
 		}
 		if r.Schema == nil {

@@ -55,19 +55,19 @@ func (r *run) inputs() []input {
 }
 
 func (r *run) input(resource string, o *unstructured.Unstructured) input {
-	one := input{resource: resource, key: state.KeyOf(o)}
+	result := input{resource: resource, key: state.KeyOf(o)}
 	content := maps.Clone(o.Object)
 	for _, field := range []string{"apiVersion", "kind", "metadata", "status", "type", "immutable"} {
 		delete(content, field)
 	}
 	edits := editsOf(r.ignore, resource, content)
-	one.edits = stepsOf(one, edits[:min(len(edits), mostEdits)])
+	result.edits = stepsOf(result, edits[:min(len(edits), mostEdits)])
 	labels := editsOf(r.ignore, "", map[string]any{"metadata": map[string]any{"labels": labelsOf(o)}})
-	one.edits = append(one.edits, stepsOf(one, labels[:min(len(labels), mostLabels)])...)
+	result.edits = append(result.edits, stepsOf(result, labels[:min(len(labels), mostLabels)])...)
 	if len(o.GetOwnerReferences()) == 0 {
-		one.fresh = created(o, r.judge.reported[o.GetUID()])
+		result.fresh = created(o, r.judge.reported[o.GetUID()])
 	}
-	return one
+	return result
 }
 
 func labelsOf(o *unstructured.Unstructured) map[string]any {
@@ -136,30 +136,30 @@ func created(o *unstructured.Unstructured, reported bool) *unstructured.Unstruct
 // change edits an input, or deletes and creates it again, if the plan says so,
 // and lets the program react.
 func (r *run) change(ctx context.Context) {
-	for i, one := range r.out.inputs {
-		if d, now := r.plan.Find(plan.Altered, i+1); now && d.N <= len(one.edits) && r.out.finding == nil {
-			r.alter(ctx, one, "edited", one.edits[d.N-1])
+	for i, target := range r.out.inputs {
+		if d, now := r.plan.Find(plan.Altered, i+1); now && d.N <= len(target.edits) && r.out.finding == nil {
+			r.alter(ctx, target, "edited", target.edits[d.N-1])
 		}
-		if _, now := r.plan.Find(plan.Replaced, i+1); now && one.fresh != nil && r.out.finding == nil {
-			r.alter(ctx, one, "deleted and created again", Delete(one.resource, one.key), Create(one.fresh))
+		if _, now := r.plan.Find(plan.Replaced, i+1); now && target.fresh != nil && r.out.finding == nil {
+			r.alter(ctx, target, "deleted and created again", Delete(target.resource, target.key), Create(target.fresh))
 		}
-		if _, now := r.plan.Find(plan.Held, i+1); now && one.fresh != nil && r.out.finding == nil {
+		if _, now := r.plan.Find(plan.Held, i+1); now && target.fresh != nil && r.out.finding == nil {
 			r.struck()
-			r.out.changed = one.resource + " " + one.key + " was deleted while a finalizer held it"
-			r.detain(ctx, one.resource, one.key)
+			r.out.changed = target.resource + " " + target.key + " was deleted while a finalizer held it"
+			r.detain(ctx, target.resource, target.key)
 			r.awaitReaction(ctx)
 		}
 	}
 	for i, res := range r.c.resources() {
 		if _, now := r.plan.Find(plan.Reborn, i+1); now && r.out.finding == nil {
-			r.rebear(ctx, res)
+			r.recreateDefinition(ctx, res)
 		}
 	}
 }
 
-func (r *run) alter(ctx context.Context, one input, how string, steps ...Step) {
+func (r *run) alter(ctx context.Context, target input, change string, steps ...Step) {
 	r.struck()
-	r.out.changed = one.resource + " " + one.key + " was " + how
+	r.out.changed = target.resource + " " + target.key + " was " + change
 	for _, s := range steps {
 		r.stepAsOther(ctx, s)
 		r.waitQuiet(ctx)
@@ -175,29 +175,30 @@ func (r *run) awaitReaction(ctx context.Context) {
 	}
 	until := time.Now().Add(sleepTime)
 	r.steps -= hourOfSteps
-	r.live(ctx, func() time.Time { return until })
+	r.runUntil(ctx, func() time.Time { return until })
 	r.steps += hourOfSteps
 }
 
-// unwoken records the first write of a restart after the change of an input.
-// The running program should have made this write.
-func (r *judge) unwoken(write string) {
+// recordUnwoken records the first write that the program makes after a restart
+// that follows the change of an input. The running program should have made
+// this write before the restart.
+func (r *judge) recordUnwoken(write string) {
 	if r.out.unwoken == nil {
-		why := report.Unwoken
+		reason := report.Unwoken
 		if r.given.Has(plan.Reborn) {
-			why = report.Reborn
+			reason = report.Reborn
 		}
 		r.out.unwoken = &report.Finding{
-			Oracle: report.Tail, Reason: why, UpTo: len(r.out.lines), Text: fmt.Sprintf(
+			Oracle: report.Tail, Reason: reason, UpTo: len(r.out.lines), Text: fmt.Sprintf(
 				"%s, and an hour later nothing had followed; a restart then wrote: %s", r.out.changed, write),
 		}
 	}
 }
 
-// onceMore restarts the program once more, and records the finding of unwoken
-// unless this restart writes an object, too. A program that writes at every
-// restart has not missed the change.
-func (r *run) onceMore(ctx context.Context) {
+// restartAgain restarts the program a second time. It records the finding of
+// recordUnwoken unless this restart writes an object, too: a program that
+// writes at every restart has not missed the change.
+func (r *run) restartAgain(ctx context.Context) {
 	found, before := r.out.unwoken, r.out.writes
 	r.restart(ctx)
 	if r.out.finding == nil && r.out.writes == before {

@@ -28,22 +28,22 @@ type judge struct {
 	answers *answers
 	lasting *lasting
 
-	current  *call // the call that is being served
-	acting   bool  // whether an actor is writing
-	quiet    bool  // whether the program has restarted at rest, so it has no work left
-	created  map[types.UID]output
-	written  map[types.UID]output          // objects of others that the program wrote to
-	reported map[types.UID]bool            // objects whose status the program wrote
-	alive    map[string]int                // the number of existing objects of the program, by name
-	versions []int64                       // the versions of the writes to resources that the program watches
-	wanted   map[types.UID]bool            // objects that were there before a restart with old caches
-	rivals   map[types.UID]bool            // objects that another client wrote just before the program did
-	claimed  map[string]bool               // foreign fields that the program itself has sent, by claimOf
-	undoable []int64                       // the versions of the writes since the last write of a step
-	theirs   map[types.UID]map[string]bool // the labels and annotations that steps have added to objects of the program
-	born     map[types.UID]bool            // all objects that were written since the start
-	leases   map[types.NamespacedName]bool // the Leases that the program has written
-	leader   string                        // the client that took the Lease last
+	current   *call // the call that is being served
+	acting    bool  // whether an actor is writing
+	quiet     bool  // whether the program has restarted at rest, so it has no work left
+	created   map[types.UID]output
+	written   map[types.UID]output          // objects of others that the program wrote to
+	reported  map[types.UID]bool            // objects whose status the program wrote
+	alive     map[string]int                // the number of existing objects of the program, by name
+	versions  []int64                       // the versions of the writes to resources that the program watches
+	wanted    map[types.UID]bool            // objects that were there before a restart with old caches
+	rivals    map[types.UID]bool            // objects that another client wrote just before the program did
+	claimed   map[string]bool               // foreign fields that the program itself has sent, by claimOf
+	undoable  []int64                       // the versions of the writes since the last write of a step
+	stepMarks map[types.UID]map[string]bool // the labels and annotations that steps have added to objects of the program
+	born      map[types.UID]bool            // all objects that were written since the start
+	leases    map[types.NamespacedName]bool // the Leases that the program has written
+	leader    string                        // the client that took the Lease last
 }
 
 // newJudge returns a judge for a run that has not started.
@@ -53,7 +53,7 @@ func newJudge(r *core, several bool) *judge {
 		created: map[types.UID]output{}, written: map[types.UID]output{},
 		reported: map[types.UID]bool{}, alive: map[string]int{},
 		rivals: map[types.UID]bool{}, claimed: map[string]bool{}, leases: map[types.NamespacedName]bool{},
-		born: map[types.UID]bool{}, theirs: map[types.UID]map[string]bool{},
+		born: map[types.UID]bool{}, stepMarks: map[types.UID]map[string]bool{},
 	}
 }
 
@@ -139,14 +139,14 @@ func (r *judge) committed(e apisim.Event) {
 	case ofProgram(e.Call.Client):
 		r.checkLeader(e)
 		r.checkOwners(e, resource)
-		r.wrote(e, resource, free)
+		r.checkWrite(e, resource, free)
 	case !free:
 		r.quiet, r.wanted = false, nil // the program may have to write again
-		r.served(e, resource)
+		r.recordOther(e, resource)
 	}
 	if r.c.Always != nil && !r.old && r.out.finding == nil && r.out.changed == "" && r.judges() {
 		if err := ask(r.c.Always, r.world); err != nil {
-			r.find(report.Always, r.why(report.Seen{}), fmt.Sprintf("after %s %s %s: %v",
+			r.find(report.Always, r.reason(report.Seen{}), fmt.Sprintf("after %s %s %s: %v",
 				strings.ToLower(string(e.Type)), resource, e.Key, err))
 		}
 	}
@@ -177,10 +177,10 @@ func (r *judge) protect() {
 	}
 }
 
-// wrote checks and records a write of the program. Later, another client
+// checkWrite checks and records a write of the program. Later, another client
 // deletes and edits recorded objects, and runs with faults are compared by
 // their numbers of recorded creations and deletions.
-func (r *judge) wrote(e apisim.Event, resource string, free bool) {
+func (r *judge) checkWrite(e apisim.Event, resource string, free bool) {
 	if r.current != nil {
 		r.current.effect = true
 	}
@@ -216,7 +216,7 @@ func (r *judge) wrote(e apisim.Event, resource string, free bool) {
 	if e.New != nil && e.New.Object["status"] != nil {
 		r.reported[e.New.GetUID()] = true
 	}
-	r.sent(e, resource)
+	r.recordSent(e, resource)
 	r.count(e, resource+" "+stem(e))
 }
 
@@ -240,10 +240,10 @@ func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 	write := e.Call.Verb + " " + resource + " " + e.Key.String()
 	switch {
 	case r.tail && r.out.changed != "":
-		r.unwoken(write)
+		r.recordUnwoken(write)
 		return false
 	case r.tail || r.quiet:
-		r.find(report.Tail, report.Again(r.given, e.Call.Verb), "all was done, and a restart wrote again: "+write)
+		r.find(report.Tail, report.ReasonAfterRestart(r.given, e.Call.Verb), "all was done, and a restart wrote again: "+write)
 		return true
 	}
 	return false
@@ -253,33 +253,33 @@ func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 // outcome.counts.
 const atOnce, deletes = "at once there are ", "it deletes "
 
-// served records that another client has written to an object of the program.
-// Such an object does not count as a temporary object, such as a lock. If the
-// client was a step, the program cannot restore the contents that the step has
-// written.
-func (r *judge) served(e apisim.Event, resource string) {
+// recordOther records that another client has written to an object of the
+// program. Such an object does not count as a temporary object, such as a lock.
+// If the client was a step, the program cannot restore the contents that the
+// step has written.
+func (r *judge) recordOther(e apisim.Event, resource string) {
 	if e.New == nil {
 		return
 	}
 	if made, ours := r.created[e.New.GetUID()]; ours {
-		r.out.kept[resource+" "+stem(e)] = true
+		r.out.permanent[resource+" "+stem(e)] = true
 		r.stepped(e)
 		made.stepped = made.stepped || !r.acting
 		r.created[e.New.GetUID()] = made
 	}
 }
 
-// keep records which of the program's objects exist at rest.
-func (r *judge) keep() {
+// recordOutputs records which of the program's objects exist at rest.
+func (r *judge) recordOutputs() {
 	for name, n := range r.alive {
-		r.out.kept[name] = r.out.kept[name] || n > 0
+		r.out.permanent[name] = r.out.permanent[name] || n > 0
 	}
 }
 
-// sent records which values of an object come from the program itself. In later
-// runs, another client edits one of these values, or sets a field that the
-// program has never set.
-func (r *judge) sent(e apisim.Event, resource string) {
+// recordSent records which values of an object the program itself has sent. In
+// later runs, another client edits one of these values, or sets a field that
+// the program has never set.
+func (r *judge) recordSent(e apisim.Event, resource string) {
 	if e.Type == watch.Added {
 		r.created[e.New.GetUID()] = output{resource: resource, key: e.Key.String()}
 	}
@@ -287,21 +287,21 @@ func (r *judge) sent(e apisim.Event, resource string) {
 		return
 	}
 	uid, fields := e.New.GetUID(), r.foreign[resource]
-	made, ours := r.created[uid]
-	if len(fields) == 0 && (!ours || made.leaf != nil) {
+	entry, isOutput := r.created[uid]
+	if len(fields) == 0 && (!isOutput || entry.leaf != nil) {
 		return
 	}
 	body := bodyOf(e)
-	if ours && made.leaf == nil {
-		made.leaf, made.value = leaf(r.c, r.ignore, resource, ownOf(body, e))
-		r.created[uid] = made
+	if isOutput && entry.leaf == nil {
+		entry.leaf, entry.value = leaf(r.c, r.ignore, resource, ownOf(body, e))
+		r.created[uid] = entry
 	}
 	for _, f := range fields {
-		var before []any
+		var oldValues []any
 		if e.Old != nil {
-			before = f.Values(e.Old.Object)
+			oldValues = f.Values(e.Old.Object)
 		}
-		if sent := f.Values(body); len(sent) > 0 && !slices.Equal(sent, before) {
+		if sent := f.Values(body); len(sent) > 0 && !slices.Equal(sent, oldValues) {
 			r.claimed[claimOf(uid, f)] = true
 		}
 	}
@@ -374,15 +374,15 @@ func (r *judge) checkStatus() {
 		for _, o := range r.sim.Objects(res.GVR()) {
 			resource := res.GVR().GroupResource().String()
 			if text := state.Outdated(o); text != "" && r.reported[o.GetUID()] && !r.ignore.Status(resource) {
-				r.find(report.Status, r.why(report.Seen{}), fmt.Sprintf("%s %s is at rest, and %s", resource, state.KeyOf(o), text))
+				r.find(report.Status, r.reason(report.Seen{}), fmt.Sprintf("%s %s is at rest, and %s", resource, state.KeyOf(o), text))
 				return
 			}
 		}
 	}
 }
 
-// missing returns a text with the keys that the set want contains and the set
-// have does not, or "" if there are no such keys.
+// missing returns the keys of want that have lacks, joined by commas. It
+// returns "" if have contains all of them.
 func missing(have, want map[string]bool) string {
 	var lost []string
 	for mark := range want {

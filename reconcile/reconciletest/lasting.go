@@ -146,7 +146,7 @@ func (l *lasting) affected(objects []state.Located) state.Affected {
 // grow adds to the family the owners of its members and the objects that its
 // members own. It reports whether it has added any.
 func grow(family map[string]bool, objects []state.Located) bool {
-	before := len(family)
+	oldSize := len(family)
 	for _, o := range objects {
 		for _, owner := range o.Object.GetOwnerReferences() {
 			if family[string(owner.UID)] || family[string(o.Object.GetUID())] {
@@ -154,7 +154,7 @@ func grow(family map[string]bool, objects []state.Located) bool {
 			}
 		}
 	}
-	return len(family) > before
+	return len(family) > oldSize
 }
 
 // checkOthers compares the final objects of the run of p, in which a fault

@@ -11,14 +11,14 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// await tells a run to wait at a rest that was not right, until it becomes
-// right.
+// await tells a run to wait at a rest whose state is wrong, until the state
+// becomes right.
 type await struct {
-	rest  int // the number of the rest, from 0, or everyRest
-	right func(r *run) bool
-	most  time.Duration // the longest time that the run waits, in virtual time
-	after time.Duration // how long the run has waited at the rest
-	came  bool
+	rest      int // the number of the rest, from 0, or everyRest
+	isRight   func(r *run) bool
+	limit     time.Duration // the longest time that the run waits, in virtual time
+	waited    time.Duration // how long the run has waited at the rest
+	satisfied bool
 }
 
 const everyRest = -1
@@ -30,15 +30,15 @@ func (r *run) settle(ctx context.Context) {
 	if w == nil || w.rest != everyRest && len(r.out.states) != w.rest || r.out.finding != nil {
 		return
 	}
-	steps := int(w.most/time.Minute) * hourOfSteps / 60
+	steps := int(w.limit/time.Minute) * hourOfSteps / 60
 	r.steps -= steps
 	defer func() { r.steps += steps }()
-	for w.after = 0; w.after < w.most; w.after += time.Minute {
-		if w.came = w.right(r); w.came {
+	for w.waited = 0; w.waited < w.limit; w.waited += time.Minute {
+		if w.satisfied = w.isRight(r); w.satisfied {
 			return
 		}
-		until := time.Now().Add(time.Minute)
-		r.live(ctx, func() time.Time { return until })
+		deadline := time.Now().Add(time.Minute)
+		r.runUntil(ctx, func() time.Time { return deadline })
 	}
 }
 
@@ -48,8 +48,8 @@ func (r *run) settle(ctx context.Context) {
 // without returning it.
 func (e *example) explain() {
 	f := e.out.finding
-	if after, came := e.lateness(); came {
-		f.Text += fmt.Sprintf("\n  It is right %s later: Options.Rest is %v.", minutes(after), e.x.o.Rest)
+	if delay, becomesRight := e.lateness(); becomesRight {
+		f.Text += fmt.Sprintf("\n  It is right %s later: Options.Rest is %v.", minutes(delay), e.x.o.Rest)
 		f.Reason = report.TooEarly
 		return
 	}
@@ -65,11 +65,11 @@ func minutes(d time.Duration) string { return strings.TrimSuffix(d.String(), "0s
 // lateness returns the additional time after which a wrong state or an unmet
 // goal becomes right. It returns false if that does not happen within an hour.
 func (e *example) lateness() (time.Duration, bool) {
-	x, w := e.x, &await{most: sleepTime}
+	x, w := e.x, &await{limit: sleepTime}
 	switch e.out.finding.Oracle {
 	case report.Goal:
 		w.rest = len(e.out.states) - 1
-		w.right = func(r *run) bool { return ask(r.c.Goal, r.world) == nil }
+		w.isRight = func(r *run) bool { return ask(r.c.Goal, r.world) == nil }
 	case report.State:
 		i, differs := state.Compare(e.out.states, x.reference.states, x.masked)
 		if differs == nil {
@@ -77,14 +77,14 @@ func (e *example) lateness() (time.Duration, bool) {
 		}
 		want, mask := x.wanted(i, len(e.out.states))
 		w.rest = i
-		w.right = func(r *run) bool { return len(state.OfServer(r.sim, r.ignore, r.foreign).Diff(want, mask)) == 0 }
+		w.isRight = func(r *run) bool { return len(state.OfServer(r.sim, r.ignore, r.foreign).Diff(want, mask)) == 0 }
 	default:
 		return 0, false
 	}
 	if _, err := x.inBubble(e.p, setting{seed: 1, await: w}); err != nil {
 		return 0, false
 	}
-	return w.after, w.came && w.after > 0
+	return w.waited, w.satisfied && w.waited > 0
 }
 
 // wanted returns the state without faults with which the rest number i of a run
@@ -114,7 +114,7 @@ func (o *outcome) swallowed() string {
 	if n := len(o.restedAt); n > 0 {
 		rested = o.restedAt[n-1]
 	}
-	for _, l := range slices.Backward(o.lines[min(o.same, rested):rested]) {
+	for _, l := range slices.Backward(o.lines[min(o.samePrefix, rested):rested]) {
 		if text, ok := strings.CutPrefix(l, report.Error); ok {
 			if slices.ContainsFunc(returned, func(cause string) bool { return strings.Contains(text, cause) }) {
 				return ""

@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// marksOf describes the labels and annotations of an object, apart from the
-// exploration's own.
+// marksOf returns a description of each label and annotation of an object,
+// except the ones that the exploration itself adds.
 func marksOf(o *unstructured.Unstructured) map[string]bool {
 	marks := map[string]bool{}
 	if o != nil {
@@ -24,7 +24,8 @@ func marksOf(o *unstructured.Unstructured) map[string]bool {
 			marks["the annotation "+key] = true
 		}
 	}
-	delete(marks, "the label "+state.RivalKey) // the exploration's own additions have their own rules
+	// the exploration's own additions are checked by other rules
+	delete(marks, "the label "+state.RivalKey)
 	delete(marks, "the annotation "+state.RivalKey)
 	return marks
 }
@@ -38,22 +39,22 @@ func (r *judge) stepped(e apisim.Event) {
 		if had[mark] || r.acting {
 			continue
 		}
-		if r.theirs[uid] == nil {
-			r.theirs[uid] = map[string]bool{}
+		if r.stepMarks[uid] == nil {
+			r.stepMarks[uid] = map[string]bool{}
 		}
-		r.theirs[uid][mark] = true
+		r.stepMarks[uid][mark] = true
 	}
-	maps.DeleteFunc(r.theirs[uid], func(mark string, _ bool) bool { return !marksOf(e.New)[mark] })
+	maps.DeleteFunc(r.stepMarks[uid], func(mark string, _ bool) bool { return !marksOf(e.New)[mark] })
 }
 
 // checkSteps records a finding if a write of the program removes a label or an
 // annotation that a step has added.
 func (r *judge) checkSteps(e apisim.Event, resource string) {
-	if e.New == nil || len(r.theirs[e.New.GetUID()]) == 0 {
+	if e.New == nil || len(r.stepMarks[e.New.GetUID()]) == 0 {
 		return
 	}
 	have := marksOf(e.New)
-	for _, mark := range slices.Sorted(maps.Keys(r.theirs[e.New.GetUID()])) {
+	for _, mark := range slices.Sorted(maps.Keys(r.stepMarks[e.New.GetUID()])) {
 		if !have[mark] {
 			r.find(report.Lost, report.Overwrites, fmt.Sprintf(
 				"it removes %s from %s %s, which a step of the workload has added", mark, resource, e.Key))

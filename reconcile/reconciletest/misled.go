@@ -7,10 +7,11 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// explainMisled says in the text of a finding that the program has taken a 404
-// for the absence of an object, although the 404 is not about the object. Many
-// programs do so after a deletion. A text of its own lets them name that in
-// Options.KnownFindings without other findings about a 404.
+// explainMisled adds an explanation to a finding of a program that has taken a
+// 404 for the absence of an object, although the 404 is not about the object.
+// Many programs do so after a deletion. The explanation is a text of its own,
+// so that an entry of Options.KnownFindings can name it without tolerating
+// other findings about a 404.
 func (o *outcome) explainMisled(p plan.Plan) {
 	d, misleads := p.Misleads()
 	if !misleads || o.finding == nil || d.Index > len(o.calls) {

@@ -12,11 +12,11 @@ import (
 
 // outage is a time in which the server refuses all calls, or is slow.
 type outage struct {
-	fault   apisim.Fault // the fault of every call; NoFault means that writes are slow
-	lasts   time.Duration
-	only    schema.GroupVersionResource // the resource whose calls suffer; the zero value means all
-	renewed bool                        // whether a restart of the program ends the outage
-	words   string
+	fault    apisim.Fault // the fault of every call; NoFault means that writes are slow
+	lasts    time.Duration
+	resource schema.GroupVersionResource // the resource whose calls suffer; the zero value means all
+	renewed  bool                        // whether a restart of the program ends the outage
+	words    string
 }
 
 // outages maps the N of each deviation of the kind [plan.Outage] to its outage.
@@ -53,7 +53,7 @@ func (d *delays) refuse() {
 // suffers returns the fault that a call gets now because of an outage, or
 // NoFault.
 func (d *delays) suffers(c apisim.Call) apisim.Fault {
-	if d.tail || !time.Now().Before(d.outageTill) || !d.outage.only.Empty() && d.outage.only != c.Resource {
+	if d.tail || !time.Now().Before(d.outageTill) || !d.outage.resource.Empty() && d.outage.resource != c.Resource {
 		return apisim.NoFault
 	}
 	return d.outage.fault

@@ -15,42 +15,42 @@ import (
 
 // outcome is the result of one run, with everything that it has recorded.
 type outcome struct {
-	finding    *report.Finding
-	overdue    *report.Finding // a Run that has returned too late
-	whole      bool            // whether the run has reached its last restart
-	void       bool            // whether the workload could not be done, so that the run has no result
-	lines      []string        // the trace
-	calls      []*call
-	asked      int        // the number of writes that the server has answered
-	refused    []*refusal // the writes that the server has refused
-	deliveries int
-	decisions  int
-	acts       int // the number of acts of actors
-	writes     int
-	delivered  []int           // the number of the decision of each delivery
-	pauses     int             // how often time has passed because nothing could happen
-	waits      []pause         // the pauses that ended with a call of the program
-	made       map[string]int  // the number of the objects that the program made, by resource
-	outputs    []output        // the objects that the program made
-	written    []output        // the outputs, and other objects that the program has written to
-	inputs     []input         // the objects that the program may have read
-	changed    string          // the input that the plan has changed
-	unwoken    *report.Finding // a write that only a restart made in reaction to the changed input
-	counts     map[string]int  // counters of the objects that existed at once, and of the deletions; see judge.count
-	kept       map[string]bool // the program's objects that existed at a rest, or that others wrote to
-	uses       uses
-	drift      drift
-	wroteAt    int // the trace line of the program's last write, or -1
-	rules      rules.Set
-	restedAt   []int                                // the length of the trace at each rest
-	undoable   []int                                // at each rest, the number of writes since the last write of a step
-	commits    []int                                // the number of writes to watched resources at each rest
-	stayed     []string                             // the part of the trace in which the program had to stay at rest
-	same       int                                  // the number of trace lines before the first deviation
-	outside    bool                                 // whether a step that was done early did not write to the server
-	affected   func([]state.Located) state.Affected // what a lasting refusal may change
-	stuck      func()                               // called when Run does not return
-	states     []*state.Rest                        // at each rest: after the start, each step, and at the end
+	finding     *report.Finding
+	overdue     *report.Finding // a Run that has returned too late
+	whole       bool            // whether the run has reached its last restart
+	void        bool            // whether the workload could not be done, so that the run has no result
+	lines       []string        // the trace
+	calls       []*call
+	asked       int        // the number of writes that the server has answered
+	refused     []*refusal // the writes that the server has refused
+	deliveries  int
+	decisions   int
+	acts        int // the number of times that an actor has acted
+	writes      int
+	delivered   []int           // the number of the decision of each delivery
+	pauses      int             // how many times the run let time pass because no action was possible
+	waits       []pause         // the pauses that ended with a call of the program
+	created     map[string]int  // the number of the objects that the program made, by resource
+	outputs     []output        // the objects that the program made
+	written     []output        // the outputs, and other objects that the program has written to
+	inputs      []input         // the objects that the program may have read
+	changed     string          // the input that the plan has changed
+	unwoken     *report.Finding // a write that only a restart made in reaction to the changed input
+	counts      map[string]int  // counters of the objects that existed at once, and of the deletions; see judge.count
+	permanent   map[string]bool // the program's objects that existed at a rest, or that others wrote to
+	uses        uses
+	drift       drift
+	wroteAt     int // the trace line of the program's last write, or -1
+	rules       rules.Set
+	restedAt    []int                                // the length of the trace at each rest
+	undoable    []int                                // at each rest, the number of writes since the last write of a step
+	commits     []int                                // the number of writes to watched resources at each rest
+	stayed      []string                             // the part of the trace in which the program had to stay at rest
+	samePrefix  int                                  // the number of trace lines before the first deviation
+	onlyOutside bool                                 // whether a step that was done early did not write to the server
+	affected    func([]state.Located) state.Affected // what a lasting refusal may change
+	stuck       func()                               // called when Run does not return
+	states      []*state.Rest                        // at each rest: after the start, each step, and at the end
 }
 
 // pause identifies a period in which a replica was waiting for time to pass.
@@ -77,15 +77,15 @@ func (d *drift) sees(event string) {
 	d.delivered = d.delivered || strings.HasSuffix(event, d.output)
 }
 
-// why returns the reason for a finding that results from the plan. usual is the
-// number of writes without faults.
-func (o *outcome) why(p plan.Plan, usual int, saw report.Seen) report.Reason {
+// reason returns the reason for a finding that results from the plan. usual is
+// the number of writes in the run without faults.
+func (o *outcome) reason(p plan.Plan, usual int, saw report.Seen) report.Reason {
 	saw.Unowned = o.drift.unowned
-	saw.Outside = o.outside
-	saw.Less = o.writes < usual
+	saw.OnlyOutside = o.onlyOutside
+	saw.FewerWrites = o.writes < usual
 	saw.Missed = o.drift.began && !o.drift.delivered
 	saw.Unmoved = o.drift.delivered && o.drift.gated && !o.drift.reached
-	return report.Of(p, saw)
+	return report.ReasonFor(p, saw)
 }
 
 // call is one call of the program. Deviations refer to a call by its number.
@@ -112,8 +112,8 @@ type uses struct{ watched, read, written map[string]bool }
 // newOutcome returns the outcome of a run that has not started.
 func newOutcome() *outcome {
 	return &outcome{
-		same: math.MaxInt, wroteAt: -1, rules: rules.Set{},
-		made: map[string]int{}, counts: map[string]int{}, kept: map[string]bool{},
+		samePrefix: math.MaxInt, wroteAt: -1, rules: rules.Set{},
+		created: map[string]int{}, counts: map[string]int{}, permanent: map[string]bool{},
 		uses: uses{watched: map[string]bool{}, read: map[string]bool{}, written: map[string]bool{}},
 	}
 }

@@ -52,12 +52,12 @@ var editable = map[string]string{
 // client can edit. It returns the path of the value, and the value after the
 // edit. It does not choose values in [Case].Ignore, because the program need
 // not repair them.
-func leaf(c *Case, ignore *state.Ignore, resource string, own map[string]any) ([]string, any) {
+func leaf(c *Case, ignore *state.Ignore, resource string, sent map[string]any) ([]string, any) {
 	field, known := editable[resource]
 	if !known && c.custom(resource) {
 		field, known = "spec", true
 	}
-	content, _ := own[field].(map[string]any)
+	content, _ := sent[field].(map[string]any)
 	if !known || ignore.Covers(resource, field) {
 		return nil, nil
 	}
@@ -141,21 +141,21 @@ func ownOf(body map[string]any, e apisim.Event) map[string]any {
 // given returns the strings and numbers that a write has given to an object:
 // sent is the body of the write, and now and before are the object after and
 // before it. A value counts if it is in sent and in now, but not in before.
-func given(sent, now, before map[string]any) map[string]any {
-	kept := map[string]any{}
+func given(sent, current, old map[string]any) map[string]any {
+	values := map[string]any{}
 	for field, value := range sent {
 		switch v := value.(type) {
 		case string, int64:
-			if v == now[field] && v != before[field] {
-				kept[field] = v
+			if v == current[field] && v != old[field] {
+				values[field] = v
 			}
 		case map[string]any:
-			inNow, _ := now[field].(map[string]any)
-			inBefore, _ := before[field].(map[string]any)
+			inNow, _ := current[field].(map[string]any)
+			inBefore, _ := old[field].(map[string]any)
 			if inner := given(v, inNow, inBefore); len(inner) > 0 {
-				kept[field] = inner
+				values[field] = inner
 			}
 		}
 	}
-	return kept
+	return values
 }

@@ -19,13 +19,13 @@ func (r *judge) checkOwners(e apisim.Event, resource string) {
 	if e.New == nil {
 		return
 	}
-	var before []metav1.OwnerReference
+	var oldRefs []metav1.OwnerReference
 	if e.Old != nil {
-		before = e.Old.GetOwnerReferences()
+		oldRefs = e.Old.GetOwnerReferences()
 	}
 	for _, ref := range e.New.GetOwnerReferences() {
-		had := func(o metav1.OwnerReference) bool { return o.UID == ref.UID && o.Kind == ref.Kind }
-		if slices.ContainsFunc(before, had) {
+		isSame := func(o metav1.OwnerReference) bool { return o.UID == ref.UID && o.Kind == ref.Kind }
+		if slices.ContainsFunc(oldRefs, isSame) {
 			continue
 		}
 		if fault := r.stray(ref); fault != "" {

@@ -9,9 +9,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// furthest is the largest number of writes that caches may lack after a
+// mostWritesBehind is the largest number of writes that caches may lack after a
 // restart.
-const furthest = 40
+const mostWritesBehind = 40
 
 // planner makes the plans of a case from its run without faults.
 type planner struct {
@@ -39,7 +39,7 @@ func (p *planner) singles() []plan.Plan {
 	first = append(first, p.restarts()...)
 	first = append(first, plansOf(plan.Lagging, upTo(p.reference.acts), 0)...)
 	if p.c.Before != nil && p.c.Replicas > 1 {
-		first = append(first, plan.Plan{{At: plan.Rollout, Index: 1}})
+		first = append(first, plan.Plan{{Kind: plan.Rollout, Index: 1}})
 	}
 	ends := append(plansOf(plan.Parted, writes, 0), plansOf(plan.Stopped, writes, 0)...)
 	if p.c.Replicas > 1 {
@@ -180,7 +180,7 @@ func (p *planner) ofReads() []plan.Plan {
 func (p *planner) past() []plan.Plan {
 	var plans []plan.Plan
 	for rest, commits := range p.reference.commits {
-		for n := range min(commits, furthest) {
+		for n := range min(commits, mostWritesBehind) {
 			plans = append(plans, numbered(plan.Restarted, rest+1, n+1))
 		}
 	}
@@ -217,7 +217,7 @@ func (p *planner) worlds() []plan.Plan {
 			plans = append(plans, numbered(plan.Unserved, rest, i+1))
 		}
 	}
-	plans = append(plans, plan.Plan{{At: plan.Mutated, Index: 1}}, plan.Plan{{At: plan.Silent, Index: 1}})
+	plans = append(plans, plan.Plan{{Kind: plan.Mutated, Index: 1}}, plan.Plan{{Kind: plan.Silent, Index: 1}})
 	return slices.Concat(plans, p.clocks(), p.rebirths())
 }
 
@@ -227,12 +227,12 @@ func (p *planner) detentions() []plan.Plan {
 	var plans []plan.Plan
 	for i, o := range p.reference.outputs {
 		if !o.stepped && p.drift {
-			plans = append(plans, plan.Plan{{At: plan.Detained, Index: i + 1}})
+			plans = append(plans, plan.Plan{{Kind: plan.Detained, Index: i + 1}})
 		}
 	}
 	for i, input := range p.reference.inputs {
 		if input.fresh != nil {
-			plans = append(plans, plan.Plan{{At: plan.Held, Index: i + 1}})
+			plans = append(plans, plan.Plan{{Kind: plan.Held, Index: i + 1}})
 		}
 	}
 	return plans
@@ -257,7 +257,7 @@ func (p *planner) changes() []plan.Plan {
 			plans = append(plans, numbered(plan.Altered, i+1, n+1))
 		}
 		if input.fresh != nil {
-			plans = append(plans, plan.Plan{{At: plan.Replaced, Index: i + 1}})
+			plans = append(plans, plan.Plan{{Kind: plan.Replaced, Index: i + 1}})
 		}
 	}
 	return plans
@@ -268,14 +268,14 @@ func (p *planner) changes() []plan.Plan {
 func plansOf(kind byte, indices []int, f apisim.Fault) []plan.Plan {
 	var plans []plan.Plan
 	for _, i := range indices {
-		plans = append(plans, plan.Plan{{At: kind, Index: i, Fault: f}})
+		plans = append(plans, plan.Plan{{Kind: kind, Index: i, Fault: f}})
 	}
 	return plans
 }
 
 // numbered returns a plan of one deviation whose N is n. For example, the N of
 // a restart is the number of writes by which the caches are behind.
-func numbered(kind byte, index, n int) plan.Plan { return plan.Plan{{At: kind, Index: index, N: n}} }
+func numbered(kind byte, index, n int) plan.Plan { return plan.Plan{{Kind: kind, Index: index, N: n}} }
 
 // upTo returns the numbers from 1 to n, because the indices of deviations begin
 // with 1.
@@ -324,7 +324,7 @@ func (p *planner) unseenDrifts() []plan.Plan {
 	}
 	for _, d := range p.drifts() {
 		for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped} {
-			plans = append(plans, plan.Plan{d[0], {At: plan.AtDelivery, Index: p.reference.deliveries + 1, Fault: f}})
+			plans = append(plans, plan.Plan{d[0], {Kind: plan.AtDelivery, Index: p.reference.deliveries + 1, Fault: f}})
 		}
 	}
 	return plans
@@ -340,7 +340,7 @@ func (p *planner) overtaken() []plan.Plan {
 	for i, decision := range p.reference.delivered {
 		for _, delay := range []int{1, 3, 6} {
 			plans = append(plans, plan.Plan{
-				{At: plan.AtDelivery, Index: i + 1, Fault: plan.Hold}, {At: plan.Early, Index: decision + delay},
+				{Kind: plan.AtDelivery, Index: i + 1, Fault: plan.Hold}, {Kind: plan.Early, Index: decision + delay},
 			})
 		}
 	}
@@ -355,7 +355,7 @@ func (p *planner) forgotten() []plan.Plan {
 		for d := range p.reference.deliveries {
 			for _, f := range []apisim.Fault{apisim.CrashAfter, apisim.LostReply} {
 				plans = append(plans, plan.Plan{
-					{At: plan.AtCall, Index: i, Fault: f}, {At: plan.AtDelivery, Index: d + 1, Fault: plan.Hold},
+					{Kind: plan.AtCall, Index: i, Fault: f}, {Kind: plan.AtDelivery, Index: d + 1, Fault: plan.Hold},
 				})
 			}
 		}
@@ -364,16 +364,18 @@ func (p *planner) forgotten() []plan.Plan {
 }
 
 // otherEnd reports whether a correct program may end in a different state under
-// the plan than without faults.
+// the plan than without faults. For example, it does so if another client edits
+// an input.
 func otherEnd(p plan.Plan) bool {
 	_, lasts := p.Lasting()
 	return lasts || p.Changes()
 }
 
-// byItself reports whether a plan must not be combined with others. A finding
-// that follows from a misleading 404 has a text of its own. And a webhook sets
-// the same label as another client, so the additions of the two could not be
-// told apart. And the program may wait for a clock that is hours ahead.
+// byItself reports whether a plan must not be combined with other plans. There
+// are three such plans: a finding that follows from a misleading 404 has a text
+// of its own; a webhook sets the same label as another client, so their
+// additions could not be told apart; and a program may wait for a clock that is
+// hours ahead.
 func byItself(p plan.Plan) bool {
 	_, misleads := p.Misleads()
 	return misleads || p.Has(plan.Mutated) || p.Clock() == plan.FarAhead
@@ -386,7 +388,7 @@ const mostAtOnce = 3
 // actions, and up to three of the single deviations.
 func seeded(seed int, singles []plan.Plan) plan.Plan {
 	rng := rand.New(rand.NewPCG(uint64(seed), 2))
-	p := plan.Plan{{At: plan.Shuffled, Index: seed}}
+	p := plan.Plan{{Kind: plan.Shuffled, Index: seed}}
 	if len(singles) == 0 {
 		return p
 	}

@@ -31,7 +31,7 @@ import (
 func (r *run) play(ctx context.Context) {
 	defer simhook.Use(r.gate.Hooks())()
 	if r.c.Before != nil {
-		r.before(ctx)
+		r.runOldVersion(ctx)
 	}
 	r.spoil(0)
 	r.fleet.bootAll(ctx)
@@ -44,12 +44,12 @@ func (r *run) play(ctx context.Context) {
 		r.waitQuiet(ctx)
 		r.disturbRest(ctx)
 	}
-	made := r.judge.existing(r.judge.created)
-	for _, o := range made {
-		r.out.made[o.resource]++
+	outputs := r.judge.existing(r.judge.created)
+	for _, o := range outputs {
+		r.out.created[o.resource]++
 	}
-	r.out.written = append(slices.Clone(made), r.judge.existing(r.judge.written)...)
-	r.out.outputs = slices.DeleteFunc(made, func(o output) bool { return slices.Contains(r.c.Unwatched, o.resource) })
+	r.out.written = append(slices.Clone(outputs), r.judge.existing(r.judge.written)...)
+	r.out.outputs = slices.DeleteFunc(outputs, func(o output) bool { return slices.Contains(r.c.Unwatched, o.resource) })
 	r.out.inputs = r.inputs()
 	r.drift(ctx)
 	r.change(ctx)
@@ -57,31 +57,31 @@ func (r *run) play(ctx context.Context) {
 	if r.out.finding == nil && !r.out.void && r.out.changed == "" && r.judge.lasting.kind == 0 && r.c.Goal != nil &&
 		r.judge.judges() {
 		if err := ask(r.c.Goal, r.world); err != nil {
-			r.find(report.Goal, r.why(report.Seen{End: true}), err.Error())
+			r.find(report.Goal, r.reason(report.Seen{End: true}), err.Error())
 		}
 	}
-	r.judge.answers.last()
+	r.judge.answers.recordFinal()
 	r.rest()
 	if r.setting.stay {
 		r.stay(ctx)
 	}
-	// A restart lets the program reconcile everything once more.
+	// A restart makes the program reconcile every object again.
 	if _, lasts := r.given.Lasting(); r.out.finding == nil && !lasts {
 		r.tail, r.out.whole = true, true
 		r.restart(ctx)
 	}
 	if r.out.finding == nil && r.out.unwoken != nil {
-		r.onceMore(ctx)
+		r.restartAgain(ctx)
 	}
 	r.haltAll()
 	r.sched.Stop()
 	r.out.finding = cmp.Or(r.out.finding, r.out.overdue)
 }
 
-// before runs the version of Case.Before until it is at rest, and stops it. If
-// the plan says so, it first replaces one replica by the new version, and waits
-// until all replicas are at rest again.
-func (r *run) before(ctx context.Context) {
+// runOldVersion runs the version of Case.Before until it is at rest, and stops
+// it. If the plan says so, it first replaces one replica by the new version,
+// and waits until all replicas are at rest again.
+func (r *run) runOldVersion(ctx context.Context) {
 	r.line("before    the old version starts")
 	r.old = true
 	for _, p := range r.fleet.replicas {
@@ -122,7 +122,7 @@ func (r *run) rest() {
 	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore, r.foreign))
 	r.out.commits = append(r.out.commits, len(r.judge.versions))
 	r.out.undoable = append(r.out.undoable, len(r.judge.undoable))
-	r.judge.keep()
+	r.judge.recordOutputs()
 	if r.out.finding == nil {
 		r.fleet.checkCaches()
 		if r.out.changed == "" && r.judge.lasting.kind == 0 {
@@ -156,7 +156,7 @@ func (r *run) work(ctx context.Context) {
 func (r *run) stay(ctx context.Context) {
 	until, start := time.Now().Add(stayTime), len(r.out.lines)
 	r.judge.answers.staying = true
-	r.live(ctx, func() time.Time { return until })
+	r.runUntil(ctx, func() time.Time { return until })
 	r.judge.answers.staying = false
 	r.out.stayed = r.out.lines[start:]
 	before := r.out.states[len(r.out.states)-1]
@@ -177,10 +177,10 @@ func (r *run) disturbRest(ctx context.Context) {
 		if d.Index != rest || r.out.finding != nil {
 			continue
 		}
-		if slices.Contains([]byte{plan.Unserved, plan.Restarted, plan.Unsynced, plan.Asleep, plan.Restored}, d.At) {
+		if slices.Contains([]byte{plan.Unserved, plan.Restarted, plan.Unsynced, plan.Asleep, plan.Restored}, d.Kind) {
 			r.struck()
 		}
-		switch d.At {
+		switch d.Kind {
 		case plan.Restarted:
 			r.judge.quiet = d.N == 0
 			r.reboot(ctx, d.Words(), func() { r.freeze(d.N) })
@@ -245,7 +245,7 @@ func (r *run) drift(ctx context.Context) {
 	for i, o := range r.out.outputs {
 		steps := []struct {
 			kind byte
-			do   Step
+			step Step
 		}{{plan.Deleted, Delete(o.resource, o.key)}, {plan.Edited, o.edit()}}
 		for _, s := range steps {
 			if _, now := r.plan.Find(s.kind, i+1); !now || r.out.finding != nil {
@@ -256,7 +256,7 @@ func (r *run) drift(ctx context.Context) {
 			if have := r.object(&o); have != nil {
 				r.out.drift.unowned = len(have.GetOwnerReferences()) == 0
 			}
-			r.stepAsOther(ctx, s.do)
+			r.stepAsOther(ctx, s.step)
 			r.waitQuiet(ctx)
 		}
 	}
@@ -279,15 +279,15 @@ func (r *run) drift(ctx context.Context) {
 // program's own values. The program must repair its value without removing the
 // fields. At the end, mark removes the fields itself.
 func (r *run) mark(ctx context.Context, o *output) {
-	before := r.object(o)
-	if before == nil || before.GetDeletionTimestamp() != nil {
+	original := r.object(o)
+	if original == nil || original.GetDeletionTimestamp() != nil {
 		return
 	}
-	fields := r.foreignFields(before, o.resource)
-	finalizers := append(before.GetFinalizers(), state.RivalKey)
+	fields := r.foreignFields(original, o.resource)
+	finalizers := append(original.GetFinalizers(), state.RivalKey)
 	r.stepAsOther(ctx, Patch(o.resource, o.key, marks(true, fields, finalizers)))
 	marked := r.object(o)
-	if marked == nil || marked.GetUID() != before.GetUID() {
+	if marked == nil || marked.GetUID() != original.GetUID() {
 		return
 	}
 	want := state.Foreign(marked, fields)
@@ -296,17 +296,17 @@ func (r *run) mark(ctx context.Context, o *output) {
 		r.stepAsOther(ctx, o.edit())
 		r.waitQuiet(ctx)
 	}
-	after := r.object(o)
-	if r.out.finding != nil || after == nil || after.GetUID() != before.GetUID() {
+	current := r.object(o)
+	if r.out.finding != nil || current == nil || current.GetUID() != original.GetUID() {
 		return
 	}
-	if lost := missing(state.Foreign(after, fields), want); lost != "" {
+	if lost := missing(state.Foreign(current, fields), want); lost != "" {
 		r.find(report.Lost, report.Overwrites, fmt.Sprintf("it removes another client's additions to %s %s: %s",
 			o.resource, o.key, lost))
 		return
 	}
-	own := slices.DeleteFunc(after.GetFinalizers(), func(f string) bool { return f == state.RivalKey })
-	r.stepAsOther(ctx, Patch(o.resource, o.key, marks(false, fields, own)))
+	ownFinalizers := slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == state.RivalKey })
+	r.stepAsOther(ctx, Patch(o.resource, o.key, marks(false, fields, ownFinalizers)))
 	r.waitQuiet(ctx)
 }
 

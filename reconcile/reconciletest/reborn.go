@@ -16,7 +16,7 @@ func (p *planner) rebirths() []plan.Plan {
 	var plans []plan.Plan
 	for i, res := range p.c.resources() {
 		if len(freshOf(p.reference.inputs, res)) > 0 {
-			plans = append(plans, plan.Plan{{At: plan.Reborn, Index: i + 1}})
+			plans = append(plans, plan.Plan{{Kind: plan.Reborn, Index: i + 1}})
 		}
 	}
 	return plans
@@ -33,19 +33,19 @@ func freshOf(inputs []input, res apisim.Resource) []input {
 	return fresh
 }
 
-// ignorance is how long the garbage collector does not judge owners of a kind
-// after the kind is served again.
-const ignorance = 2 * time.Minute
+// collectorDelay is how long the garbage collector does not judge owners of a
+// kind after the kind is served again.
+const collectorDelay = 2 * time.Minute
 
-// rebear deletes the CustomResourceDefinition of a custom resource with all
-// objects, and creates it and the inputs of the program again. The program sees
-// only 404 meanwhile, and gets no event of a deletion. When it sees objects
-// again, they have the same names and other UIDs.
+// recreateDefinition deletes the CustomResourceDefinition of a custom resource
+// with all objects, and creates it and the inputs of the program again. In the
+// meantime the program sees only 404, and gets no event of a deletion. When it
+// sees objects again, they have the same names and other UIDs.
 //
 // The garbage collector cannot look up owners of a kind that is not served, so
 // it deletes their dependents later. Otherwise a correct program, whose cache
 // still has the owners, would create the dependents again and again.
-func (r *run) rebear(ctx context.Context, res apisim.Resource) {
+func (r *run) recreateDefinition(ctx context.Context, res apisim.Resource) {
 	resource, fresh := res.GVR().GroupResource().String(), freshOf(r.out.inputs, res)
 	if len(fresh) == 0 {
 		return
@@ -53,9 +53,9 @@ func (r *run) rebear(ctx context.Context, res apisim.Resource) {
 	r.struck()
 	r.out.changed = "the CustomResourceDefinition of " + resource + " was deleted and created again with its objects"
 	r.delays.begin(outage{
-		fault: apisim.NotServed, lasts: unservedTime, only: res.GVR(), words: resource + " is deleted with its objects",
+		fault: apisim.NotServed, lasts: unservedTime, resource: res.GVR(), words: resource + " is deleted with its objects",
 	})
-	r.delays.actors[apisim.Work.String()+" "+collecting] = r.delays.outageTill.Add(ignorance - actorDelay)
+	r.delays.actors[apisim.Work.String()+" "+collecting] = r.delays.outageTill.Add(collectorDelay - actorDelay)
 	r.sim.EndWatches(res.GVR())
 	for _, o := range r.sim.Objects(res.GVR()) {
 		key := state.KeyOf(o)

@@ -13,9 +13,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// refer makes the runs without faults. Two of them are the same. The third has
-// a different time and different names, and must also stay at rest at its end.
-// refer returns the run that has failed, or nil.
+// refer makes the runs without faults. Two of them are the same. The third
+// begins at a different time and generates different names, and must also stay
+// at rest at its end. refer returns the run that has failed, or nil.
 func (x *explorer) refer() *outcome {
 	first := x.play(nil, setting{seed: 1})
 	x.reference = first
@@ -24,7 +24,7 @@ func (x *explorer) refer() *outcome {
 	}
 	x.usual, x.samples = first.writes, x.c.samplesOf(first.states)
 	if len(first.states) > 0 {
-		x.foreign = state.BuiltinFields.With(x.customFields(first))
+		x.foreign = state.BuiltinFields.Union(x.customFields(first))
 	}
 	x.report.Failing = first.firstError()
 	x.withdrawKnown(nil, first)
@@ -34,15 +34,15 @@ func (x *explorer) refer() *outcome {
 	if !x.quiet {
 		x.play(nil, setting{seed: 1}) // play compares this run with the first one
 	}
-	other := x.play(nil, setting{seed: 2, start: 97 * time.Minute, stay: !x.quiet})
-	if other.finding == nil && !x.quiet {
-		x.checkWork(other)
+	second := x.play(nil, setting{seed: 2, start: 97 * time.Minute, stay: !x.quiet})
+	if second.finding == nil && !x.quiet {
+		x.checkWork(second)
 	}
-	x.withdrawKnown(nil, other)
-	if other.finding != nil {
-		return other
+	x.withdrawKnown(nil, second)
+	if second.finding != nil {
+		return second
 	}
-	x.mask(other)
+	x.mask(second)
 	x.report.Calls, x.report.Deliveries = len(first.calls), first.deliveries
 	for _, c := range first.calls {
 		if c.effect {
@@ -78,14 +78,14 @@ func (o *outcome) unwatched(allowed []string) {
 // repeating an error, and programs that do not work at all. Runs with faults
 // would not show these bugs. A known finding does not hide the others.
 func (x *explorer) checkWork(o *outcome) {
-	before := x.report.KnownFindings
+	knownBefore := x.report.KnownFindings
 	x.endures = o.refused
 	for _, f := range slices.Concat(o.refusals("without any fault"), o.failing(), x.idle(o)) {
 		o.finding = f
 		if !x.withdrawKnown(nil, o) {
 			return
 		}
-		x.report.KnownFindings = before + 1 // the run counts once, even if it has several known findings
+		x.report.KnownFindings = knownBefore + 1 // the run counts once, even if it has several known findings
 	}
 }
 

@@ -25,17 +25,17 @@ func Replay(t *testing.T, c *Case, o *Options, token string) {
 // replay returns the failure of the replayed run, or "" if it passes.
 func replay(t *testing.T, c *Case, o *Options, text string) string {
 	t.Helper()
-	p, hash, less, err := plan.ParseToken(text)
+	p, hash, cut, err := plan.ParseToken(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := newExplorer(t, c, o)
-	x.c, x.less = applyCut(less, c), less
+	x.c, x.omitted = applyCut(cut, c), cut
 	if !x.begin() || len(p) == 0 {
 		return x.report.Failure
 	}
 	var out *outcome
-	for range 1 + luck { // more than once only if the program decides by chance
+	for range 1 + extraRuns { // more than once only if the program decides by chance
 		out = x.play(p, setting{seed: 1})
 		if x.assess(p, out); out.finding != nil || out.hash() == hash || x.report.Chance == "" {
 			break
@@ -46,7 +46,7 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 		x.fail(p, out)
 	case out.hash() != hash:
 		x.report.Failure = "the trace no longer applies: the program passes, " +
-			"on a different way than the token's. Explore again."
+			"but takes a different path than the token. Explore again."
 	}
 	return x.report.Failure
 }
@@ -71,18 +71,18 @@ func Fuzz(f *testing.F, c *Case, o *Options) {
 		f.Add(uint32(seed + 1))
 	}
 	var once sync.Once
-	var known *explorer
+	var base *explorer
 	f.Fuzz(func(t *testing.T, seed uint32) {
 		x := newExplorer(t, c, o)
 		once.Do(func() {
 			if x.begin() {
-				known = x
+				base = x
 			}
 		})
-		if known == nil {
+		if base == nil {
 			t.Fatal(x.report.Failure)
 		}
-		x.reference, x.masked = known.reference, known.masked
+		x.reference, x.masked = base.reference, base.masked
 		if !x.try(seeded(int(seed)+1, x.planner().singles())) {
 			t.Error(x.report.Failure)
 		}

@@ -30,25 +30,26 @@ type retries struct {
 
 // earlyRetry is a request that was repeated too early.
 type earlyRetry struct {
-	request string
-	until   time.Time // the earliest time for a retry
-	found   report.Finding
-	replica *replica
-	boot    int // which boot of the replica this is
+	request  string
+	earliest time.Time // the earliest time for a retry
+	found    report.Finding
+	replica  *replica
+	boot     int // which boot of the replica this is
 }
 
-// see records a request that is about to be served. It ignores creates with a
-// generated name, which may be equal without being retries.
-func (r *retries) see(a apisim.Action, f apisim.Fault) {
+// record records a request that is about to be served. It ignores creates with
+// a generated name, because two such creates may be equal although neither is a
+// retry.
+func (r *retries) record(a apisim.Action, f apisim.Fault) {
 	if a.Kind != apisim.Release || strings.HasSuffix(a.Call.Name, "*") {
 		return
 	}
 	request, now := a.Request(), time.Now()
-	until, putOff := r.retryAt[request]
+	earliest, putOff := r.retryAt[request]
 	switch {
 	case !putOff:
-	case now.Before(until):
-		r.suspect(a, until)
+	case now.Before(earliest):
+		r.suspect(a, earliest)
 	default:
 		delete(r.retryAt, request)
 		r.tooEarly = slices.DeleteFunc(r.tooEarly, func(e earlyRetry) bool { return e.request == request })
@@ -60,17 +61,17 @@ func (r *retries) see(a apisim.Action, f apisim.Fault) {
 
 // suspect records a request that was repeated too early, unless one is already
 // recorded.
-func (r *retries) suspect(a apisim.Action, until time.Time) {
+func (r *retries) suspect(a apisim.Action, earliest time.Time) {
 	p := r.fleet.replicaOf(a.Call.Client)
 	if p == nil || slices.ContainsFunc(r.tooEarly, func(e earlyRetry) bool { return e.request == a.Request() }) {
 		return
 	}
-	since := time.Since(until.Add(-apisim.RetryAfter))
+	elapsed := time.Since(earliest.Add(-apisim.RetryAfter))
 	r.tooEarly = append(r.tooEarly, earlyRetry{
-		request: a.Request(), until: until, replica: p, boot: p.boots,
+		request: a.Request(), earliest: earliest, replica: p, boot: p.boots,
 		found: report.Finding{Oracle: report.Retry, Reason: report.Impatient, UpTo: len(r.out.lines), Text: fmt.Sprintf(
 			"it does not wait as it is told (429, Retry-After: %v): after %v it repeats: %s",
-			apisim.RetryAfter, since, strings.TrimSpace(strings.TrimPrefix(describe(a), "call")))},
+			apisim.RetryAfter, elapsed, strings.TrimSpace(strings.TrimPrefix(describe(a), "call")))},
 	})
 }
 
@@ -82,11 +83,11 @@ func (r *retries) suspect(a apisim.Action, until time.Time) {
 func (r *retries) judge(enabled []apisim.Action) {
 	r.tooEarly = slices.DeleteFunc(r.tooEarly, func(e earlyRetry) bool {
 		p := e.replica
-		return p.boots != e.boot || p.halted || p.crashed || !p.bootsAt.IsZero() || !p.apart.IsZero()
+		return p.boots != e.boot || p.halted || p.crashed || !p.bootsAt.IsZero() || !p.apartUntil.IsZero()
 	})
 	for _, e := range r.tooEarly {
-		came := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Request() == e.request })
-		if !came && r.out.finding == nil && !time.Now().Before(e.until.Add(retryWithin)) {
+		repeated := slices.ContainsFunc(enabled, func(a apisim.Action) bool { return a.Request() == e.request })
+		if !repeated && r.out.finding == nil && !time.Now().Before(e.earliest.Add(retryWithin)) {
 			r.out.finding = &e.found
 		}
 	}

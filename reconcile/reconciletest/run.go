@@ -25,7 +25,7 @@ type run struct {
 	judge    *judge
 	chooser  *chooser
 	steps    int
-	settling time.Time // when the first step was taken
+	settling time.Time // the time of the first step
 	next     int       // the next step of the workload
 	repeated int       // the number of the step that has failed once, from 1, or 0
 	hurried  bool      // whether a step is being done before its time
@@ -64,7 +64,7 @@ func newRun(subj subject, p plan.Plan, s setting) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.world = c.Parts().On(backend.Simulated{Server: r.sim})
+	r.world = c.Parts().World(backend.Simulated{Server: r.sim})
 	if err := backend.Begin(r.world.server, c.Objects...); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func newRun(subj subject, p plan.Plan, s setting) (*run, error) {
 	}
 	r.sim.Deny(judge.called)
 	r.sim.OnCommit(judge.committed)
-	r.sim.OnAnswer(judge.answers.see)
+	r.sim.OnAnswer(judge.answers.record)
 	r.sim.ReplyWith(judge.reply)
 	r.out.affected = judge.lasting.affected
 	r.sched = r.sim.Schedule(-1) // the scheduler records no trace, because the run does
@@ -114,7 +114,7 @@ func (r *run) waitQuiet(ctx context.Context) {
 	if r.settling.IsZero() {
 		r.settling = r.progress
 	}
-	r.live(ctx, func() time.Time {
+	r.runUntil(ctx, func() time.Time {
 		last := r.progress
 		for _, due := range r.dues() {
 			if due.After(last) {
@@ -128,16 +128,16 @@ func (r *run) waitQuiet(ctx context.Context) {
 	})
 }
 
-// live runs the world until the time that until returns. That time may change
-// with each action.
+// runUntil runs the world until the time that deadline returns. That time may
+// change with each action.
 //
 // Each round begins when every goroutine of the bubble is blocked. It admits
 // one worker of a queue, or else takes one action of the scheduler. If there is
 // neither, it lets virtual time pass until an action is possible.
-func (r *run) live(ctx context.Context, until func() time.Time) {
+func (r *run) runUntil(ctx context.Context, deadline func() time.Time) {
 	for {
 		enabled := r.sched.Enabled() // every goroutine is blocked: the hooks' records may be read
-		if r.hear(enabled); r.out.finding != nil {
+		if r.traceErrors(enabled); r.out.finding != nil {
 			return
 		}
 		if r.returned(ctx) || r.renew() {
@@ -147,7 +147,7 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 		if !entered && r.stepEarly(ctx) {
 			continue
 		}
-		if !entered && !acts(enabled) && !time.Now().Before(until()) {
+		if !entered && !acts(enabled) && !time.Now().Before(deadline()) {
 			return
 		}
 		if r.steps++; r.steps > r.o.Steps {
@@ -155,14 +155,14 @@ func (r *run) live(ctx context.Context, until func() time.Time) {
 			return
 		}
 		if !entered && !r.act(enabled) && !r.interrupt() {
-			r.pass(until())
+			r.pass(deadline())
 		}
 	}
 }
 
-// hear adds the errors that the program has logged to the trace, and runs the
-// oracles that need no write.
-func (r *run) hear(enabled []apisim.Action) {
+// traceErrors adds the errors that the program has logged to the trace, and
+// runs the oracles that need no write.
+func (r *run) traceErrors(enabled []apisim.Action) {
 	for _, l := range r.errs.take() {
 		r.line(l)
 	}
@@ -191,7 +191,7 @@ func (r *run) interrupt() bool {
 		if !now || d.N != p.id || p.halted || stacks.Syncing() {
 			continue
 		}
-		r.chooser.done(d)
+		r.chooser.remove(d)
 		r.line("STOP      " + p.client + ", while it waits")
 		p.stop()
 		return true
@@ -200,9 +200,9 @@ func (r *run) interrupt() bool {
 }
 
 // pass lets time pass until an action is possible.
-func (r *run) pass(until time.Time) {
+func (r *run) pass(deadline time.Time) {
 	before := time.Now()
-	r.sched.Idle(r.patience(until))
+	r.sched.Idle(r.maxWait(deadline))
 	if !r.tail && !r.old && time.Now().After(before) {
 		r.out.pauses++
 		r.chooser.idle = true
@@ -217,58 +217,58 @@ func (r *run) admit() bool {
 	return open
 }
 
-// restless records a finding about a run that does not come to rest. If much
-// time has passed, the program acts by a clock and not because of its own
-// events.
+// restless records a finding about a run that does not come to rest. If the
+// steps took much virtual time, the finding says that the program acts by a
+// clock and not because of its own events.
 func (r *run) restless() {
-	why, pace := report.WakesItself, ""
-	if took := time.Since(r.settling); took >= slowStep*time.Duration(r.steps) {
-		why, pace = report.Seldom, fmt.Sprintf(" in %v, now and then", took.Round(time.Minute))
+	reason, pace := report.WakesItself, ""
+	if elapsed := time.Since(r.settling); elapsed >= slowStep*time.Duration(r.steps) {
+		reason, pace = report.Seldom, fmt.Sprintf(" in %v, now and then", elapsed.Round(time.Minute))
 	}
-	if r.collected > 0 && len(r.out.lines)-r.collected < justNow {
-		why = report.Collected
+	if r.collected > 0 && len(r.out.lines)-r.collected < recentLines {
+		reason = report.Collected
 	}
 	if r.given.Has(plan.Rollout) {
-		why = report.MixedVersions
+		reason = report.MixedVersions
 	}
 	if r.given.Has(plan.Mutated) {
-		why = report.Mutated
+		reason = report.Mutated
 	}
 	if r.given.Clock() != 0 {
-		why = report.Clocks
+		reason = report.Clocks
 	}
-	r.find(report.Rest, why, fmt.Sprintf("it never comes to rest: %d steps%s, and the last write was %v ago",
+	r.find(report.Rest, reason, fmt.Sprintf("it never comes to rest: %d steps%s, and the last write was %v ago",
 		r.o.Steps, pace, time.Since(r.progress)))
 }
 
-// justNow is a number of lines at the end of the trace. If the garbage
+// recentLines is a number of lines at the end of the trace. If the garbage
 // collector has acted in these lines, it takes part in the loop of a program
 // that never comes to rest.
-const justNow = 12
+const recentLines = 12
 
 // slowStep is the minimum average time of a step if the program writes by a
 // clock. If the program wakes itself, a step takes no time, or a fraction of
 // the 100 ms by which a queue delays each write.
 const slowStep = 200 * time.Millisecond
 
-// patience returns how long virtual time may pass until the run has to decide
+// maxWait returns how long virtual time may pass until the run has to decide
 // again, because it is at rest, a delay ends, a replica boots, or an actor is
 // due.
-func (r *run) patience(until time.Time) time.Duration {
-	left := time.Until(until)
+func (r *run) maxWait(deadline time.Time) time.Duration {
+	wait := time.Until(deadline)
 	for _, t := range append(r.delays.ends(), r.dues()...) {
 		if d := time.Until(t); d > 0 {
-			left = min(left, d)
+			wait = min(wait, d)
 		}
 	}
 	for _, p := range r.fleet.replicas {
-		for _, t := range []time.Time{p.bootsAt, p.apart, p.killed} {
+		for _, t := range []time.Time{p.bootsAt, p.apartUntil, p.killed} {
 			if d := time.Until(t); d > 0 {
-				left = min(left, d)
+				wait = min(wait, d)
 			}
 		}
 	}
-	return max(left, time.Millisecond)
+	return max(wait, time.Millisecond)
 }
 
 // dues returns the times at which actors will act. This is the present time for
@@ -300,9 +300,9 @@ func (r *run) step(ctx context.Context) bool {
 	r.line("others    " + step.Name)
 	r.progress = time.Now()
 	err := step.Do(ctx, r.world)
-	r.out.outside = r.out.outside || r.hurried && r.sim.Version() == version
+	r.out.onlyOutside = r.out.onlyOutside || r.hurried && r.sim.Version() == version
 	switch repeated := r.repeated == r.next+1; {
-	case err == nil, repeated && step.gone != nil && step.gone(err):
+	case err == nil, repeated && step.needless != nil && step.needless(err):
 		r.next++
 		return true
 	case !r.faultless && !repeated:
@@ -323,7 +323,7 @@ func (r *run) stepEarly(ctx context.Context) bool {
 	if !now || r.next >= len(r.c.Workload) {
 		return false
 	}
-	r.chooser.done(d)
+	r.chooser.remove(d)
 	r.hurried = true
 	r.step(ctx)
 	r.hurried = false
@@ -334,7 +334,7 @@ func (r *run) stepEarly(ctx context.Context) bool {
 // first, and serves their calls until Run has returned.
 func (r *run) haltAll() {
 	for _, p := range r.fleet.replicas {
-		p.apart = time.Time{}
+		p.apartUntil = time.Time{}
 		switch {
 		case !p.bootsAt.IsZero() || p.stuck:
 		case stacks.Syncing():
@@ -418,7 +418,7 @@ func (r *run) join(p *replica, serve bool) {
 func (r *run) look(p *replica) {
 	switch now := time.Now(); {
 	case p.killed.IsZero() || p.waits != "":
-	case now.Before(p.apart) || r.delays.isActive():
+	case now.Before(p.apartUntil) || r.delays.isActive():
 		p.killed = killAt()
 	case !now.Before(p.killed):
 		p.waits = stacks.Diagnose()

@@ -48,9 +48,9 @@ func smallest(e example) example {
 	case report.Vain: // the finding is about the whole workload
 		return e
 	}
-	s.fewer()
-	s.weaker()
-	s.less()
+	s.dropDeviations()
+	s.weakenFaults()
+	s.shrinkCase()
 	return s.best
 }
 
@@ -73,21 +73,23 @@ func (s *shrinker) try(x *explorer, p plan.Plan) bool {
 	} else {
 		x.withdrawKnown(p, out)
 	}
-	if out.finding == nil || !same(out.finding.Oracle, s.best.out.finding.Oracle) {
+	if out.finding == nil || !sameOracle(out.finding.Oracle, s.best.out.finding.Oracle) {
 		return false
 	}
 	s.best = example{x: x, p: p, out: out}
 	return true
 }
 
-// same reports whether two findings are of the same oracle. A smaller case has
-// no Goal, so State counts as the same as Goal.
-func same(a, b string) bool {
+// sameOracle reports whether two findings break the same rule. A smaller case
+// has no Goal, so a finding of the oracle State counts as one of the oracle
+// Goal.
+func sameOracle(a, b string) bool {
 	return a == b || a == report.State && b == report.Goal
 }
 
-// fewer leaves out deviations, until each that is left is needed for the failure.
-func (s *shrinker) fewer() {
+// dropDeviations leaves out deviations, until each remaining one is needed for
+// the failure.
+func (s *shrinker) dropDeviations() {
 	for i := 0; i < len(s.best.p) && len(s.best.p) > 1; {
 		if shorter := slices.Delete(slices.Clone(s.best.p), i, i+1); s.try(s.best.x, shorter) {
 			i = 0
@@ -107,13 +109,13 @@ var (
 	deliveryStrength = []apisim.Fault{apisim.Duplicated, plan.Hold, apisim.Dropped, apisim.Expired}
 )
 
-// weaker replaces each fault by the weakest fault that still fails, because a
-// conflict is easier to understand than a crash. It does not try conflicts for
-// reads, because no server answers a read with a conflict.
-func (s *shrinker) weaker() {
+// weakenFaults replaces each fault by the weakest fault that still fails,
+// because a conflict is easier to understand than a crash. It does not try
+// conflicts for reads, because no server answers a read with a conflict.
+func (s *shrinker) weakenFaults() {
 	for i, d := range s.best.p {
-		order := map[byte][]apisim.Fault{plan.AtCall: callStrength, plan.AtDelivery: deliveryStrength}[d.At]
-		if d.At == plan.AtCall && d.Fault == plan.Hold {
+		order := map[byte][]apisim.Fault{plan.AtCall: callStrength, plan.AtDelivery: deliveryStrength}[d.Kind]
+		if d.Kind == plan.AtCall && d.Fault == plan.Hold {
 			continue
 		}
 		for _, f := range order[:max(slices.Index(order, d.Fault), 0)] {
@@ -129,10 +131,10 @@ func (s *shrinker) weaker() {
 	}
 }
 
-// less leaves out steps, objects and replicas as long as the smaller case still
-// fails. It first tries to leave out all steps, or the later half of them, and
-// then leaves out parts one by one.
-func (s *shrinker) less() {
+// shrinkCase leaves out steps, objects and replicas as long as the smaller case
+// still fails. It first tries to leave out all steps, or the later half of
+// them, and then leaves out parts one by one.
+func (s *shrinker) shrinkCase() {
 	steps := upTo(len(s.best.x.whole.Workload))
 	for i := range steps {
 		steps[i]--
@@ -142,7 +144,7 @@ func (s *shrinker) less() {
 	}
 	for shrunk := true; shrunk && !s.isOver(); {
 		shrunk = false
-		for _, c := range nextCuts(s.best.x.less, s.best.x.whole) {
+		for _, c := range nextCuts(s.best.x.omitted, s.best.x.whole) {
 			if shrunk = s.tryWithout(c); shrunk {
 				break
 			}
@@ -166,9 +168,9 @@ func (s *shrinker) tryWithout(c plan.Cut) bool {
 
 // cut returns an explorer for the case without the parts of c.
 func (x *explorer) cut(c plan.Cut) *explorer {
-	less := x.forCase(applyCut(c, x.whole))
-	less.less = c
-	return less
+	smaller := x.forCase(applyCut(c, x.whole))
+	smaller.omitted = c
+	return smaller
 }
 
 // alike returns plans with the same kinds of deviations at other places,
@@ -214,26 +216,26 @@ func omitted(c plan.Cut, whole *Case) string {
 // applyCut returns the case without the omitted parts. If parts are omitted, it
 // also omits Goal, which is about the whole workload.
 func applyCut(c plan.Cut, whole *Case) *Case {
-	if c.None() {
+	if c.IsEmpty() {
 		return whole
 	}
-	less := *whole
-	less.Objects, less.Workload, less.Goal = remove(whole.Objects, c.Objects), remove(whole.Workload, c.Steps), nil
+	smaller := *whole
+	smaller.Objects, smaller.Workload, smaller.Goal = remove(whole.Objects, c.Objects), remove(whole.Workload, c.Steps), nil
 	if c.Single {
-		less.Replicas = 1
+		smaller.Replicas = 1
 	}
-	return &less
+	return &smaller
 }
 
 // remove returns the elements whose index is not among indices.
 func remove[T any](list []T, indices []int) []T {
-	var left []T
+	var kept []T
 	for i, v := range list {
 		if !slices.Contains(indices, i) {
-			left = append(left, v)
+			kept = append(kept, v)
 		}
 	}
-	return left
+	return kept
 }
 
 // nextCuts returns cuts that leave out one more part than c. The first of them

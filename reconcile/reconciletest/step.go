@@ -24,8 +24,8 @@ type Step struct {
 	// once more when the program is at rest. Required.
 	Do func(ctx context.Context, w *World) error
 
-	single bool             // whether the step is one write, so that a failed step has had no effect
-	gone   func(error) bool // reports whether an error means that the step is not needed
+	single   bool             // whether the step is one write, so that a failed step has had no effect
+	needless func(error) bool // reports whether an error means that the step is not needed
 }
 
 // Create returns a step that creates an object, including its status. If the
@@ -82,5 +82,5 @@ func Delete(resource, key string) Step {
 		policy := metav1.DeletePropagationBackground
 		return client.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &policy})
 	}
-	return Step{Name: "delete " + resource + " " + key, Do: do, single: true, gone: apierrors.IsNotFound}
+	return Step{Name: "delete " + resource + " " + key, Do: do, single: true, needless: apierrors.IsNotFound}
 }

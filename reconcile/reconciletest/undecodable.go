@@ -57,10 +57,11 @@ func (r *run) spoil(rest int) {
 	}
 }
 
-// explainList says in the text of a finding that a reflector of client-go has
+// explainList adds an explanation to a finding if a reflector of client-go has
 // failed to decode a list. The list of a typed informer fails as a whole if one
-// object cannot be decoded, and a program may have to accept that. A text of
-// its own lets it name that in Options.KnownFindings.
+// object cannot be decoded, and a program may have to accept that. The
+// explanation is a text of its own, so that an entry of Options.KnownFindings
+// can name it.
 func (o *outcome) explainList(p plan.Plan) {
 	if o.finding == nil || !p.Has(plan.Garbled) || !o.listFails() {
 		return

@@ -12,21 +12,22 @@ import (
 // unservedTime is how long a custom resource is not served.
 const unservedTime = 5 * time.Minute
 
-// unserve lets the server not serve the n-th custom resource for a while, as if
-// a user had applied the wrong CustomResourceDefinition by mistake. Afterwards
-// its objects are there again. In the meantime the program must not delete what
-// it has made for them.
+// unserve makes the server stop serving the n-th custom resource for a while,
+// as if a user had applied the wrong CustomResourceDefinition by mistake.
+// Afterwards the server serves the resource again, with all of its objects. In
+// the meantime the program must not delete the objects that it has created for
+// them.
 func (r *run) unserve(n int) {
 	resources := r.c.resources()
 	if n > len(resources) {
 		return
 	}
-	only := resources[n-1].GVR()
+	gvr := resources[n-1].GVR()
 	r.delays.begin(outage{
-		fault: apisim.NotServed, lasts: unservedTime, only: only, words: only.GroupResource().String() + " is not served",
+		fault: apisim.NotServed, lasts: unservedTime, resource: gvr, words: gvr.GroupResource().String() + " is not served",
 	})
 	r.judge.protect()
-	r.sim.EndWatches(only)
+	r.sim.EndWatches(gvr)
 }
 
 // silentOf returns the aggregated API whose server does not answer, or the zero

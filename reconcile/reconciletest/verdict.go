@@ -14,7 +14,7 @@ import (
 // assess judges a run. It withdraws known findings, so that they neither fail
 // the run nor hide other findings.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
-	before := x.report.KnownFindings
+	knownBefore := x.report.KnownFindings
 	out.explainMisled(p)
 	out.explainList(p)
 	if x.withdrawKnown(p, out) && !out.whole {
@@ -24,7 +24,7 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 	out.explainMisled(p)
 	out.explainList(p)
 	if x.withdrawKnown(p, out) {
-		x.report.KnownFindings = before + 1 // the run counts once, even if it has several known findings
+		x.report.KnownFindings = knownBefore + 1 // the run counts once, even if it has several known findings
 	}
 }
 
@@ -46,23 +46,23 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 	if differs != nil {
 		out.finding = &report.Finding{
-			Oracle: report.State, Reason: out.why(p, x.usual, differs.Seen), UpTo: out.restedAt[i], Text: differs.Text,
+			Oracle: report.State, Reason: out.reason(p, x.usual, differs.Seen), UpTo: out.restedAt[i], Text: differs.Text,
 		}
 		return
 	}
 	if out.finding != nil {
 		return
 	}
-	if most := amplified*x.reference.writes + amplifiedBy; out.writes > most && !slow(p) {
+	if limit := amplified*x.reference.writes + amplifiedBy; out.writes > limit && !delaysActions(p) {
 		out.finding = &report.Finding{Oracle: report.Amplify, Reason: report.WakesItself, Text: fmt.Sprintf(
 			"it makes %d writes, and without faults %d", out.writes, x.reference.writes)}
 		return
 	}
-	if x.insists(out); out.finding != nil || !onlySight(p, out) {
+	if x.checkRefusals(out); out.finding != nil || !onlySight(p, out) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(out.counts)) {
-		if n, want := out.counts[name], x.reference.counts[name]; n > want && !x.reference.passing(name) {
+		if n, want := out.counts[name], x.reference.counts[name]; n > want && !x.reference.isTemporary(name) {
 			why, disturbed := sight(p)
 			out.finding = &report.Finding{
 				Oracle: report.Counts, Reason: why,
@@ -73,9 +73,9 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 }
 
-// insists records a finding for a write that the server still refuses at the
-// end, but does not refuse without faults.
-func (x *explorer) insists(out *outcome) {
+// checkRefusals records a finding for a write that the server still refuses at
+// the end, but does not refuse without faults.
+func (x *explorer) checkRefusals(out *outcome) {
 	usual := func(f *report.Finding) bool {
 		return slices.ContainsFunc(x.endures, func(r *refusal) bool { return strings.Contains(f.Text, r.write) })
 	}
@@ -84,25 +84,26 @@ func (x *explorer) insists(out *outcome) {
 	}
 }
 
-// passing reports whether a count is about deletions of temporary objects, such
-// as locks. The program creates and deletes them before it rests, and may do so
-// once for each attempt. An object that another client has written to is not
-// temporary, because creating it again would repeat work.
-func (o *outcome) passing(count string) bool {
+// isTemporary reports whether a count is about deletions of temporary objects,
+// such as locks. The program creates and deletes them before it rests, and may
+// do so once for each attempt. An object that another client has written to is
+// not temporary, because creating it again would repeat work.
+func (o *outcome) isTemporary(count string) bool {
 	name, ok := strings.CutPrefix(count, deletes)
-	return ok && o.counts[atOnce+name] > 0 && !o.kept[name]
+	return ok && o.counts[atOnce+name] > 0 && !o.permanent[name]
 }
 
-// amplified and amplifiedBy limit the writes of a run with faults. It may make
-// five times as many writes as the run without faults, plus 30.
+// A run with faults may make amplified times as many writes as the run without
+// faults, plus amplifiedBy. For example, 150 writes are the limit if the run
+// without faults makes 24.
 const amplified, amplifiedBy = 5, 30
 
-// slow reports whether the plan delays an action. During the delay, two writers
-// may undo each other's work again and again.
-func slow(p plan.Plan) bool {
+// delaysActions reports whether the plan delays an action. During the delay,
+// two writers may undo each other's work again and again.
+func delaysActions(p plan.Plan) bool {
 	return slices.ContainsFunc(p, func(d plan.Deviation) bool {
-		return (d.At == plan.AtDelivery || d.At == plan.AtCall) && d.Fault == plan.Hold ||
-			d.At == plan.Restarted || d.At == plan.Shuffled || d.At == plan.Lagging || d.At == plan.Outage
+		return (d.Kind == plan.AtDelivery || d.Kind == plan.AtCall) && d.Fault == plan.Hold ||
+			d.Kind == plan.Restarted || d.Kind == plan.Shuffled || d.Kind == plan.Lagging || d.Kind == plan.Outage
 	})
 }
 
@@ -110,7 +111,7 @@ func slow(p plan.Plan) bool {
 // server, or makes a read fail.
 func onlySight(p plan.Plan, out *outcome) bool {
 	for _, d := range p {
-		if d.At != plan.AtDelivery && (d.At != plan.AtCall || d.Fault != plan.Hold && !out.reads(d.Index)) {
+		if d.Kind != plan.AtDelivery && (d.Kind != plan.AtCall || d.Fault != plan.Hold && !out.reads(d.Index)) {
 			return false
 		}
 	}
@@ -120,7 +121,7 @@ func onlySight(p plan.Plan, out *outcome) bool {
 // sight returns the reason and a description for a plan for which onlySight is
 // true.
 func sight(p plan.Plan) (why report.Reason, words string) {
-	if slices.ContainsFunc(p, func(d plan.Deviation) bool { return d.At == plan.AtCall && d.Fault != plan.Hold }) {
+	if slices.ContainsFunc(p, func(d plan.Deviation) bool { return d.Kind == plan.AtCall && d.Fault != plan.Hold }) {
 		return report.FailedRead, "error"
 	}
 	return report.StaleCache, "delay"
@@ -134,17 +135,17 @@ func (x *explorer) withdrawKnown(p plan.Plan, out *outcome) bool {
 		return false
 	}
 	text := words(p) + out.finding.Text
-	known := false
+	found := false
 	for _, part := range x.o.KnownFindings {
 		if strings.Contains(text, part) {
-			known, x.used[part] = true, true
+			found, x.used[part] = true, true
 		}
 	}
-	if known {
+	if found {
 		out.finding = nil
 		x.report.KnownFindings++
 	}
-	return known
+	return found
 }
 
 // words returns a description of a plan, as a prefix of the finding's text.
@@ -166,9 +167,9 @@ func (x *explorer) mask(other *outcome) {
 	}
 }
 
-// luck is the number of additional runs without faults in which widen looks for
-// differences by chance.
-const luck = 10
+// extraRuns is the number of additional runs without faults in which widen
+// looks for differences by chance.
+const extraRuns = 10
 
 // widen looks for further differences by chance before the program is blamed
 // for a difference. It returns false if it has already done so, or if the
@@ -178,7 +179,7 @@ func (x *explorer) widen() bool {
 		return false
 	}
 	x.widened = true
-	for range luck {
+	for range extraRuns {
 		x.mask(x.play(nil, setting{seed: 1}))
 	}
 	return true

@@ -25,31 +25,31 @@ import (
 //		reconciletest.Answer("create pods", 0, ""),
 //	},
 //
-// when selects the calls. It consists of the verb as in RBAC, the resource, and
-// optionally the key of one object. There may be several verbs, separated by commas, and
-// "*" stands for every verb. Examples are "get,list secrets", "* pods/status" and
-// "delete jobs.batch d/nightly". If several steps match a call, the newest step
-// counts.
+// pattern selects the calls. It consists of the verb as in RBAC, the resource,
+// and optionally the key of one object. There may be several verbs, separated
+// by commas, and "*" stands for every verb. Examples are "get,list secrets", "*
+// pods/status" and "delete jobs.batch d/nightly". If several steps match a
+// call, the newest step counts.
 //
 // An empty body stands for the Status that a server sends with the code. Any
 // other body is sent unchanged: as JSON if it begins with a brace, and
 // otherwise as plain text, like the answer of a proxy.
 //
-// Step.Do returns an error if when is malformed, if the code is neither 0 nor
-// from 100 to 599, or if the server is not simulated.
-func Answer(when string, code int, body string) Step {
-	name := fmt.Sprintf("answer %d to %s", code, when)
+// Step.Do returns an error if pattern is malformed, if the code is neither 0
+// nor from 100 to 599, or if the server is not simulated.
+func Answer(pattern string, code int, body string) Step {
+	name := fmt.Sprintf("answer %d to %s", code, pattern)
 	if code == 0 {
-		name = "answer as usual to " + when
+		name = "answer as usual to " + pattern
 	}
 	return Step{Name: name, single: true, Do: func(_ context.Context, w *World) error {
 		if _, simulated := w.server.(backend.Simulated); !simulated {
 			return errors.New("answering calls of the program: only the simulated server can do that")
 		}
-		words := strings.Fields(when)
+		words := strings.Fields(pattern)
 		if len(words) < 2 || len(words) > 3 || code != 0 && (code < 100 || code > 599) {
 			return fmt.Errorf("answering calls of the program: %q, %d: "+
-				"want a verb, a resource, an optional key, and an HTTP status code", when, code)
+				"want a verb, a resource, an optional key, and an HTTP status code", pattern, code)
 		}
 		a := wrongAnswer{verbs: strings.Split(words[0], ","), code: code, body: body}
 		a.resource, a.subresource, _ = strings.Cut(words[1], "/")

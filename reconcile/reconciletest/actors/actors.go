@@ -46,12 +46,12 @@ type routine struct {
 	// look returns the tasks to do now, and the time at which there will be
 	// more tasks even if no object changes. A zero time means never. The result
 	// depends only on the world and the time.
-	look func(w *reconciletest.World, seen *deployments.Known, now time.Time) (
+	look func(w *reconciletest.World, seen *deployments.Cache, now time.Time) (
 		todo []deployments.Task, due time.Time, err error)
 
 	world   *reconciletest.World
 	client  kubernetes.Interface
-	seen    *deployments.Known
+	seen    *deployments.Cache
 	version int64 // the version of the world when the routine last looked
 	todo    []deployments.Task
 	due     time.Time
@@ -63,7 +63,7 @@ func (r *routine) actor(name string) reconciletest.Actor {
 	return reconciletest.Actor{
 		Name:    name,
 		Enabled: func(w *reconciletest.World) bool { return len(r.refresh(w)) > 0 },
-		Do:      r.do,
+		Do:      r.doFirst,
 		Due: func(w *reconciletest.World) time.Time {
 			r.refresh(w)
 			return r.due
@@ -75,7 +75,7 @@ func (r *routine) actor(name string) reconciletest.Actor {
 // time has come.
 func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	if r.world != w { // a new run: versions start again
-		*r = routine{look: r.look, world: w, client: w.Client(), seen: deployments.NewKnown(), version: -1}
+		*r = routine{look: r.look, world: w, client: w.Client(), seen: deployments.NewCache(), version: -1}
 	}
 	now, version := time.Now(), w.Version()
 	if version == r.version && (r.due.IsZero() || now.Before(r.due)) {
@@ -89,10 +89,10 @@ func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 	return r.todo
 }
 
-// do does the first task. A task that fails, for example with a conflict
+// doFirst does the first task. A task that fails, for example with a conflict
 // because its object has changed, is not retried until the world has changed.
 // The other tasks continue.
-func (r *routine) do(w *reconciletest.World) {
+func (r *routine) doFirst(w *reconciletest.World) {
 	todo := r.refresh(w)
 	if len(todo) == 0 {
 		return

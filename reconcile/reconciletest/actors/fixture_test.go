@@ -31,7 +31,7 @@ func play(t *testing.T, c *reconciletest.Case, look func(step int, w *reconcilet
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &fixture{c: c, sim: sim, collector: sim.Collector(), world: c.Parts().On(backend.Simulated{Server: sim})}
+		f := &fixture{c: c, sim: sim, collector: sim.Collector(), world: c.Parts().World(backend.Simulated{Server: sim})}
 		if err := backend.Begin(backend.Simulated{Server: sim}, c.Objects...); err != nil {
 			t.Fatal(err)
 		}

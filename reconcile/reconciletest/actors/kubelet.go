@@ -62,7 +62,7 @@ type kubelet struct{ start time.Duration }
 // look returns the tasks of all Pods, ordered by namespace and name, and the
 // time of the next task.
 func (k kubelet) look(
-	w *reconciletest.World, seen *deployments.Known, now time.Time,
+	w *reconciletest.World, seen *deployments.Cache, now time.Time,
 ) (todo []deployments.Task, due time.Time, err error) {
 	pods, err := deployments.Objects[corev1.Pod](w, seen, "pods")
 	if err != nil || len(pods) == 0 {
@@ -84,7 +84,7 @@ func (k kubelet) look(
 
 // next returns the task that a Pod needs now, or the time at which it will need
 // one.
-func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (do deployments.Task, due time.Time) {
+func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (task deployments.Task, due time.Time) {
 	if pod.Spec.NodeName == "" {
 		return schedule(pod, nodes), time.Time{}
 	}

@@ -64,8 +64,8 @@ func Faithful(cs *fake.Clientset) error {
 	if err := f.load(cs.Tracker()); err != nil {
 		return fmt.Errorf("taking over the objects of a fake clientset: %w", err)
 	}
-	// Before the tracker's own reactors, which still serve the actions that f
-	// leaves to them.
+	// This reactor precedes the tracker's own reactors, which still serve the
+	// actions that f leaves to them.
 	cs.PrependReactor("*", "*", f.react)
 	cs.PrependWatchReactor("*", f.watch)
 	return nil
@@ -110,9 +110,11 @@ func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, err
 		return err != nil, nil, err
 	}
 	obj, err := q.Do(context.Background()).Get()
-	f.collector.Run() // here, since a fake clientset has no controller manager that would do it later
+	// collect here, since a fake clientset has no controller manager that would
+	// do it later
+	f.collector.Run()
 	if err != nil {
-		return true, nil, err // not obj: it may hold a nil pointer
+		return true, nil, err // not obj, because it may hold a nil pointer
 	}
 	return true, obj, nil
 }

@@ -44,8 +44,8 @@ func TestSmokeRefusesWhatIsThereAlready(t *testing.T) {
 		load(t, w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, breeding.Parent("a"))
 		return w
 	}, breeding.Case(breeding.Right), nil)
-	g.Expect(err).To(gomega.MatchError("ConfigMap d/a, which is Case.Objects[0], is there already: " +
-		"delete it, if it is of an earlier test, or take a cluster that is there for tests alone"))
+	g.Expect(err).To(gomega.MatchError("ConfigMap d/a, which is Case.Objects[0], already exists: " +
+		"delete it if an earlier test has left it behind, or use a cluster that is only for tests"))
 	g.Expect(w.objects("secrets")).To(gomega.BeEmpty())
 	g.Expect(w.objects("configmaps")).To(gomega.ContainElement("a"))
 }

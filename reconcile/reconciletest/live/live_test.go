@@ -388,7 +388,7 @@ func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
 		c.Workload = []reconciletest.Step{reconciletest.Delete("configmaps", "d/a")}
 		r, err := live.Try(t, c, newFixture(t).config(), nil)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
-		g.Expect(r.Failure).To(gomega.ContainSubstring("secrets d/a-child is garbage, since its owner is deleted, and is not collected"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("secrets d/a-child is not garbage-collected although its owner is deleted"))
 		g.Expect(r.Reason).To(gomega.Equal("no-controllers"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("envtest does not have one"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("and cleaning up: waiting for the end of namespaces d:"))

@@ -59,8 +59,9 @@ type Boot struct {
 // Parts contains the methods of a Case that are only for other packages of this
 // module. W is *reconciletest.World.
 type Parts[W any] interface {
-	// On returns the World of the case on a server, and calls Case.Outside for it.
-	On(server Server) W
+	// World returns the World of the case on a server, and calls Case.Outside
+	// for it.
+	World(server Server) W
 	// Boot calls Case.Run with an Env for b, and returns its error.
 	Boot(b Boot) error
 }
@@ -120,16 +121,16 @@ func label(s Server, ns *corev1.Namespace) error {
 // "events.events.k8s.io".
 func Find(s Server, resource string) (apisim.Resource, error) {
 	name, group, qualified := strings.Cut(resource, ".")
-	known := s.Resources()
-	i := slices.IndexFunc(known, func(r apisim.Resource) bool { return r.Resource == name && r.Group == group })
+	resources := s.Resources()
+	i := slices.IndexFunc(resources, func(r apisim.Resource) bool { return r.Resource == name && r.Group == group })
 	if i < 0 && !qualified {
-		i = slices.IndexFunc(known, func(r apisim.Resource) bool { return r.Resource == name })
+		i = slices.IndexFunc(resources, func(r apisim.Resource) bool { return r.Resource == name })
 	}
 	if i < 0 {
 		return apisim.Resource{}, fmt.Errorf("finding resource %q: the server does not serve it: "+
 			"add it to Case.Resources", resource)
 	}
-	return known[i], nil
+	return resources[i], nil
 }
 
 // Client splits key, which has the form "namespace/name". It returns the

@@ -9,21 +9,23 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Known caches the decoded objects of one world for its actors, because most
+// Cache caches the decoded objects of one world for its actors, because most
 // objects are unchanged when an actor looks again.
-type Known struct {
-	objects map[types.UID]known
-	same    map[[4]string]bool // whether templates are equal, by the UIDs and versions of a ReplicaSet and a Deployment
+type Cache struct {
+	objects       map[types.UID]cached
+	sameTemplates map[[4]string]bool // whether templates are equal, by the UIDs and versions of a ReplicaSet and a Deployment
 }
 
-type known struct{ version, object any }
+type cached struct{ version, object any }
 
-// NewKnown returns an empty cache.
-func NewKnown() *Known { return &Known{objects: map[types.UID]known{}, same: map[[4]string]bool{}} }
+// NewCache returns an empty cache.
+func NewCache() *Cache {
+	return &Cache{objects: map[types.UID]cached{}, sameTemplates: map[[4]string]bool{}}
+}
 
 // Objects returns the objects of a resource as values of their Go type, which
 // it takes from seen or decodes. They are shared; do not modify them.
-func Objects[T any](w *reconciletest.World, seen *Known, resource string) ([]T, error) {
+func Objects[T any](w *reconciletest.World, seen *Cache, resource string) ([]T, error) {
 	objects, err := w.Objects(resource)
 	if err != nil {
 		return nil, err
@@ -39,7 +41,7 @@ func Objects[T any](w *reconciletest.World, seen *Known, resource string) ([]T, 
 			return nil, fmt.Errorf("decoding %s %s/%s: %w", resource, o.GetNamespace(), o.GetName(), err)
 		}
 		object := decoded[i]
-		seen.objects[o.GetUID()] = known{version: version, object: &object}
+		seen.objects[o.GetUID()] = cached{version: version, object: &object}
 	}
 	return decoded, nil
 }

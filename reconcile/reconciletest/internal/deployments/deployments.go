@@ -28,7 +28,7 @@ type Task = func(ctx context.Context, client kubernetes.Interface) error
 // ReplicaSets look at.
 type fleet struct {
 	now         time.Time
-	seen        *Known
+	seen        *Cache
 	deployments []appsv1.Deployment
 	sets        []appsv1.ReplicaSet
 	pods        []corev1.Pod
@@ -36,10 +36,10 @@ type fleet struct {
 }
 
 // Look returns the tasks to do now, and the time at which the next Pod becomes
-// available. That time is zero if no Pod will. seen caches decoded objects
-// between calls. Look reads the world itself and not a cache, so it never sees
-// a stale object.
-func Look(w *reconciletest.World, seen *Known, now time.Time) (todo []Task, due time.Time, err error) {
+// available. That time is zero if no Pod is about to become available. seen
+// caches decoded objects between calls. Look reads the world itself and not a
+// cache, so it never sees a stale object.
+func Look(w *reconciletest.World, seen *Cache, now time.Time) (todo []Task, due time.Time, err error) {
 	f := fleet{now: now, seen: seen}
 	if f.deployments, err = Objects[appsv1.Deployment](w, seen, "deployments.apps"); err != nil {
 		return nil, time.Time{}, err
@@ -106,10 +106,10 @@ func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []
 // ofTemplate reports whether a ReplicaSet has the template of the Deployment.
 func (f *fleet) ofTemplate(s *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	key := [4]string{string(s.UID), s.ResourceVersion, string(d.UID), d.ResourceVersion}
-	same, known := f.seen.same[key]
-	if !known {
+	same, found := f.seen.sameTemplates[key]
+	if !found {
 		same = sameTemplate(&s.Spec.Template, &d.Spec.Template)
-		f.seen.same[key] = same
+		f.seen.sameTemplates[key] = same
 	}
 	return same
 }

@@ -36,9 +36,9 @@ type worker struct {
 // clientKey is the context key of the name of the client that a worker belongs to.
 type clientKey struct{}
 
-// With returns a context for the workers of a client. A worker without such a
-// context passes the gate at once.
-func With(ctx context.Context, client string) context.Context {
+// WithClient returns a context for the workers of a client. A worker without
+// such a context passes the gate at once.
+func WithClient(ctx context.Context, client string) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 

@@ -42,13 +42,13 @@ func (r *Reads) Begin(object string, names func(cache, key any) bool) (end func(
 	if r.working == nil {
 		r.working = map[string]*reconciles{}
 	}
-	before := r.working[id]
+	previous := r.working[id]
 	r.working[id] = &reconciles{object, names}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if before != nil {
-			r.working[id] = before
+		if previous != nil {
+			r.working[id] = previous
 		} else {
 			delete(r.working, id)
 		}

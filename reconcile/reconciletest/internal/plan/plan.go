@@ -13,7 +13,7 @@ import (
 
 // Deviation is one difference from the run without faults.
 type Deviation struct {
-	At    byte // the kind, which is a key of kinds
+	Kind  byte // a key of kinds
 	Index int  // the number of the call, delivery, decision, rest, step, output or act, from 1
 	Fault apisim.Fault
 	N     int // the amount, for kinds that are numbered
@@ -135,8 +135,8 @@ var kinds = map[byte]struct {
 // restart with stale caches and a restart with current caches are not alike.
 // Two outages, or two clocks, of different kinds are not alike either.
 func (d Deviation) Like(o Deviation) bool {
-	return d.At == o.At && d.Fault == o.Fault && (d.At != Outage || d.N == o.N) &&
-		(d.At != Skewed || d.Index == o.Index) && (d.At != Restarted || (d.N == 0) == (o.N == 0))
+	return d.Kind == o.Kind && d.Fault == o.Fault && (d.Kind != Outage || d.N == o.N) &&
+		(d.Kind != Skewed || d.Index == o.Index) && (d.Kind != Restarted || (d.N == 0) == (o.N == 0))
 }
 
 var faultCodes = map[string]apisim.Fault{
@@ -156,8 +156,8 @@ func codeOf(f apisim.Fault) string {
 }
 
 func (d Deviation) String() string {
-	s := string(rune(d.At)) + strconv.Itoa(d.Index)
-	if kinds[d.At].numbered {
+	s := string(rune(d.Kind)) + strconv.Itoa(d.Index)
+	if kinds[d.Kind].numbered {
 		return s + "." + strconv.Itoa(d.N)
 	}
 	if code := codeOf(d.Fault); code != "" {
@@ -184,17 +184,17 @@ var deliveryWords = map[apisim.Fault]string{
 // Words returns a short description of the deviation, for the text of a
 // failure.
 func (d Deviation) Words() string {
-	k := kinds[d.At]
+	k := kinds[d.Kind]
 	switch {
-	case d.At == AtCall:
+	case d.Kind == AtCall:
 		return callWords[d.Fault] + " call " + strconv.Itoa(d.Index)
-	case d.At == AtDelivery:
+	case d.Kind == AtDelivery:
 		return deliveryWords[d.Fault] + " delivery " + strconv.Itoa(d.Index)
-	case d.At == Skewed:
+	case d.Kind == Skewed:
 		return skewWords[d.Index]
-	case d.At == Outage:
+	case d.Kind == Outage:
 		return outageWords[d.N] + ", from call " + strconv.Itoa(d.Index) + " on"
-	case d.At == Restarted && d.N == 0:
+	case d.Kind == Restarted && d.N == 0:
 		return fmt.Sprintf("a restart at rest %d", d.Index)
 	case k.numbered:
 		return fmt.Sprintf(k.words, d.Index, d.N)
@@ -222,7 +222,7 @@ func (p Plan) join(sep string, text func(Deviation) string) string {
 // the plan has one.
 func (p Plan) Find(kind byte, index int) (Deviation, bool) {
 	for _, d := range p {
-		if d.At == kind && d.Index == index {
+		if d.Kind == kind && d.Index == index {
 			return d, true
 		}
 	}
@@ -233,7 +233,7 @@ func (p Plan) Find(kind byte, index int) (Deviation, bool) {
 // end of such a run differs from the end of the run without faults.
 func (p Plan) Changes() bool {
 	return slices.ContainsFunc(p, func(d Deviation) bool {
-		return d.At == Altered || d.At == Replaced || d.At == Held || d.At == Reborn
+		return d.Kind == Altered || d.Kind == Replaced || d.Kind == Held || d.Kind == Reborn
 	})
 }
 
@@ -249,7 +249,7 @@ func (p Plan) Clock() int {
 func (p Plan) Misleads() (Deviation, bool) {
 	foreign := []apisim.Fault{apisim.ProxyNotFound, apisim.NotServed, apisim.OtherNotFound}
 	for _, d := range p {
-		if d.At == AtCall && slices.Contains(foreign, d.Fault) {
+		if d.Kind == AtCall && slices.Contains(foreign, d.Fault) {
 			return d, true
 		}
 	}
@@ -267,7 +267,7 @@ func (p Plan) Has(kind byte) bool {
 // faults.
 func (p Plan) Lasting() (Deviation, bool) {
 	for _, d := range p {
-		if d.At == Barred || d.At == Poisoned || d.At == Garbled {
+		if d.Kind == Barred || d.Kind == Poisoned || d.Kind == Garbled {
 			return d, true
 		}
 	}
@@ -278,7 +278,7 @@ func (p Plan) Lasting() (Deviation, bool) {
 // one.
 func (p Plan) First(kind byte) (Deviation, bool) {
 	for _, d := range p {
-		if d.At == kind {
+		if d.Kind == kind {
 			return d, true
 		}
 	}
@@ -302,14 +302,14 @@ func Parse(text string) (Plan, error) {
 }
 
 func parseDeviation(word string) (Deviation, error) {
-	where, code, _ := strings.Cut(word[1:], ".")
-	d := Deviation{At: word[0]}
-	k, known := kinds[d.At]
-	if !known {
+	position, code, _ := strings.Cut(word[1:], ".")
+	d := Deviation{Kind: word[0]}
+	k, found := kinds[d.Kind]
+	if !found {
 		return Deviation{}, fmt.Errorf("deviation %q is of an unknown kind", word)
 	}
 	var err error
-	if d.Index, err = strconv.Atoi(where); err != nil || d.Index < 1 {
+	if d.Index, err = strconv.Atoi(position); err != nil || d.Index < 1 {
 		return Deviation{}, fmt.Errorf("deviation %q has no index", word)
 	}
 	if k.numbered {
@@ -318,7 +318,7 @@ func parseDeviation(word string) (Deviation, error) {
 		}
 		return d, nil
 	}
-	if d.Fault, known = faultCodes[code]; !known || code != "" && !k.faulty {
+	if d.Fault, found = faultCodes[code]; !found || code != "" && !k.faulty {
 		return Deviation{}, fmt.Errorf("deviation %q has an unknown fault", word)
 	}
 	return d, nil

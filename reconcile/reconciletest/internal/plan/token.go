@@ -10,16 +10,16 @@ const tokenVersion = "rt1"
 
 // Token returns the token of a run for Replay. It consists of the hash of the
 // trace, the plan, and the parts that were left out of the case.
-func Token(p Plan, hash string, less Cut) string {
+func Token(p Plan, hash string, cut Cut) string {
 	text := tokenVersion + ":" + hash + ":" + p.String()
-	if !less.None() {
-		text += ":" + less.String()
+	if !cut.IsEmpty() {
+		text += ":" + cut.String()
 	}
 	return text
 }
 
 // ParseToken parses the output of [Token].
-func ParseToken(token string) (p Plan, hash string, less Cut, err error) {
+func ParseToken(token string) (p Plan, hash string, cut Cut, err error) {
 	parts := strings.Split(token, ":")
 	if len(parts) == 3 {
 		parts = append(parts, "")
@@ -29,12 +29,12 @@ func ParseToken(token string) (p Plan, hash string, less Cut, err error) {
 			tokenVersion)
 	}
 	if p, err = Parse(parts[2]); err == nil {
-		less, err = parseCut(parts[3])
+		cut, err = parseCut(parts[3])
 	}
 	if err != nil {
 		return nil, "", Cut{}, fmt.Errorf("reading token %q: %w", token, err)
 	}
-	return p, parts[1], less, nil
+	return p, parts[1], cut, nil
 }
 
 // Cut names the parts that are left out of a case to make its counter-example
@@ -45,8 +45,8 @@ type Cut struct {
 	Single         bool
 }
 
-// None reports whether the cut leaves out no part.
-func (c Cut) None() bool { return len(c.Objects) == 0 && len(c.Steps) == 0 && !c.Single }
+// IsEmpty reports whether the cut leaves out no part.
+func (c Cut) IsEmpty() bool { return len(c.Objects) == 0 && len(c.Steps) == 0 && !c.Single }
 
 // String returns a text such as "o1.o2.w0.r". It names the objects (o) and
 // steps (w) that are left out; r means all replicas but one.

@@ -8,8 +8,8 @@ import (
 // Hint returns advice that usually helps. It returns "" for [NoReason].
 func (r Reason) Hint() string { return hints[r] }
 
-// All returns every reason that has a hint.
-func All() []Reason { return slices.Sorted(maps.Keys(hints)) }
+// AllReasons returns every reason that has a hint.
+func AllReasons() []Reason { return slices.Sorted(maps.Keys(hints)) }
 
 // hints maps each reason to a text that names the usual cause of the finding
 // and how to correct it.

@@ -39,7 +39,7 @@ func TestAReasonFollowsFromThePlanAndWhatWasSeen(t *testing.T) {
 		"a crash, and a second object":              {"c3.after", second, report.SecondName},
 		"a crash":                                   {"c3.after", lost, report.HalfDone},
 		"a slow watch, and more writes":             {"d3", goal, report.StaleCache},
-		"a slow watch, and fewer writes":            {"d3", report.Seen{End: true, Less: true}, report.NotWoken},
+		"a slow watch, and fewer writes":            {"d3", report.Seen{End: true, FewerWrites: true}, report.NotWoken},
 		"an edit without an event":                  {"e1", report.Seen{End: true, Missed: true}, report.NotSeen},
 		"an edit without a reconcile":               {"e1", report.Seen{End: true, Unmoved: true}, report.NotMapped},
 		"an edit":                                   {"e1", field, report.NotCorrected},
@@ -49,7 +49,7 @@ func TestAReasonFollowsFromThePlanAndWhatWasSeen(t *testing.T) {
 			g := gomega.NewWithT(t)
 			p, err := plan.Parse(row.plan)
 			g.Expect(err).NotTo(gomega.HaveOccurred())
-			g.Expect(report.Of(p, row.saw)).To(gomega.Equal(row.want))
+			g.Expect(report.ReasonFor(p, row.saw)).To(gomega.Equal(row.want))
 		})
 	}
 }
@@ -68,7 +68,7 @@ func TestAReasonFollowsFromWhatARestartWrites(t *testing.T) {
 			g := gomega.NewWithT(t)
 			p, err := plan.Parse(row.plan)
 			g.Expect(err).NotTo(gomega.HaveOccurred())
-			g.Expect(report.Again(p, row.verb)).To(gomega.Equal(row.want))
+			g.Expect(report.ReasonAfterRestart(p, row.verb)).To(gomega.Equal(row.want))
 		})
 	}
 }

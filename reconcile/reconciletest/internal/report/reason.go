@@ -211,34 +211,34 @@ const (
 	TooEarly Reason = "too-early"
 )
 
-// Seen describes a finding to [Of], which chooses the reason from it and the
+// Seen describes a finding. [ReasonFor] chooses the reason from it and the
 // plan.
 type Seen struct {
-	End     bool // whether the state or the goal at the end is wrong
-	Fields  bool // whether the state differs only in fields
-	Lost    bool // whether objects are missing, and no objects are left over
-	MadeUp  bool // whether an object with a generated name is among the differences
-	Less    bool // whether the program has written less than without the plan
-	Missed  bool // whether no watch got an event of the output that the plan has disturbed
-	Unmoved bool // whether a watch got an event of the disturbed output, but no worker took a key
-	Unowned bool // whether the disturbed output had no owner reference
-	Outside bool // whether a step that was done early changed only state outside the server
+	End         bool // whether the state or the goal at the end is wrong
+	Fields      bool // whether the state differs only in fields
+	Lost        bool // whether objects are missing, and no objects are left over
+	MadeUp      bool // whether an object with a generated name is among the differences
+	FewerWrites bool // whether the program has written less than without the plan
+	Missed      bool // whether no watch got an event of the output that the plan has disturbed
+	Unmoved     bool // whether a watch got an event of the disturbed output, but no worker took a key
+	Unowned     bool // whether the disturbed output had no owner reference
+	OnlyOutside bool // whether a step that was done early changed only state outside the server
 }
 
-// Of returns the reason for a finding in a run with the plan p.
-func Of(p plan.Plan, saw Seen) Reason {
+// ReasonFor returns the reason for a finding in a run with the plan p.
+func ReasonFor(p plan.Plan, saw Seen) Reason {
 	_, unsynced := p.First(plan.Unsynced)
 	switch {
 	case saw.End && unsynced:
 		return Unsynced
-	case saw.End && len(p) == 1 && p[0].At == plan.Restarted && p[0].N == 0: // no cache was old
+	case saw.End && len(p) == 1 && p[0].Kind == plan.Restarted && p[0].N == 0: // no cache was old
 		return Forgotten
 	case saw.End && saw.MadeUp:
 		return SecondName
 	case len(p) == 0:
 		return NoReason
 	}
-	if len(p) == 1 && (p[0].At == plan.Deleted || p[0].At == plan.Detained || p[0].At == plan.Edited) {
+	if len(p) == 1 && (p[0].Kind == plan.Deleted || p[0].Kind == plan.Detained || p[0].Kind == plan.Edited) {
 		switch {
 		case saw.Missed:
 			return NotSeen
@@ -251,9 +251,10 @@ func Of(p plan.Plan, saw Seen) Reason {
 	return ofDeviation(p[0], saw)
 }
 
-// Again returns the reason for a finding about a program that wrote after a
-// restart although no work was left. verb is the verb of that write.
-func Again(p plan.Plan, verb string) Reason {
+// ReasonAfterRestart returns the reason for a finding about a program that
+// wrote after a restart although no work was left. verb is the verb of that
+// write.
+func ReasonAfterRestart(p plan.Plan, verb string) Reason {
 	_, unsynced := p.First(plan.Unsynced)
 	switch {
 	case unsynced:
@@ -267,7 +268,7 @@ func Again(p plan.Plan, verb string) Reason {
 }
 
 // ofKind maps each kind of deviation to the reason for a finding in a run with
-// such a deviation. [Of] uses it if no more precise reason is known.
+// such a deviation. [ReasonFor] uses it if no more precise reason is known.
 var ofKind = map[byte]Reason{
 	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken, plan.Held: Unwoken,
 	plan.Deleted: NotRestored, plan.Detained: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
@@ -282,22 +283,22 @@ var ofKind = map[byte]Reason{
 
 func ofDeviation(d plan.Deviation, saw Seen) Reason {
 	switch {
-	case d.At == plan.Restarted && d.N == 0:
+	case d.Kind == plan.Restarted && d.N == 0:
 		return Forgotten
-	case d.At == plan.Restarted && saw.Fields:
+	case d.Kind == plan.Restarted && saw.Fields:
 		return Overwrites
-	case d.At == plan.Restarted && saw.Lost:
+	case d.Kind == plan.Restarted && saw.Lost:
 		return WrongObject
-	case d.At == plan.Restarted:
+	case d.Kind == plan.Restarted:
 		return PastCache
-	case d.At == plan.AtDelivery && d.Fault == plan.Hold && saw.Less:
+	case d.Kind == plan.AtDelivery && d.Fault == plan.Hold && saw.FewerWrites:
 		return NotWoken
-	case d.At == plan.AtDelivery && d.Fault == plan.Hold:
+	case d.Kind == plan.AtDelivery && d.Fault == plan.Hold:
 		return StaleCache
-	case d.At == plan.Early && saw.Outside:
+	case d.Kind == plan.Early && saw.OnlyOutside:
 		return OutsideFailed
-	case d.At != plan.AtCall:
-		return ofKind[d.At]
+	case d.Kind != plan.AtCall:
+		return ofKind[d.Kind]
 	}
 	switch d.Fault {
 	case plan.Hold:

@@ -36,12 +36,12 @@ const (
 )
 
 // Error is the prefix of a trace line with an error that the program has
-// logged. Later is the prefix of a line that says how much time has passed
+// logged. Elapsed is the prefix of a line that says how much time has passed
 // since the previous line. Answered precedes the server's error in the line of
 // a call.
 const (
 	Error    = "error     "
-	Later    = "later     "
+	Elapsed  = "later     "
 	Answered = "   → "
 )
 
@@ -52,7 +52,7 @@ const (
 func Hashed(line string) (string, bool) {
 	text, _, _ := strings.Cut(line, "   (")
 	text, _, _ = strings.Cut(text, Answered)
-	return text, !strings.HasPrefix(line, Error) && !strings.HasPrefix(line, Later)
+	return text, !strings.HasPrefix(line, Error) && !strings.HasPrefix(line, Elapsed)
 }
 
 // Finding is a bug of the program that an oracle found.

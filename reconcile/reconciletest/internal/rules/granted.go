@@ -90,12 +90,12 @@ func (g Granted) Missing(c apisim.Call) string {
 	text := fmt.Sprintf("it may not %s: add to %s\n      - {apiGroups: [%q], resources: [%q], verbs: [%q]}",
 		words(c, p), best, p.group, p.resource, p.verb)
 	if c.Name != "" && (p.verb == "list" || p.verb == "watch") {
-		where := "a ClusterRole"
+		scope := "a ClusterRole"
 		if c.Namespace != "" {
-			where = "a Role in namespace " + c.Namespace
+			scope = "a Role in namespace " + c.Namespace
 		}
 		text += fmt.Sprintf("\n    or, for this object alone, to %s\n      - {apiGroups: [%q], resources: [%q], "+
-			"resourceNames: [%q], verbs: [%q]}", where, p.group, p.resource, c.Name, p.verb)
+			"resourceNames: [%q], verbs: [%q]}", scope, p.group, p.resource, c.Name, p.verb)
 	}
 	return text
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// reach describes which objects the calls for one permission are about.
+// reach describes the objects of the calls that need one permission.
 type reach struct {
 	everywhere bool            // whether a call is for all namespaces, or for the cluster
 	namespaces map[string]bool // the namespaces of the calls that are for one namespace

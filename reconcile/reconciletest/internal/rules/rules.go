@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Set maps each permission that the calls of a program need to the objects that
-// these calls are about.
+// Set maps each permission that the calls of a program need to the objects of
+// these calls.
 type Set map[permission]*reach
 
 // Add records a call.

@@ -61,8 +61,8 @@ type mark struct {
 // holding describes the last writer of a Lease, and the time at which the Lease
 // expires if that writer is dead.
 type holding struct {
-	life  *life
-	until time.Time
+	life    *life
+	expires time.Time
 }
 
 // read records a read by the program. If l is nil, another client has made it.
@@ -116,11 +116,11 @@ func (j *journal) begin(w *write) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if o := j.mirror.object(r, w.key()); o != nil {
-		w.known = versionOf(o)
+		w.oldVersion = versionOf(o)
 	}
 	for _, earlier := range j.writes {
 		if earlier.call.Resource.GroupResource() == r && earlier.key() == w.key() {
-			w.known = max(w.known, earlier.version)
+			w.oldVersion = max(w.oldVersion, earlier.version)
 		}
 	}
 	j.pending = append(j.pending, w)
@@ -156,7 +156,7 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	if w.changed {
 		j.out.writes++
 		if w.life.tail {
-			j.keep(report.Tail, report.Again(j.plan, w.call.Verb), "all was done, and a restart wrote again: "+w.text,
+			j.keep(report.Tail, report.ReasonAfterRestart(j.plan, w.call.Verb), "all was done, and a restart wrote again: "+w.text,
 				len(j.out.lines)+1)
 		}
 	}
@@ -183,7 +183,7 @@ func (j *journal) recordLease(w *write) {
 		return
 	}
 	duration := time.Duration(leaseFactor * float64(w.lease.LeaseDurationSeconds) * float64(time.Second))
-	j.leases[w.key()] = &holding{life: w.life, until: time.Now().Add(duration)}
+	j.leases[w.key()] = &holding{life: w.life, expires: time.Now().Add(duration)}
 }
 
 func (j *journal) line(text string) {
@@ -201,14 +201,14 @@ func (j *journal) find(oracle string, why report.Reason, text string) {
 
 // findAfter records a finding about the write with the given resourceVersion,
 // unless there already is a finding.
-func (j *journal) findAfter(version uint64, oracle string, why report.Reason, text string) {
+func (j *journal) findAfter(version uint64, oracle string, reason report.Reason, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	upTo := len(j.out.lines)
 	if i := slices.IndexFunc(j.marks, func(m mark) bool { return m.version >= version }); i >= 0 {
 		upTo = j.marks[i].lines
 	}
-	j.keep(oracle, why, text, upTo)
+	j.keep(oracle, reason, text, upTo)
 }
 
 // keep does the work of find for a caller that holds the lock. upTo is the
@@ -295,7 +295,7 @@ func (j *journal) awaited() string {
 		return "the watches do not show yet: " + w.text
 	}
 	for key, h := range j.leases {
-		if h.life.killed() && time.Now().Before(h.until) {
+		if h.life.killed() && time.Now().Before(h.expires) {
 			return fmt.Sprintf("the Lease %s is held by a replica that was killed, and has not expired", key)
 		}
 	}

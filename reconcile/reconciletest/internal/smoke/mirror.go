@@ -203,19 +203,19 @@ func (m *mirror) uids() map[types.UID]bool {
 // unfinished describes an object that the cluster still has to delete. It
 // returns "" if there is no such object. It ignores the objects in before,
 // which are older than the trial.
-func (m *mirror) unfinished(before map[types.UID]*unstructured.Unstructured) string {
-	known := m.uids()
+func (m *mirror) unfinished(older map[types.UID]*unstructured.Unstructured) string {
+	uids := m.uids()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for gvr, t := range m.tables {
 		for _, o := range t.objects {
 			name := gvr.GroupResource().String() + " " + state.KeyOf(o)
 			switch {
-			case before[o.GetUID()] != nil:
-			case m.orphaned(o, known):
-				return name + " is garbage, since its owner is deleted, and is not collected"
+			case older[o.GetUID()] != nil:
+			case m.orphaned(o, uids):
+				return name + " is not garbage-collected although its owner is deleted"
 			case o.GetDeletionTimestamp() != nil && ofServer(o):
-				return name + " is being deleted, and stays"
+				return name + " is being deleted, but does not disappear"
 			}
 		}
 	}
@@ -224,14 +224,14 @@ func (m *mirror) unfinished(before map[types.UID]*unstructured.Unstructured) str
 
 // orphaned reports whether the object has owner references and all owners are
 // deleted. The lock must be held.
-func (m *mirror) orphaned(o *unstructured.Unstructured, known map[types.UID]bool) bool {
+func (m *mirror) orphaned(o *unstructured.Unstructured, uids map[types.UID]bool) bool {
 	owners := o.GetOwnerReferences()
 	for _, owner := range owners {
 		group, _, _ := strings.Cut(owner.APIVersion, "/")
 		if group == owner.APIVersion {
 			group = ""
 		}
-		if known[owner.UID] || !m.watches(schema.GroupKind{Group: group, Kind: owner.Kind}) {
+		if uids[owner.UID] || !m.watches(schema.GroupKind{Group: group, Kind: owner.Kind}) {
 			return false
 		}
 	}

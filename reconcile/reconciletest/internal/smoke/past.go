@@ -75,4 +75,4 @@ func (p *past) located(
 	return found
 }
 
-func everything(string, *unstructured.Unstructured) bool { return true }
+func includeAll(string, *unstructured.Unstructured) bool { return true }

@@ -38,7 +38,7 @@ type remote struct {
 	config    *rest.Config // the configuration with the administrator's credentials
 	dynamic   dynamic.Interface
 	resources []apisim.Resource // the resources that can be listed and watched, each in one version
-	before    map[types.UID]*unstructured.Unstructured
+	older     map[types.UID]*unstructured.Unstructured
 	uids      map[types.UID]types.UID // UIDs of the server, by UID in the case
 	asOf      *past                   // the objects to show while Always is checked; nil means the present objects
 }
@@ -52,7 +52,7 @@ func serverResources(config *rest.Config, c *reconciletest.Case) ([]apisim.Resou
 	}
 	groups, lists, err := client.ServerGroupsAndResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, fmt.Errorf("asking the server for its resources: %w", err)
+		return nil, fmt.Errorf("listing the server's resources: %w", err)
 	}
 	wanted := map[schema.GroupVersionResource]bool{}
 	for _, r := range c.Resources {
@@ -159,7 +159,7 @@ func (r *remote) visible(resource string, o *unstructured.Unstructured) bool {
 	case resource == "serviceaccounts" && o.GetName() == "default":
 		return false
 	}
-	return r.before[o.GetUID()] == nil
+	return r.older[o.GetUID()] == nil
 }
 
 // content returns an object in the form in which it is sent to the server.
@@ -242,22 +242,22 @@ func (r *remote) create(ctx context.Context, res apisim.Resource, o *unstructure
 		o.SetOwnerReferences(owners)
 	}
 	client := r.client(res, o.GetNamespace())
-	made, err := client.Create(ctx, o, metav1.CreateOptions{})
+	created, err := client.Create(ctx, o, metav1.CreateOptions{})
 	for apierrors.IsForbidden(err) && strings.Contains(err.Error(), "serviceaccount") && wait(ctx, time.Second) {
-		made, err = client.Create(ctx, o, metav1.CreateOptions{})
+		created, err = client.Create(ctx, o, metav1.CreateOptions{})
 	}
 	if err != nil {
 		return err
 	}
-	r.uids[given.GetUID()] = made.GetUID()
+	r.uids[given.GetUID()] = created.GetUID()
 	if status, ok := given.Object["status"].(map[string]any); ok && len(status) > 0 && res.Status {
-		made.Object["status"] = status
-		if _, err = client.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		created.Object["status"] = status
+		if _, err = client.UpdateStatus(ctx, created, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("writing the status: %w", err)
 		}
 	}
 	if given.GetDeletionTimestamp() != nil {
-		return client.Delete(ctx, made.GetName(), metav1.DeleteOptions{})
+		return client.Delete(ctx, created.GetName(), metav1.DeleteOptions{})
 	}
 	return nil
 }
@@ -288,8 +288,8 @@ func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
 		_, err = r.client(res, o.GetNamespace()).Get(ctx, o.GetName(), metav1.GetOptions{})
 		switch {
 		case err == nil:
-			return fmt.Errorf("%s, which is Case.Objects[%d], is there already: delete it, if it is of an earlier test, "+
-				"or take a cluster that is there for tests alone", backend.Title(obj), i)
+			return fmt.Errorf("%s, which is Case.Objects[%d], already exists: delete it if an earlier test has left it behind, "+
+				"or use a cluster that is only for tests", backend.Title(obj), i)
 		case !apierrors.IsNotFound(err):
 			return fmt.Errorf("looking for %s: %w", backend.Title(obj), err)
 		}
@@ -300,15 +300,15 @@ func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
 // begin records the state of the cluster before a trial.
 func (r *remote) begin(p *past) {
 	r.uids = map[types.UID]types.UID{}
-	r.before = maps.Clone(p.byUID)
+	r.older = maps.Clone(p.byUID)
 }
 
 // restore restores the content of older objects that were written to.
 func (r *remote) restore(ctx context.Context, writes []*write) error {
 	done := map[types.UID]bool{}
 	for _, w := range writes {
-		had := r.before[w.uid]
-		if had == nil || done[w.uid] {
+		original := r.older[w.uid]
+		if original == nil || done[w.uid] {
 			continue
 		}
 		done[w.uid] = true
@@ -316,7 +316,7 @@ func (r *remote) restore(ctx context.Context, writes []*write) error {
 			if res.GVR().GroupResource() != w.call.Resource.GroupResource() {
 				continue
 			}
-			if err := r.put(ctx, res, had); err != nil {
+			if err := r.put(ctx, res, original); err != nil {
 				return err
 			}
 		}
@@ -325,17 +325,17 @@ func (r *remote) restore(ctx context.Context, writes []*write) error {
 }
 
 // put restores the content that an object had before the trial.
-func (r *remote) put(ctx context.Context, res apisim.Resource, had *unstructured.Unstructured) error {
-	client := r.client(res, had.GetNamespace())
-	now, err := client.Get(ctx, had.GetName(), metav1.GetOptions{})
+func (r *remote) put(ctx context.Context, res apisim.Resource, original *unstructured.Unstructured) error {
+	client := r.client(res, original.GetNamespace())
+	current, err := client.Get(ctx, original.GetName(), metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("restoring %s %s, which is older than the trial: %w", res.Resource, state.KeyOf(had), err)
+		return fmt.Errorf("restoring %s %s, which existed before the trial: %w", res.Resource, state.KeyOf(original), err)
 	}
-	o := had.DeepCopy()
-	o.SetResourceVersion(now.GetResourceVersion())
+	o := original.DeepCopy()
+	o.SetResourceVersion(current.GetResourceVersion())
 	o.SetManagedFields(nil)
 	if _, err = client.Update(ctx, o, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("restoring %s %s, which is older than the trial: %w", res.Resource, state.KeyOf(had), err)
+		return fmt.Errorf("restoring %s %s, which existed before the trial: %w", res.Resource, state.KeyOf(original), err)
 	}
 	return nil
 }

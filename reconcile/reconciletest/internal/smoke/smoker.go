@@ -170,7 +170,7 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 		return nil
 	}
 	return &report.Finding{
-		Oracle: report.State, Reason: report.Of(have.journal.plan, differs.Seen), UpTo: have.journal.out.restedAt[rest],
+		Oracle: report.State, Reason: report.ReasonFor(have.journal.plan, differs.Seen), UpTo: have.journal.out.restedAt[rest],
 		Text: differs.Text,
 	}
 }
@@ -182,7 +182,7 @@ func (s *smoker) statesOf(t *trial) []*state.Rest {
 	for _, objects := range t.rests {
 		objects = slices.DeleteFunc(slices.Clone(objects),
 			func(o state.Located) bool { return !s.mirror.follows(o.Resource) })
-		states = append(states, state.At(objects, state.NewIgnore(s.c.Ignore...)))
+		states = append(states, state.NewRest(objects, state.NewIgnore(s.c.Ignore...)))
 	}
 	return states
 }

@@ -45,14 +45,14 @@ func (s *smoker) newTrial(killing bool) (*trial, error) {
 		out:    outcome{rules: rules.Set{}},
 	}
 	if killing {
-		t.journal.killsLeft, t.journal.plan = s.o.Kills, plan.Plan{{At: plan.AtCall, Fault: apisim.CrashAfter}}
+		t.journal.killsLeft, t.journal.plan = s.o.Kills, plan.Plan{{Kind: plan.AtCall, Fault: apisim.CrashAfter}}
 	}
 	s.remote.config = t.journal.wired(s.config, nil, s.o.Timeout)
 	var err error
 	if s.remote.dynamic, err = dynamic.NewForConfig(s.remote.config); err != nil {
 		return nil, err
 	}
-	t.world = s.c.Parts().On(s.remote)
+	t.world = s.c.Parts().World(s.remote)
 	return t, nil
 }
 
@@ -121,7 +121,7 @@ func (t *trial) step(ctx context.Context, step reconciletest.Step) {
 func (t *trial) waitQuiet(ctx context.Context) {
 	t.journal.moved()
 	looked := time.Now()
-	until := looked.Add(t.s.o.Timeout)
+	deadline := looked.Add(t.s.o.Timeout)
 	_, kills := t.journal.status()
 	for t.journal.good() {
 		t.restartKilled(ctx)
@@ -130,17 +130,17 @@ func (t *trial) waitQuiet(ctx context.Context) {
 			t.journal.moved()
 		}
 		if _, n := t.journal.status(); n != kills {
-			kills, until = n, now.Add(t.s.o.Timeout)
+			kills, deadline = n, now.Add(t.s.o.Timeout)
 		}
 		looked = now
-		why := ""
+		pending := ""
 		if now.Sub(t.journal.lastProgress()) >= t.s.o.Rest {
-			if why = t.awaited(); why == "" {
+			if pending = t.awaited(); pending == "" {
 				return
 			}
 		}
-		if now.After(until) {
-			t.restless(why)
+		if now.After(deadline) {
+			t.restless(pending)
 		}
 		if !wait(ctx, pollInterval) {
 			return
@@ -169,7 +169,7 @@ func (t *trial) awaited() string {
 	if why := t.journal.awaited(); why != "" {
 		return why
 	}
-	return t.s.mirror.unfinished(t.s.remote.before)
+	return t.s.mirror.unfinished(t.s.remote.older)
 }
 
 // goal records a finding if Goal does not hold within a short time. It does not
@@ -178,14 +178,14 @@ func (t *trial) goal(ctx context.Context) {
 	if t.s.c.Goal == nil || !t.journal.good() {
 		return
 	}
-	until := time.Now().Add(t.s.o.Rest)
+	deadline := time.Now().Add(t.s.o.Rest)
 	for {
 		err := t.s.c.Goal(t.world)
 		if err == nil {
 			return
 		}
-		if time.Now().After(until) || !wait(ctx, pollInterval) {
-			t.journal.find(report.Goal, report.Of(t.journal.plan, report.Seen{End: true}), err.Error())
+		if time.Now().After(deadline) || !wait(ctx, pollInterval) {
+			t.journal.find(report.Goal, report.ReasonFor(t.journal.plan, report.Seen{End: true}), err.Error())
 			return
 		}
 	}
@@ -213,7 +213,7 @@ func (t *trial) catchUp(judge bool) {
 		err := t.s.c.Always(t.world)
 		remote.asOf = nil
 		if err != nil {
-			t.journal.findAfter(c.version, report.Always, report.Of(t.journal.plan, report.Seen{}),
+			t.journal.findAfter(c.version, report.Always, report.ReasonFor(t.journal.plan, report.Seen{}),
 				fmt.Sprintf("after %s, by %s: %v", c.words(), t.journal.writer(c), err))
 		}
 	}
@@ -222,14 +222,14 @@ func (t *trial) catchUp(judge bool) {
 // checkCaches compares the caches that the program has registered with the
 // server. It gives late caches a little time to catch up.
 func (t *trial) checkCaches(ctx context.Context) {
-	until := time.Now().Add(t.s.o.Rest)
+	deadline := time.Now().Add(t.s.o.Rest)
 	for t.journal.good() {
-		oracle, why, err := t.checkCachesOnce()
+		oracle, reason, err := t.checkCachesOnce()
 		if err == nil {
 			return
 		}
-		if time.Now().After(until) || !wait(ctx, pollInterval) {
-			t.journal.find(oracle, why, err.Error())
+		if time.Now().After(deadline) || !wait(ctx, pollInterval) {
+			t.journal.find(oracle, reason, err.Error())
 		}
 		t.catchUp(true)
 	}
@@ -251,7 +251,7 @@ func (t *trial) checkCachesOnce() (oracle string, why report.Reason, err error) 
 			if err != nil {
 				return report.Cache, report.NoReason, fmt.Errorf("checking a cache of Env.Cache: %w", err)
 			}
-			if edited, err := c.Check(t.s.past.objects(r, everything)); err != nil {
+			if edited, err := c.Check(t.s.past.objects(r, includeAll)); err != nil {
 				oracle, why := report.OfCache(edited)
 				return oracle, why, err
 			}
@@ -269,18 +269,18 @@ func (t *trial) clean(ctx context.Context) error {
 		wait(context.Background(), pollInterval)
 	}
 	writes := t.journal.close()
-	var made []*write
+	var creations []*write
 	for _, w := range slices.Backward(writes) {
 		if w.created {
-			made = append(made, w)
+			creations = append(creations, w)
 		}
 	}
-	for _, w := range made {
+	for _, w := range creations {
 		if err := t.s.remote.remove(ctx, w); err != nil {
 			return fmt.Errorf("deleting %s: %w", w.title(), err)
 		}
 	}
-	for _, w := range made {
+	for _, w := range creations {
 		for !t.s.remote.isGone(ctx, w) {
 			if !wait(ctx, pollInterval) {
 				return fmt.Errorf("waiting for the end of %s: %w (%s)", w.title(), ctx.Err(), report.NoControllers.Hint())

@@ -166,17 +166,17 @@ func (w *wire) send(req *http.Request) (answer, []byte) {
 
 // write is a write and its result.
 type write struct {
-	call    apisim.Call
-	life    *life
-	text    string // the text in the trace
-	dry     bool
-	known   uint64 // the object's resourceVersion before the write, if it is known
-	code    int
-	version uint64 // the object's resourceVersion after the write, or 0
-	uid     types.UID
-	created bool
-	changed bool // the write has changed the object
-	lease   lease
+	call       apisim.Call
+	life       *life
+	text       string // the text in the trace
+	dry        bool
+	oldVersion uint64 // the object's resourceVersion before the write, if it is known
+	code       int
+	version    uint64 // the object's resourceVersion after the write, or 0
+	uid        types.UID
+	created    bool
+	changed    bool // the write has changed the object
+	lease      lease
 }
 
 // lease is the spec of a Lease.
@@ -250,7 +250,7 @@ func (w *write) answered(code int, body []byte) {
 		if o.Details != nil {
 			w.uid = o.Details.UID
 		}
-	case version > w.known:
+	case version > w.oldVersion:
 		w.version, w.changed = version, true
 	case w.call.Verb == "delete" && o.Metadata.DeletionTimestamp == nil:
 		w.changed = true // the object is deleted at once

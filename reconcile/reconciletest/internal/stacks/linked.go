@@ -33,10 +33,10 @@ func linked(function string) bool {
 
 // contains reports whether text occurs in r. It keeps one megabyte in memory.
 func contains(r io.Reader, text []byte) (bool, error) {
-	buf, kept := make([]byte, 1<<20), 0
+	buf, overlap := make([]byte, 1<<20), 0
 	for {
-		n, err := io.ReadFull(r, buf[kept:])
-		window := buf[:kept+n]
+		n, err := io.ReadFull(r, buf[overlap:])
+		window := buf[:overlap+n]
 		if bytes.Contains(window, text) {
 			return true, nil
 		}
@@ -46,6 +46,6 @@ func contains(r io.Reader, text []byte) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		kept = copy(buf, window[len(window)-len(text)+1:])
+		overlap = copy(buf, window[len(window)-len(text)+1:])
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // reasons maps the beginning of a goroutine's state to a text that says what
 // the goroutine waits for outside of its bubble.
-var reasons = []struct{ state, why string }{
+var reasons = []struct{ state, reason string }{
 	{"IO wait", "a socket, a pipe or a terminal: virtual time cannot bring about what comes through it. " +
 		"Take clients from Env.Client or Env.Config; what is not in the API server belongs in Case.Outside"},
 	{"syscall", "a file or another process, which virtual time cannot bring about"},
@@ -37,18 +37,18 @@ var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\],]*)[^\]]*synctest
 // pass.
 func Diagnose() string { return diagnose(ofLastBubble(dump())) }
 
-// Left describes the goroutines that are left when a bubble has ended. It
+// Leftovers describes the goroutines that are left when a bubble has ended. It
 // returns "" if no goroutines are left. It ignores filters of watches, such as
 // controller-runtime's for metadata, because a filter waits forever if the last
 // event of a stopped watch is not received.
-func Left() string {
-	left := slices.DeleteFunc(ofLastBubble(dump()), func(stack string) bool {
+func Leftovers() string {
+	stacks := slices.DeleteFunc(ofLastBubble(dump()), func(stack string) bool {
 		return strings.Contains(stack, "k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop(")
 	})
-	if len(left) == 0 {
+	if len(stacks) == 0 {
 		return ""
 	}
-	return diagnose(left)
+	return diagnose(stacks)
 }
 
 // Syncing reports whether the Start of a controller-runtime manager is waiting
@@ -102,7 +102,7 @@ func ofLastBubble(text string) []string {
 	return slices.DeleteFunc(stacks, func(stack string) bool { return bubbleOf(stack) != last })
 }
 
-const most = 10 // goroutines that are explained
+const maxExplained = 10 // the maximum number of goroutines to explain
 
 func diagnose(stacks []string) string {
 	var words, blocked []string
@@ -116,7 +116,7 @@ func diagnose(stacks []string) string {
 	if words = append(words, blocked...); len(words) == 0 {
 		return "All goroutines wait for one another, or for time."
 	}
-	return strings.Join(words[:min(most, len(words))], "\n")
+	return strings.Join(words[:min(maxExplained, len(words))], "\n")
 }
 
 // bubbleOf returns the number of a goroutine's bubble. It returns 0 for a
@@ -134,16 +134,16 @@ func bubbleOf(stack string) int {
 // that is outside the bubble. It returns "" if the goroutine belongs to a
 // library.
 func explain(stack string) (text string, outside bool) {
-	h, where := header.FindStringSubmatch(stack), place(stack)
+	h, location := header.FindStringSubmatch(stack), place(stack)
 	if state, durable := strings.CutSuffix(h[2], " (durable)"); durable {
-		if where != "" {
-			text = fmt.Sprintf("goroutine %s, at %s, waits: %s.", h[1], where, state)
+		if location != "" {
+			text = fmt.Sprintf("goroutine %s, at %s, waits: %s.", h[1], location, state)
 		}
 		return text, false
 	}
 	for _, r := range reasons {
 		if strings.HasPrefix(h[2], r.state) {
-			return fmt.Sprintf("goroutine %s, at %s, waits for %s.", h[1], cmp.Or(where, "an unknown place"), r.why), true
+			return fmt.Sprintf("goroutine %s, at %s, waits for %s.", h[1], cmp.Or(location, "an unknown place"), r.reason), true
 		}
 	}
 	return "", false

@@ -40,17 +40,17 @@ func check(obj any, byKey map[string]*unstructured.Unstructured) (edited bool, e
 		return false, fmt.Errorf("reading the metadata of a cached %T: %w", obj, err)
 	}
 	key := m.GetNamespace() + "/" + m.GetName()
-	have := byKey[key]
+	live := byKey[key]
 	switch {
-	case have == nil:
+	case live == nil:
 		return false, fmt.Errorf("stale cache entry %s: the server does not have the object", key)
-	case have.GetUID() != m.GetUID():
+	case live.GetUID() != m.GetUID():
 		return false, fmt.Errorf("stale cache entry %s: the object was deleted and recreated", key)
-	case have.GetResourceVersion() != m.GetResourceVersion():
+	case live.GetResourceVersion() != m.GetResourceVersion():
 		return false, fmt.Errorf("%s has resourceVersion %s in the cache, but %s on the server", key, m.GetResourceVersion(),
-			have.GetResourceVersion())
+			live.GetResourceVersion())
 	}
-	same, err := equal(obj, have)
+	same, err := equal(obj, live)
 	if err == nil && !same {
 		err = fmt.Errorf("%s was modified in place", key)
 	}

@@ -10,10 +10,10 @@ import (
 // that creates such objects hardly ever sets it, and it may be changed at any
 // time.
 type ForeignField struct {
-	Path  []string // the path below the spec; "*" stands for every element of a list
-	Value any      // the value that another client sets: a string, an int64 or a bool
-	Usual any      // the server's default; nil if the field has no default
-	Then  string   // another field of the spec that the server sets when this one is set
+	Path    []string // the path below the spec; "*" stands for every element of a list
+	Value   any      // the value that another client sets: a string, an int64 or a bool
+	Usual   any      // the server's default; nil if the field has no default
+	Implies string   // another field of the spec that the server sets when this one is set
 }
 
 // ForeignFields maps resources to their foreign fields.
@@ -36,7 +36,7 @@ var BuiltinFields = ForeignFields{
 	"jobs.batch":                  {{Path: []string{"ttlSecondsAfterFinished"}, Value: int64(1_000_000)}},
 	"poddisruptionbudgets.policy": {{Path: []string{"unhealthyPodEvictionPolicy"}, Value: "AlwaysAllow"}},
 	"services": {
-		{Path: []string{"sessionAffinity"}, Value: "ClientIP", Usual: "None", Then: "sessionAffinityConfig"},
+		{Path: []string{"sessionAffinity"}, Value: "ClientIP", Usual: "None", Implies: "sessionAffinityConfig"},
 		{Path: []string{"ports", "*", "appProtocol"}, Value: "example.com/" + RivalName},
 	},
 	"statefulsets.apps": {
@@ -74,16 +74,16 @@ func (f ForeignField) Names() []string {
 func (f ForeignField) parents(object map[string]any) []map[string]any {
 	values := []any{object["spec"]}
 	for _, name := range f.Path[:len(f.Path)-1] {
-		var below []any
+		var children []any
 		for _, v := range values {
 			switch v := v.(type) {
 			case map[string]any:
-				below = append(below, v[name])
+				children = append(children, v[name])
 			case []any:
-				below = append(below, v...)
+				children = append(children, v...)
 			}
 		}
-		values = below
+		values = children
 	}
 	var parents []map[string]any
 	for _, v := range values {
@@ -137,15 +137,15 @@ func (f ForeignField) Unset(object map[string]any) {
 		if parent[f.name()] = f.Usual; f.Usual == nil {
 			delete(parent, f.name())
 		}
-		if spec, ok := object["spec"].(map[string]any); ok && f.Then != "" {
-			delete(spec, f.Then)
+		if spec, ok := object["spec"].(map[string]any); ok && f.Implies != "" {
+			delete(spec, f.Implies)
 		}
 	}
 }
 
-// With returns the fields together with others. The resources of others must
+// Union returns the fields together with others. The resources of others must
 // have no field yet.
-func (f ForeignFields) With(others ForeignFields) ForeignFields {
+func (f ForeignFields) Union(others ForeignFields) ForeignFields {
 	all := maps.Clone(f)
 	maps.Copy(all, others)
 	return all

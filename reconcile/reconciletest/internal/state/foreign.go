@@ -41,17 +41,17 @@ func Foreign(o *unstructured.Unstructured, fields []ForeignField) map[string]boo
 // generation, according to the observedGeneration of the status or of a
 // condition such as Ready. It returns "" if the status is up to date.
 func Outdated(o *unstructured.Unstructured) string {
-	now := o.GetGeneration()
-	if seen, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && seen != now {
-		return fmt.Sprintf("status.observedGeneration is %d, and the generation %d", seen, now)
+	generation := o.GetGeneration()
+	if seen, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && seen != generation {
+		return fmt.Sprintf("status.observedGeneration is %d, and the generation %d", seen, generation)
 	}
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
 		m, _ := c.(map[string]any)
 		kind, _ := m["type"].(string)
 		seen, found, _ := unstructured.NestedInt64(m, "observedGeneration")
-		if found && seen != now && slices.Contains([]string{"Ready", "Available", "Synced", "Reconciled"}, kind) {
-			return fmt.Sprintf("its condition %s is of generation %d, and the generation is %d", kind, seen, now)
+		if found && seen != generation && slices.Contains([]string{"Ready", "Available", "Synced", "Reconciled"}, kind) {
+			return fmt.Sprintf("its condition %s is of generation %d, and the generation is %d", kind, seen, generation)
 		}
 	}
 	return ""

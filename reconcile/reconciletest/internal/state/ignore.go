@@ -102,7 +102,9 @@ func (g *Ignore) differ(resource, path string, a, b any) bool {
 	x, isMap := a.(map[string]any)
 	y, too := b.(map[string]any)
 	if (isMap || a == nil) && (too || b == nil) && (isMap || too) { // one of them may be missing
-		differ := false // all of them are looked at: which entries are used must not depend on the order of a map
+		// compare all members, because the entries that are marked as used must
+		// not depend on the order of a map
+		differ := false
 		for _, k := range slices.Concat(slices.Collect(maps.Keys(x)), slices.Collect(maps.Keys(y))) {
 			differ = g.differ(resource, strings.TrimPrefix(path+"."+k, "."), x[k], y[k]) || differ
 		}

@@ -17,7 +17,7 @@ import (
 type Originals struct {
 	mu     sync.Mutex // guards the fields below
 	copies []original
-	known  map[runtime.Object]bool
+	seen   map[runtime.Object]bool
 }
 
 type original struct{ cached, copied runtime.Object }
@@ -32,13 +32,13 @@ func (o *Originals) Add(obj any) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.known[cached] {
+	if o.seen[cached] {
 		return
 	}
-	if o.known == nil {
-		o.known = map[runtime.Object]bool{}
+	if o.seen == nil {
+		o.seen = map[runtime.Object]bool{}
 	}
-	o.known[cached] = true
+	o.seen[cached] = true
 	o.copies = append(o.copies, original{cached, cached.DeepCopyObject()})
 }
 
@@ -47,15 +47,15 @@ func (o *Originals) Add(obj any) {
 func (o *Originals) Check() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, one := range o.copies {
-		if equality.Semantic.DeepEqual(one.cached, one.copied) {
+	for _, entry := range o.copies {
+		if equality.Semantic.DeepEqual(entry.cached, entry.copied) {
 			continue
 		}
-		m, err := meta.Accessor(one.copied)
+		m, err := meta.Accessor(entry.copied)
 		if err != nil {
-			return fmt.Errorf("a cached %T was modified in place: %w", one.copied, err)
+			return fmt.Errorf("a cached %T was modified in place: %w", entry.copied, err)
 		}
-		return fmt.Errorf("the cached %T %s/%s was modified in place", one.copied, m.GetNamespace(), m.GetName())
+		return fmt.Errorf("the cached %T %s/%s was modified in place", entry.copied, m.GetNamespace(), m.GetName())
 	}
 	return nil
 }

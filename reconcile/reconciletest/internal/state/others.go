@@ -33,7 +33,7 @@ func (r *Rest) DiffOthers(want *Rest, masked map[string]bool, affected Affected)
 		switch {
 		case affected.Titles[title] || affected.related(title) || strings.Contains(title, "*"):
 		case isField && (strings.HasPrefix(field, "status") || strings.HasPrefix(field, "metadata.")):
-		case isField && (affected.mentioned(field) || affected.mentioned(c.have) || affected.mentioned(c.should)):
+		case isField && (affected.mentioned(field) || affected.mentioned(c.value) || affected.mentioned(c.wantValue)):
 		case !isField && affected.reported(title):
 		default:
 			unrelated = append(unrelated, c)

@@ -18,9 +18,9 @@ type Rest struct {
 	state   State // nil until it is computed
 }
 
-// At returns a rest with these objects, in the order of their creation, grouped
-// by resource. They must not change afterwards.
-func At(objects []Located, ignore *Ignore) *Rest { return &Rest{objects: objects, ignore: ignore} }
+// NewRest returns a rest with these objects, in the order of their creation,
+// grouped by resource. They must not change afterwards.
+func NewRest(objects []Located, ignore *Ignore) *Rest { return &Rest{objects: objects, ignore: ignore} }
 
 // OfServer returns a rest with the present objects of a simulated server. It
 // leaves out what a mutating webhook has added.
@@ -35,13 +35,13 @@ func OfServer(sim *apisim.Server, ignore *Ignore, foreign ForeignFields) *Rest {
 			objects = append(objects, Located{Resource: resource, Object: unmutated(foreign[resource], resource, o)})
 		}
 	}
-	return At(objects, ignore)
+	return NewRest(objects, ignore)
 }
 
 // State returns the state of the objects. It is shared; do not modify it.
 func (r *Rest) State() State {
 	if r.state == nil {
-		r.state = Of(slices.Clone(r.objects), r.ignore)
+		r.state = New(slices.Clone(r.objects), r.ignore)
 	}
 	return r.state
 }
@@ -52,16 +52,16 @@ func (r *Rest) Diff(want *Rest, masked map[string]bool) []string {
 }
 
 func (r *Rest) changes(want *Rest, masked map[string]bool) []change {
-	if r.same(want) {
+	if r.sameObjects(want) {
 		return nil
 	}
 	return r.State().changes(want.State(), masked)
 }
 
-// same reports whether r certainly has the same State as other, because the
-// objects differ only in values that no State contains. Identifiers and names
-// must be equal, since placeholders depend on them.
-func (r *Rest) same(other *Rest) bool {
+// sameObjects reports whether r certainly has the same State as other, because
+// the objects differ only in values that no State contains. Identifiers and
+// names must be equal, since placeholders depend on them.
+func (r *Rest) sameObjects(other *Rest) bool {
 	return slices.EqualFunc(r.objects, other.objects, func(a, b Located) bool {
 		return a.Resource == b.Resource && sameObject(a.Object.Object, b.Object.Object)
 	})

@@ -41,7 +41,7 @@ func TestRestsDifferAsTheirStatesDo(t *testing.T) {
 		for _, o := range w {
 			all = append(all, state.Located{Resource: "services", Object: &unstructured.Unstructured{Object: o}})
 		}
-		return state.At(all, nil)
+		return state.NewRest(all, nil)
 	}
 	for name, row := range map[string]struct {
 		change func([]map[string]any) []map[string]any

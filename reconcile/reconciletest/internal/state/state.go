@@ -71,14 +71,14 @@ type normalizer struct {
 	versions     map[string]string // the objects, by resourceVersion
 	ignore       *Ignore
 	resource     string // the resource of the object that is being added
-	out          State
+	state        State
 }
 
-// Of returns the state of objects in the order of their creation, grouped by
+// New returns the state of objects in the order of their creation, grouped by
 // resource.
-func Of(objects []Located, ignore *Ignore) State {
+func New(objects []Located, ignore *Ignore) State {
 	objects = slices.DeleteFunc(objects, func(l Located) bool { return ignore.contains(l.Resource, "*") })
-	n := &normalizer{placeholders: map[string]string{}, versions: map[string]string{}, ignore: ignore, out: State{}}
+	n := &normalizer{placeholders: map[string]string{}, versions: map[string]string{}, ignore: ignore, state: State{}}
 	titles := make([]string, len(objects))
 	for _, derived := range []bool{false, true} { // a name made from a UID comes after that UID's object
 		for i, l := range objects {
@@ -88,10 +88,10 @@ func Of(objects []Located, ignore *Ignore) State {
 		}
 	}
 	for i, l := range objects {
-		n.out[titles[i]], n.resource = "there", l.Resource
+		n.state[titles[i]], n.resource = "there", l.Resource
 		n.add(titles[i]+": ", l.Object)
 	}
-	return n.out
+	return n.state
 }
 
 // title names an object, and makes the placeholders for its identifiers.
@@ -209,15 +209,15 @@ func (n *normalizer) flatten(title, path string, v any) {
 			n.flatten(title, path+names[i], sub)
 		}
 	case string:
-		n.out[title+path] = n.text(t)
+		n.state[title+path] = n.text(t)
 	case int64:
-		n.out[title+path] = fmt.Sprint(t)
+		n.state[title+path] = fmt.Sprint(t)
 		if n.resource == "services" && strings.HasSuffix(path, "odePort") && t >= firstNodePort {
-			n.out[title+path] = "a port of the nodes"
+			n.state[title+path] = "a port of the nodes"
 		}
 	default:
 		text, _ := json.Marshal(v)
-		n.out[title+path] = string(text)
+		n.state[title+path] = string(text)
 	}
 }
 
@@ -284,7 +284,7 @@ func alike(a, b string) bool {
 	return x == y || ofX != "" && ofX == ofY
 }
 
-const most = 20 // lines of a diff
+const maxLines = 20 // the maximum number of lines of a diff
 
 // Diff lists the differences between s and want, except in masked fields. Lines
 // of want begin with "- ", lines of s with "+ ". It returns at most 20 lines.
@@ -294,9 +294,9 @@ func (s State) Diff(want State, masked map[string]bool) []string {
 
 // change is one key in which two states differ.
 type change struct {
-	key          string
-	had, exists  bool
-	should, have string
+	key              string
+	wanted, exists   bool
+	wantValue, value string
 }
 
 // changes returns the differences of s from want, sorted, except in masked fields.
@@ -306,9 +306,9 @@ func (s State) changes(want State, masked map[string]bool) []change {
 	var changes []change
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		c := change{key: k}
-		c.have, c.exists = s[k]
-		c.should, c.had = want[k]
-		if masked[k] || c.exists == c.had && alike(c.have, c.should) || s.lacks(k) || want.lacks(k) {
+		c.value, c.exists = s[k]
+		c.wantValue, c.wanted = want[k]
+		if masked[k] || c.exists == c.wanted && alike(c.value, c.wantValue) || s.lacks(k) || want.lacks(k) {
 			continue
 		}
 		changes = append(changes, c)
@@ -319,15 +319,15 @@ func (s State) changes(want State, masked map[string]bool) []change {
 func linesOf(changes []change) []string {
 	var lines []string
 	for _, c := range changes {
-		if c.had {
-			lines = append(lines, "- "+c.key+" = "+c.should)
+		if c.wanted {
+			lines = append(lines, "- "+c.key+" = "+c.wantValue)
 		}
 		if c.exists {
-			lines = append(lines, "+ "+c.key+" = "+c.have)
+			lines = append(lines, "+ "+c.key+" = "+c.value)
 		}
 	}
-	if len(lines) > most {
-		return append(lines[:most:most], fmt.Sprintf("… and %d more", len(lines)-most))
+	if len(lines) > maxLines {
+		return append(lines[:maxLines:maxLines], fmt.Sprintf("… and %d more", len(lines)-maxLines))
 	}
 	return lines
 }
@@ -359,10 +359,10 @@ func (s State) Mask(other State) map[string]bool {
 // difference. The difference is nil if all rests are equal.
 func Compare(have, want []*Rest, masks []map[string]bool) (index int, differs *Difference) {
 	for i := range want {
-		when := fmt.Sprintf("at rest before step %d of the workload", i+1)
+		place := fmt.Sprintf("at rest before step %d of the workload", i+1)
 		index = i
 		if i == len(want)-1 {
-			index, when = len(have)-1, "at the end"
+			index, place = len(have)-1, "at the end"
 		} else if len(have) != len(want) {
 			continue
 		}
@@ -372,7 +372,7 @@ func Compare(have, want []*Rest, masks []map[string]bool) (index int, differs *D
 		}
 		if changes := have[index].changes(want[i], mask); len(changes) > 0 {
 			return index, &Difference{
-				Text: "the state differs from the run without faults, " + when + " (- without, + with):\n    " +
+				Text: "the state differs from the run without faults, " + place + " (- without, + with):\n    " +
 					strings.Join(linesOf(changes), "\n    "),
 				Seen: seen(changes),
 			}

@@ -56,7 +56,7 @@ func conditions(types ...string) map[string]any {
 }
 
 func stateOf(o map[string]any, ignore *state.Ignore) state.State {
-	return state.Of([]state.Located{{Resource: "sites.example.com", Object: &unstructured.Unstructured{Object: o}}}, ignore)
+	return state.New([]state.Located{{Resource: "sites.example.com", Object: &unstructured.Unstructured{Object: o}}}, ignore)
 }
 
 func TestTheOrderOfConditionsIsNoDifference(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAConditionIsIgnoredByItsType(t *testing.T) {
 func TestAddressesAndPortsOfServicesAreNoDifference(t *testing.T) {
 	g := gomega.NewWithT(t)
 	service := func(ip string, port int64) state.State {
-		return state.Of([]state.Located{{Resource: "services", Object: &unstructured.Unstructured{Object: map[string]any{
+		return state.New([]state.Located{{Resource: "services", Object: &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"namespace": "d", "name": "a"},
 			"spec": map[string]any{
 				"clusterIP": ip, "clusterIPs": []any{ip},
@@ -126,7 +126,7 @@ func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
 // resourceVersion at rest is normalized, and only as a whole value.
 func TestTheResourceVersionOfAnObjectIsComparedAsThat(t *testing.T) {
 	world := func(version, carried string) state.State {
-		return state.Of([]state.Located{
+		return state.New([]state.Located{
 			{Resource: "configmaps", Object: &unstructured.Unstructured{Object: map[string]any{
 				"metadata": map[string]any{"name": "a", "resourceVersion": version},
 			}}},
@@ -166,7 +166,7 @@ func TestTheResourceVersionOfAnObjectIsComparedAsThat(t *testing.T) {
 func TestAUIDInATextIsComparedAsThatOfItsObject(t *testing.T) {
 	g := gomega.NewWithT(t)
 	world := func(uid, of string) state.State {
-		return state.Of([]state.Located{
+		return state.New([]state.Located{
 			{Resource: "persistentvolumes", Object: &unstructured.Unstructured{Object: map[string]any{
 				"metadata": map[string]any{"name": "pvc-" + of}, "spec": map[string]any{"path": "/disks/" + of + "/data"},
 			}}},
