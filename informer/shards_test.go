@@ -383,7 +383,7 @@ func shardsComeAndGo(t *testing.T, seed uint64) {
 	}
 	policy := apisim.NewRandom(seed, odds)
 	schedule.Run(policy, apisim.Limits{
-		Steps: 5000, Horizon: 5 * time.Minute, Until: func() bool { return writes+changes == 0 },
+		Steps: 5000, Horizon: 5 * time.Minute, Stop: func() bool { return writes+changes == 0 },
 	})
 	policy.Calm(true)
 	outcome := schedule.Run(policy, apisim.Limits{Steps: 5000, Horizon: 5 * time.Minute})

@@ -54,24 +54,24 @@ func (a Action) WatchID() int {
 	return a.watch.id
 }
 
-// Among returns a text, such as "labels a=b", that distinguishes the watch of a
-// delivery from other watches of the same client and resource. It returns "" if
-// the client has no other watch of the resource.
-func (a Action) Among() string {
+// Distinction returns a text, such as "labels a=b", that distinguishes the
+// watch of a delivery from other watches of the same client and resource. It
+// returns "" if the client has no other watch of the resource.
+func (a Action) Distinction() string {
 	if a.watch == nil {
 		return ""
 	}
 	w := a.watch
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
-	siblings, same, number := 0, 1, 1
+	siblings, equals, number := 0, 1, 1
 	for _, o := range w.server.watches {
 		if o == w || o.ended || o.table != w.table || o.call.Client != w.call.Client {
 			continue
 		}
 		siblings++
 		if o.selection() == w.selection() {
-			same++
+			equals++
 			if o.id < w.id {
 				number++
 			}
@@ -80,8 +80,8 @@ func (a Action) Among() string {
 	switch {
 	case siblings == 0:
 		return ""
-	case same > 1:
-		return fmt.Sprintf("%s, %d of %d", w.selection(), number, same)
+	case equals > 1:
+		return fmt.Sprintf("%s, %d of %d", w.selection(), number, equals)
 	}
 	return w.selection()
 }

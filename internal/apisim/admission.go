@@ -43,15 +43,15 @@ func prioritize(spec object, tables map[schema.GroupVersionResource]*table) erro
 	classes := tables[schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")]
 	class := cmp.Or(text(spec, "priorityClassName"), defaultClass(classes))
 	builtin := map[string]int64{"": 0, "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-	priority, known := builtin[class]
+	priority, found := builtin[class]
 	policy := string(corev1.PreemptLowerPriority)
-	if have := classes.objects[types.NamespacedName{Name: class}]; have != nil && !known {
-		priority, policy, known = number(have.obj, "value"), cmp.Or(text(have.obj, "preemptionPolicy"), policy), true
+	if have := classes.objects[types.NamespacedName{Name: class}]; have != nil && !found {
+		priority, policy, found = number(have.obj, "value"), cmp.Or(text(have.obj, "preemptionPolicy"), policy), true
 	}
 	const computed = "must not be provided in pod spec; priority admission controller computed %v from the given " +
 		"PriorityClass name"
 	switch given := text(spec, "preemptionPolicy"); {
-	case !known:
+	case !found:
 		return fmt.Errorf("no PriorityClass with name %s was found", class)
 	case spec["priority"] != nil && number(spec, "priority") != priority:
 		return fmt.Errorf("the integer value of priority (%d) "+computed, number(spec, "priority"), priority)

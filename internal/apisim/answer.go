@@ -25,7 +25,7 @@ func (s *Server) OnAnswer(see func(Call, Answer)) {
 	s.answered = see
 }
 
-// tell calls the function that was set by OnAnswer.
+// tell calls the function that was set by OnAnswer, if there is one.
 func (s *Server) tell(c Call, code int, err error) {
 	s.mu.Lock()
 	see := s.answered

@@ -25,34 +25,34 @@ func (x *exchange) apply() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	have := x.t.objects[x.r.key()]
+	current := x.t.objects[x.r.key()]
 	m := metaOf(config)
 	switch uid, rv := text(m, "uid"), text(m, "resourceVersion"); {
-	case have == nil && x.r.Subresource != "":
+	case current == nil && x.r.Subresource != "":
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
-	case have == nil && uid != "":
+	case current == nil && uid != "":
 		return nil, apierrors.NewConflict(x.t.res.groupResource(), x.r.Name, fmt.Errorf(
 			"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
-	case have == nil && rv != "":
+	case current == nil && rv != "":
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
-	case have != nil && rv != "" && rv != formatVersion(have.version):
+	case current != nil && rv != "" && rv != formatVersion(current.version):
 		return nil, apierrors.NewConflict(x.t.res.groupResource(), x.r.Name, fmt.Errorf("%s", staleVersion))
 	}
-	obj, err := x.applied(have, config)
+	obj, err := x.applied(current, config)
 	if err != nil {
 		return nil, err
 	}
 	if err := x.admitPatched(obj); err != nil {
 		return nil, err
 	}
-	if have == nil {
+	if current == nil {
 		fresh, err := x.admit(obj)
 		if err != nil {
 			return nil, err
 		}
 		return x.r.show(http.StatusCreated, fresh)
 	}
-	fresh, err := x.replace(have, obj)
+	fresh, err := x.replace(current, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -102,14 +102,14 @@ func applyConfig(t *table, r *request) (object, error) {
 }
 
 // applied merges the configuration into the object and its managed fields.
-func (x *exchange) applied(have *stored, config object) (object, error) {
+func (x *exchange) applied(current *stored, config object) (object, error) {
 	fields, err := fieldManager(x.t, x.r.Subresource)
 	if err != nil {
 		return nil, err
 	}
 	live := &unstructured.Unstructured{Object: object{"apiVersion": x.t.res.apiVersion(), "kind": x.t.res.Kind}}
-	if have != nil {
-		live.Object = clone(have.obj)
+	if current != nil {
+		live.Object = clone(current.obj)
 	}
 	result, err := fields.Apply(live, &unstructured.Unstructured{Object: config}, x.r.query.Get("fieldManager"),
 		isTrue(x.r.query.Get("force")))
@@ -130,13 +130,13 @@ func carryOrDrop(m, live object, fields ...string) { carry(m, metaOf(live), fiel
 
 // trackFields records the caller as the owner of the fields that it changed, on
 // objects whose owners are recorded.
-func (x *exchange) trackFields(have *stored, obj object) (object, error) {
+func (x *exchange) trackFields(current *stored, obj object) (object, error) {
 	if strings.HasPrefix(x.r.mediaType, "application/apply-patch") {
 		return obj, nil
 	}
 	live := &unstructured.Unstructured{Object: object{"apiVersion": x.t.res.apiVersion(), "kind": x.t.res.Kind}}
-	if have != nil {
-		if live.Object = have.obj; have.meta()["managedFields"] == nil && !x.s.opts.ManagedFields {
+	if current != nil {
+		if live.Object = current.obj; current.meta()["managedFields"] == nil && !x.s.opts.ManagedFields {
 			return obj, nil
 		}
 	} else if !x.s.opts.ManagedFields {

@@ -87,7 +87,7 @@ func parseBuiltin(f []string) Resource {
 	r := Resource{Group: group, Version: version, Resource: f[1], Kind: f[2]}
 	r.builtin = builtin{
 		typed: true, noGeneration: true,
-		statusOnPayload: firstStatus(f[1]), rules: rules.Of(group, f[1]),
+		statusOnPayload: firstStatus(f[1]), rules: rules.Lookup(group, f[1]),
 	}
 	for _, flag := range f[3:] {
 		r.set(flag)

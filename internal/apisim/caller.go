@@ -45,24 +45,24 @@ const maxTrails = 10_000
 // callers caches the location for each trail, because symbolizing a stack takes
 // longer than most calls.
 var callers = struct {
-	sync.Mutex // guards known
+	sync.Mutex // guards locations
 
-	known map[trail]string
-}{known: map[trail]string{}}
+	locations map[trail]string
+}{locations: map[trail]string{}}
 
 // callerOf returns the innermost frame of the program.
 func callerOf(t trail) string {
 	callers.Lock()
 	defer callers.Unlock()
-	found, known := callers.known[t]
+	found, known := callers.locations[t]
 	if known {
 		return found
 	}
-	if len(callers.known) >= maxTrails {
-		clear(callers.known)
+	if len(callers.locations) >= maxTrails {
+		clear(callers.locations)
 	}
 	found = t.caller()
-	callers.known[t] = found
+	callers.locations[t] = found
 	return found
 }
 

@@ -51,7 +51,7 @@ func encodeTyped(r *Resource, obj object) (object, error) {
 	if typed, err = throughStorage(r, typed); err != nil {
 		return nil, err
 	}
-	typeRules().SetDefaults(typed) // for the fields that storage omits in a template
+	typeRules().SetDefaults(typed) // set the defaults of fields that storage omits in a template
 	if obj, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("encoding a %s: %w", r.Kind, err))
 	}

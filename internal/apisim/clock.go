@@ -17,18 +17,18 @@ var clockTime = regexp.MustCompile(`[tT]ime(?:stamp)?"(?:,"value")?:\s?"(\d{4}-\
 
 const seconds = "2006-01-02T15:04:05"
 
-// shift moves the times in a body by a duration. It changes no other byte.
-func shift(body []byte, by time.Duration) []byte {
-	if by == 0 {
+// shift moves the times in a body by an offset. It changes no other byte.
+func shift(body []byte, offset time.Duration) []byte {
+	if offset == 0 {
 		return body
 	}
 	return clockTime.ReplaceAllFunc(body, func(match []byte) []byte {
-		at := len(match) - len(seconds)
-		t, err := time.Parse(seconds, string(match[at:]))
-		if err != nil || t.Year() < 2 { // the zero time is no time of a clock
+		start := len(match) - len(seconds)
+		t, err := time.Parse(seconds, string(match[start:]))
+		if err != nil || t.Year() < 2 { // the zero time is not a time of a clock
 			return match
 		}
-		return t.Add(by).AppendFormat(bytes.Clone(match[:at]), seconds)
+		return t.Add(offset).AppendFormat(bytes.Clone(match[:start]), seconds)
 	})
 }
 
@@ -66,7 +66,7 @@ func (s *Server) OnClock(client string, objects []*unstructured.Unstructured) ([
 func onClock(resp *http.Response, ahead time.Duration) {
 	resp.Header.Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 	if ahead != 0 {
-		resp.Body = &shiftedBody{body: resp.Body, by: ahead}
+		resp.Body = &shiftedBody{body: resp.Body, offset: ahead}
 		resp.ContentLength = -1
 	}
 }
@@ -74,11 +74,11 @@ func onClock(resp *http.Response, ahead time.Duration) {
 // shiftedBody moves the times in a stream. The server ends every event of a
 // watch with a newline, so that no time is divided between two lines.
 type shiftedBody struct {
-	body  io.ReadCloser
-	by    time.Duration
-	ready []byte // what may be read
-	rest  []byte // the beginning of a line
-	err   error
+	body   io.ReadCloser
+	offset time.Duration
+	ready  []byte // what may be read
+	rest   []byte // the beginning of a line
+	err    error
 }
 
 func (b *shiftedBody) Read(p []byte) (int, error) {
@@ -91,7 +91,7 @@ func (b *shiftedBody) Read(p []byte) (int, error) {
 		if b.err != nil {
 			end = len(b.rest)
 		}
-		b.ready, b.rest = shift(b.rest[:end], b.by), bytes.Clone(b.rest[end:])
+		b.ready, b.rest = shift(b.rest[:end], b.offset), bytes.Clone(b.rest[end:])
 	}
 	if len(b.ready) == 0 {
 		return 0, b.err

@@ -309,14 +309,14 @@ func (c *Collector) unfinalize(t *table, o *stored, finalizer string) {
 
 // write commits a change. If final is set, it commits the deletion of the
 // object.
-func (c *Collector) write(t *table, have *stored, obj object, final bool) {
-	x := c.exchange(t, have, "update")
+func (c *Collector) write(t *table, current *stored, obj object, final bool) {
+	x := c.exchange(t, current, "update")
 	if final {
 		x.s.version++
-		x.s.commit(t, x.r, have, nil)
+		x.s.commit(t, x.r, current, nil)
 		return
 	}
-	_, _ = x.replace(have, obj)
+	_, _ = x.replace(current, obj)
 }
 
 // unprotect returns a write that removes the protecting finalizer from storage

@@ -20,25 +20,25 @@ func (x *exchange) remove() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	have := x.t.objects[x.r.key()]
-	if have == nil {
+	current := x.t.objects[x.r.key()]
+	if current == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
 	if x.s.opts.Lifecycle && x.t.res.GVR() == namespaces && slices.Contains(immortal, x.r.Name) {
 		return nil, apierrors.NewForbidden(x.t.res.groupResource(), x.r.Name,
 			errors.New("this namespace may not be deleted"))
 	}
-	left, err := x.deleteObject(have, opts)
+	remaining, err := x.deleteObject(current, opts)
 	if err != nil {
 		return nil, err
 	}
-	if left != nil {
-		return x.r.show(http.StatusOK, left)
+	if remaining != nil {
+		return x.r.show(http.StatusOK, remaining)
 	}
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{
-			Name: x.r.Name, Group: x.t.res.Group, Kind: x.t.res.Resource, UID: types.UID(text(have.meta(), "uid")),
+			Name: x.r.Name, Group: x.t.res.Group, Kind: x.t.res.Resource, UID: types.UID(text(current.meta(), "uid")),
 		},
 	})
 	return &output{code: http.StatusOK, body: body}, err
@@ -86,19 +86,19 @@ func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 // deleteObject deletes the object, or marks it as being deleted if finalizers
 // or a grace period delay the deletion. It returns the object for the answer,
 // or nil if the answer is a Status.
-func (x *exchange) deleteObject(have *stored, opts *metav1.DeleteOptions) (*stored, error) {
-	if err := precondition(x.t, have, opts.Preconditions); err != nil {
+func (x *exchange) deleteObject(current *stored, opts *metav1.DeleteOptions) (*stored, error) {
+	if err := precondition(x.t, current, opts.Preconditions); err != nil {
 		return nil, err
 	}
-	finalizers := finalizersFor(&x.t.res, have, opts)
-	grace := gracePeriod(&x.t.res, have, opts)
-	if len(finalizers) > 0 || grace > 0 || x.s.namespaceWaits(x.t, have) {
-		return x.markDeleted(have, finalizers, grace)
+	finalizers := finalizersFor(&x.t.res, current, opts)
+	grace := gracePeriod(&x.t.res, current, opts)
+	if len(finalizers) > 0 || grace > 0 || x.s.namespaceWaits(x.t, current) {
+		return x.markDeleted(current, finalizers, grace)
 	}
-	final := have
+	final := current
 	if isPod(&x.t.res) { // pods are marked even if no finalizer delays their deletion
 		var err error
-		if final, err = x.markDeleted(have, nil, 0); err != nil {
+		if final, err = x.markDeleted(current, nil, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -116,11 +116,11 @@ func isPod(r *Resource) bool { return r.Group == "" && r.Resource == "pods" }
 
 // markDeleted marks an object as being deleted. It sets the deletionTimestamp,
 // the grace period and the finalizers if they differ from the stored ones.
-func (x *exchange) markDeleted(have *stored, finalizers []string, grace int64) (*stored, error) {
-	obj := clone(have.obj)
+func (x *exchange) markDeleted(current *stored, finalizers []string, grace int64) (*stored, error) {
+	obj := clone(current.obj)
 	m := metaOf(obj)
 	if m["deletionTimestamp"] == nil {
-		m["deletionTimestamp"] = x.s.at(time.Duration(grace) * time.Second)
+		m["deletionTimestamp"] = x.s.timeAfter(time.Duration(grace) * time.Second)
 		if g := number(m, "generation"); g > 0 {
 			m["generation"] = g + 1
 		}
@@ -148,40 +148,40 @@ func (x *exchange) markDeleted(have *stored, finalizers []string, grace int64) (
 		status["phase"] = "Terminating"
 		obj["status"] = status
 	}
-	if sameJSON(obj, have.obj) || x.r.dryRun() {
-		return newStored(obj, have.version)
+	if sameJSON(obj, current.obj) || x.r.dryRun() {
+		return newStored(obj, current.version)
 	}
 	fresh, err := newStored(obj, x.s.version+1)
 	if err != nil {
 		return nil, err
 	}
 	x.s.version++
-	x.s.commit(x.t, x.r, have, fresh)
+	x.s.commit(x.t, x.r, current, fresh)
 	return fresh, nil
 }
 
-func precondition(t *table, have *stored, p *metav1.Preconditions) error {
+func precondition(t *table, current *stored, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
-	m, name := have.meta(), have.key.Name
+	m, name := current.meta(), current.key.Name
 	kind := schema.GroupResource{Group: t.res.Group, Resource: t.res.Kind} // the real server puts the kind there
 	if p.UID != nil && string(*p.UID) != text(m, "uid") {
 		return apierrors.NewConflict(kind, name, fmt.Errorf("the UID in the precondition (%s) does not match"+
 			" the UID in record (%s). The object might have been deleted and then recreated", *p.UID, text(m, "uid")))
 	}
-	if p.ResourceVersion != nil && *p.ResourceVersion != formatVersion(have.version) {
+	if p.ResourceVersion != nil && *p.ResourceVersion != formatVersion(current.version) {
 		return apierrors.NewConflict(kind, name, fmt.Errorf("the ResourceVersion in the precondition (%s) does"+
 			" not match the ResourceVersion in record (%d). The object might have been modified",
-			*p.ResourceVersion, have.version))
+			*p.ResourceVersion, current.version))
 	}
 	return nil
 }
 
 // finalizersFor returns the object's finalizers after adding and removing the
 // finalizers of the garbage collector according to the caller's policy.
-func finalizersFor(r *Resource, have *stored, opts *metav1.DeleteOptions) []string {
-	finalizers := finalizersOf(have.obj)
+func finalizersFor(r *Resource, current *stored, opts *metav1.DeleteOptions) []string {
+	finalizers := finalizersOf(current.obj)
 	remaining := func(f string) []string {
 		return slices.DeleteFunc(slices.Clone(finalizers), func(x string) bool { return x == f })
 	}
@@ -218,12 +218,12 @@ func missing(have []string, f string) []string {
 
 // gracePeriod returns how many seconds a Pod that runs on a node has to end. It
 // is 0 for other objects.
-func gracePeriod(r *Resource, have *stored, opts *metav1.DeleteOptions) int64 {
+func gracePeriod(r *Resource, current *stored, opts *metav1.DeleteOptions) int64 {
 	if !isPod(r) {
 		return 0
 	}
-	spec, _ := have.obj["spec"].(object)
-	status, _ := have.obj["status"].(object)
+	spec, _ := current.obj["spec"].(object)
+	status, _ := current.obj["status"].(object)
 	if phase := text(status, "phase"); text(spec, "nodeName") == "" || phase == "Succeeded" || phase == "Failed" {
 		return 0
 	}
@@ -234,18 +234,18 @@ func gracePeriod(r *Resource, have *stored, opts *metav1.DeleteOptions) int64 {
 	if opts.GracePeriodSeconds != nil {
 		grace = max(*opts.GracePeriodSeconds, 0)
 	}
-	if m := have.meta(); m["deletionTimestamp"] != nil {
+	if m := current.meta(); m["deletionTimestamp"] != nil {
 		grace = min(grace, number(m, "deletionGracePeriodSeconds"))
 	}
 	return grace
 }
 
 // namespaceWaits reports whether a namespace still has finalizers in its spec.
-func (s *store) namespaceWaits(t *table, have *stored) bool {
+func (s *store) namespaceWaits(t *table, namespace *stored) bool {
 	if !s.opts.Lifecycle || t.res.Group != "" || t.res.Resource != "namespaces" {
 		return false
 	}
-	spec, _ := have.obj["spec"].(object)
+	spec, _ := namespace.obj["spec"].(object)
 	list, _ := spec["finalizers"].([]any)
 	return len(list) > 0
 }
@@ -263,14 +263,14 @@ func (x *exchange) removeAll() (*output, error) {
 		return nil, err
 	}
 	l := listed{version: x.s.version}
-	for _, have := range x.t.objectsAt(x.s.version) {
-		if !match.matches(have) {
+	for _, current := range x.t.objectsAt(x.s.version) {
+		if !match.matches(current) {
 			continue
 		}
 		one := *x.r
-		one.Name, one.Namespace = have.key.Name, have.key.Namespace
-		l.items = append(l.items, have)
-		if _, err := (&exchange{s: x.s, t: x.t, r: &one}).deleteObject(have, opts); err != nil {
+		one.Name, one.Namespace = current.key.Name, current.key.Namespace
+		l.items = append(l.items, current)
+		if _, err := (&exchange{s: x.s, t: x.t, r: &one}).deleteObject(current, opts); err != nil {
 			return nil, err
 		}
 	}

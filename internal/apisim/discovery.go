@@ -214,20 +214,20 @@ func (s catalogue) aggregatedResources(gv schema.GroupVersion) []discoveryv2.API
 			continue
 		}
 		names, kind := r.names(), metav1.GroupVersionKind(r.gvk())
-		one := discoveryv2.APIResourceDiscovery{
+		info := discoveryv2.APIResourceDiscovery{
 			Resource: r.Resource, ResponseKind: &kind, Scope: discoveryv2.ScopeCluster, SingularResource: names.singular,
 			Verbs: r.verbs(), ShortNames: names.short, Categories: names.categories,
 		}
 		if r.Namespaced {
-			one.Scope = discoveryv2.ScopeNamespace
+			info.Scope = discoveryv2.ScopeNamespace
 		}
 		for _, sub := range r.subresources() {
 			kind := metav1.GroupVersionKind(sub.kind)
-			one.Subresources = append(one.Subresources, discoveryv2.APISubresourceDiscovery{
+			info.Subresources = append(info.Subresources, discoveryv2.APISubresourceDiscovery{
 				Subresource: sub.name, ResponseKind: &kind, Verbs: sub.verbs,
 			})
 		}
-		resources = append(resources, one)
+		resources = append(resources, info)
 	}
 	return resources
 }

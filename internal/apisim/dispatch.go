@@ -101,28 +101,28 @@ func (x *exchange) get() (*output, error) {
 			return nil, tooLarge(int64(wanted), have)
 		}
 	}
-	have := x.t.objects[x.r.key()]
+	current := x.t.objects[x.r.key()]
 	if version := x.s.cached(x.t, x.r.Client); x.r.query.Get("resourceVersion") == "0" && version < x.s.version {
-		have = nil
+		current = nil
 		for _, o := range x.t.objectsAt(version) {
 			if o.key == x.r.key() {
-				have = o
+				current = o
 			}
 		}
 	}
-	if have == nil {
+	if current == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	return x.r.show(http.StatusOK, have)
+	return x.r.show(http.StatusOK, current)
 }
 
 // show encodes an object in the form that the caller asked for: whole, or
 // metadata only.
-func (r *request) show(code int, have *stored) (*output, error) {
+func (r *request) show(code int, current *stored) (*output, error) {
 	if !r.metadataOnly() {
-		return &output{code: code, body: have.raw}, nil
+		return &output{code: code, body: current.raw}, nil
 	}
-	body, err := partial(have)
+	body, err := partial(current)
 	return &output{code: code, body: body}, err
 }
 

@@ -34,12 +34,12 @@ func (x subresource) evict() (*output, error) {
 	if len(opts.DryRun) > 0 {
 		x.r.query["dryRun"] = opts.DryRun
 	}
-	have := x.t.objects[x.r.key()]
-	if have == nil {
+	current := x.t.objects[x.r.key()]
+	if current == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
 	var pod corev1.Pod
-	if err := json.Unmarshal(have.raw, &pod); err != nil {
+	if err := json.Unmarshal(current.raw, &pod); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	if !unguarded(&pod) {
@@ -54,21 +54,23 @@ func (x subresource) evict() (*output, error) {
 }
 
 func evictPod(x subresource, opts *metav1.DeleteOptions) error {
-	have := x.t.objects[x.r.key()]
-	if err := precondition(x.t, have, opts.Preconditions); err != nil {
+	current := x.t.objects[x.r.key()]
+	if err := precondition(x.t, current, opts.Preconditions); err != nil {
 		return err
 	}
-	obj := clone(have.obj)
+	obj := clone(current.obj)
 	setCondition(obj, object{
 		"type": string(corev1.DisruptionTarget), "status": "True", "reason": "EvictionByEvictionAPI",
 		"message":       "Eviction API: evicting",
 		"lastProbeTime": nil, "lastTransitionTime": x.s.now(),
 	})
-	if err := x.overwrite(have, obj); err != nil {
+	if err := x.overwrite(current, obj); err != nil {
 		return err
 	}
 	if opts.Preconditions != nil {
-		opts.Preconditions.ResourceVersion = nil // it was checked before the condition changed the version
+		// the condition has changed the version since the precondition was
+		// checked
+		opts.Preconditions.ResourceVersion = nil
 	}
 	_, err := x.deleteObject(x.t.objects[x.r.key()], opts)
 	return err
@@ -112,11 +114,11 @@ func selects(budget *stored, pod *corev1.Pod) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// takeDisruption takes one disruption from have, which is the Pod's budget. x
-// must be an exchange on the table of budgets.
-func takeDisruption(x subresource, have *stored, pod *corev1.Pod) error {
+// takeDisruption takes one disruption from the Pod's budget. x must be an
+// exchange on the table of budgets.
+func takeDisruption(x subresource, budget *stored, pod *corev1.Pod) error {
 	var pdb policyv1.PodDisruptionBudget
-	if err := json.Unmarshal(have.raw, &pdb); err != nil {
+	if err := json.Unmarshal(budget.raw, &pdb); err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	st := &pdb.Status
@@ -154,7 +156,7 @@ func takeDisruption(x subresource, have *stored, pod *corev1.Pod) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	return x.overwrite(have, obj)
+	return x.overwrite(budget, obj)
 }
 
 func ready(pod *corev1.Pod) bool {

@@ -13,25 +13,29 @@ import (
 // Fault is a way in which a call, or the delivery of an event, fails.
 type Fault uint8
 
-// These are the faults. Calls with a fault up to Unreachable have no effect;
-// calls with LostReply, Late and CrashAfter do.
+// These are the faults. A call with LostReply, Late or CrashAfter is executed.
+// A call with any other fault has no effect.
 const (
-	NoFault       Fault = iota
-	Internal            // a call: 500, without a write
-	Conflict            // a call: 409, without a write
-	Throttled           // a call: 429 with Retry-After, without a write
-	Unreachable         // a call: the connection is refused, without a write
-	LostReply           // a call: it is executed, the caller sees a timeout
-	Late                // a call: the caller sees a timeout, it is executed at a later step
-	CrashBefore         // a call: the caller's incarnation dies before it
-	CrashAfter          // a call: it is executed, then the caller's incarnation dies
-	Expired             // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
-	Dropped             // a delivery: the stream ends in place of the event
-	Duplicated          // a delivery: the event is delivered twice
-	ProxyNotFound       // a read or a delete: 404 with a text, as of a proxy that does not know the path
-	NotServed           // a read or a delete: 404, as of a server that does not serve the version
-	OtherNotFound       // a read or a delete: 404 about another object
-	Unauthorized        // a call: 401, without a write
+	NoFault     Fault = iota
+	Internal          // a call: 500, without a write
+	Conflict          // a call: 409, without a write
+	Throttled         // a call: 429 with Retry-After, without a write
+	Unreachable       // a call: the connection is refused, without a write
+	LostReply         // a call: it is executed, but the caller sees a timeout
+	Late              // a call: the caller sees a timeout, and it is executed at a later step
+	CrashBefore       // a call: the caller's incarnation dies before it
+	CrashAfter        // a call: it is executed, then the caller's incarnation dies
+	Expired           // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
+	Dropped           // a delivery: the stream ends in place of the event
+	Duplicated        // a delivery: the event is delivered twice
+	// a read or a delete: 404 as plain text, like the answer of a proxy that
+	// does not know the path
+	ProxyNotFound
+	// a read or a delete: 404, like the answer of a server that does not serve
+	// the version
+	NotServed
+	OtherNotFound // a read or a delete: 404 about another object
+	Unauthorized  // a call: 401, without a write
 	faults
 )
 

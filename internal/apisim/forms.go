@@ -12,8 +12,8 @@ import (
 // exploration write the same objects many times, and the conversion through the
 // Go type takes longer than the rest of a write.
 type forms struct {
-	mu    sync.Mutex // guards known
-	known map[form]object
+	mu      sync.Mutex // guards results
+	results map[form]object
 }
 
 // form identifies the input of a conversion.
@@ -25,7 +25,7 @@ type form struct {
 // maxForms limits the size of the cache.
 const maxForms = 500
 
-var remembered = forms{known: map[form]object{}}
+var remembered = forms{results: map[form]object{}}
 
 // lookup returns the result of shape for an object. The caller owns it.
 func (f *forms) lookup(r *Resource, obj object, shape func(*Resource, object) (object, error)) (object, error) {
@@ -36,22 +36,22 @@ func (f *forms) lookup(r *Resource, obj object, shape func(*Resource, object) (o
 	}
 	key := form{kind: r.gvk(), encoded: string(encoded)}
 	f.mu.Lock()
-	made := f.known[key]
+	result := f.results[key]
 	f.mu.Unlock()
-	if made == nil {
-		if made, err = shape(r, obj); err != nil {
+	if result == nil {
+		if result, err = shape(r, obj); err != nil {
 			return nil, err
 		}
 		f.mu.Lock()
-		if len(f.known) >= maxForms {
-			clear(f.known)
+		if len(f.results) >= maxForms {
+			clear(f.results)
 		}
-		f.known[key] = made
+		f.results[key] = result
 		f.mu.Unlock()
 	}
-	made = clone(made)
-	maps.Copy(metaOf(made), identity)
-	return made, nil
+	result = clone(result)
+	maps.Copy(metaOf(result), identity)
+	return result, nil
 }
 
 // withoutIdentity splits an object in two. identity has the fields of the

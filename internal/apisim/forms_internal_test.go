@@ -33,7 +33,7 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gomega.NewWithT(t)
-			f := forms{known: map[form]object{}}
+			f := forms{results: map[form]object{}}
 			want, err := encodeTyped(kind("Deployment"), deployment(clone(meta)))
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 			for range 2 {
@@ -43,7 +43,7 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 				metaOf(have)["uid"] = "another"
 				asObject(have["spec"])["replicas"] = int64(5)
 			}
-			g.Expect(f.known).To(gomega.HaveLen(1))
+			g.Expect(f.results).To(gomega.HaveLen(1))
 			meta = clone(meta)
 			meta["uid"], meta["resourceVersion"] = "v", "8"
 			again, err := f.lookup(kind("Deployment"), deployment(meta), encodeTyped)
@@ -53,26 +53,26 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 	}
 	t.Run("another object of the same form", func(t *testing.T) {
 		g := gomega.NewWithT(t)
-		f := forms{known: map[form]object{}}
+		f := forms{results: map[form]object{}}
 		for i := range int64(3) {
 			m := object{"uid": "u" + formatVersion(i), "resourceVersion": formatVersion(i), "generation": i + 1}
 			_, err := f.lookup(kind("Deployment"), deployment(m), encodeTyped)
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 		}
-		g.Expect(f.known).To(gomega.HaveLen(1))
+		g.Expect(f.results).To(gomega.HaveLen(1))
 	})
 	t.Run("what is no such object", func(t *testing.T) {
 		g := gomega.NewWithT(t)
-		f := forms{known: map[form]object{}}
+		f := forms{results: map[form]object{}}
 		for range 2 {
 			_, err := f.lookup(kind("Deployment"), object{"metadata": object{}, "spec": "text"}, encodeTyped)
 			g.Expect(err).To(gomega.HaveOccurred())
 		}
-		g.Expect(f.known).To(gomega.BeEmpty())
+		g.Expect(f.results).To(gomega.BeEmpty())
 	})
 	t.Run("two kinds", func(t *testing.T) {
 		g := gomega.NewWithT(t)
-		f := forms{known: map[form]object{}}
+		f := forms{results: map[form]object{}}
 		both := object{"metadata": object{"name": "a"}, "data": object{"a": "Yg=="}, "stringData": object{"a": "b"}}
 		secret, err := f.lookup(kind("Secret"), both, encodeTyped)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
@@ -83,11 +83,11 @@ func TestAFormIsThatOfTheGoType(t *testing.T) {
 	})
 	t.Run("more than there is room for", func(t *testing.T) {
 		g := gomega.NewWithT(t)
-		f := forms{known: map[form]object{}}
+		f := forms{results: map[form]object{}}
 		for i := range maxForms + 1 {
 			_, err := f.lookup(kind("ConfigMap"), object{"data": object{"n": formatVersion(int64(i))}}, encodeTyped)
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 		}
-		g.Expect(f.known).To(gomega.HaveLen(1))
+		g.Expect(f.results).To(gomega.HaveLen(1))
 	})
 }

@@ -48,7 +48,7 @@ func informerRun(t *testing.T, seed uint64) {
 		},
 		Wait: 0.05, MaxWait: 2 * time.Second,
 	})
-	sched.Run(policy, apisim.Limits{Steps: 3000, Horizon: time.Minute, Until: func() bool { return writes == 0 }})
+	sched.Run(policy, apisim.Limits{Steps: 3000, Horizon: time.Minute, Stop: func() bool { return writes == 0 }})
 	policy.Calm(true)
 	outcome := sched.Run(policy, apisim.Limits{Steps: 3000, Horizon: time.Minute})
 	trace := strings.Join(sched.Trace(), "\n")

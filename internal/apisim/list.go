@@ -100,15 +100,15 @@ func (x *exchange) listFrom() (cursor, error) {
 		return cursor{}, invalidVersion(rv)
 	}
 	exact := x.r.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact)
-	have := x.s.version
+	current := x.s.version
 	if !exact {
-		have = x.s.cached(x.t, x.r.Client)
+		current = x.s.cached(x.t, x.r.Client)
 	}
-	if wanted > have {
-		return cursor{}, tooLarge(wanted, have)
+	if wanted > current {
+		return cursor{}, tooLarge(wanted, current)
 	}
 	if !exact {
-		return cursor{Version: have}, nil
+		return cursor{Version: current}, nil
 	}
 	if wanted < x.t.compacted {
 		return cursor{}, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
@@ -124,8 +124,8 @@ func invalidVersion(rv string) error {
 // tooLarge returns the error for a resourceVersion that is newer than the
 // server's. It asks the client to retry, because another server may have sent
 // this version.
-func tooLarge(wanted, have int64) error {
-	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, have), 1)
+func tooLarge(wanted, current int64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", wanted, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
 		Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version",
 	}}

@@ -127,7 +127,7 @@ func carry(dst, src object, fields ...string) {
 
 func sameJSON(a, b object) bool { return reflect.DeepEqual(a, b) }
 
-// Short names for what package rules reads of an object.
+// These are short names for the accessors of package rules.
 
 func metaOf(obj object) object            { return rules.Meta(obj) }
 func text(m object, field string) string  { return rules.Text(m, field) }

@@ -28,11 +28,11 @@ func (x *exchange) patch() (*output, error) {
 		err.ErrStatus.Details = &metav1.StatusDetails{}
 		return nil, err
 	}
-	have := x.t.objects[x.r.key()]
-	if have == nil {
+	current := x.t.objects[x.r.key()]
+	if current == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	obj, err := applyPatch(x.t, x.r, have)
+	obj, err := applyPatch(x.t, x.r, current)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (x *exchange) patch() (*output, error) {
 	if err := x.admitPatched(obj); err != nil {
 		return nil, err
 	}
-	fresh, err := x.replace(have, obj)
+	fresh, err := x.replace(current, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -106,23 +106,23 @@ func asPatch(r *request, err error) error {
 }
 
 // applyPatch applies the patch to a copy of the object.
-func applyPatch(t *table, r *request, have *stored) (object, error) {
+func applyPatch(t *table, r *request, current *stored) (object, error) {
 	switch types.PatchType(r.mediaType) {
 	case types.JSONPatchType:
-		return jsonPatched(r, have)
+		return jsonPatched(r, current)
 	case types.MergePatchType:
 		change, err := decode(r.body)
 		if err != nil || change == nil {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid merge patch: %v", err))
 		}
-		return mergeObjects(clone(have.obj), change), nil
+		return mergeObjects(clone(current.obj), change), nil
 	}
-	return strategic(t, r, have)
+	return strategic(t, r, current)
 }
 
 const maxOperations = 10_000 // limit of a JSON patch
 
-func jsonPatched(r *request, have *stored) (object, error) {
+func jsonPatched(r *request, current *stored) (object, error) {
 	ops, err := jsonpatch.DecodePatch(r.body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest("error decoding patch: " + err.Error())
@@ -131,7 +131,7 @@ func jsonPatched(r *request, have *stored) (object, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
 			"The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(ops)))
 	}
-	body, err := ops.Apply(have.raw)
+	body, err := ops.Apply(current.raw)
 	if err != nil {
 		return nil, unprocessable()
 	}
@@ -142,7 +142,7 @@ func jsonPatched(r *request, have *stored) (object, error) {
 	return obj, nil
 }
 
-func strategic(t *table, r *request, have *stored) (object, error) {
+func strategic(t *table, r *request, current *stored) (object, error) {
 	if !t.res.builtin.typed {
 		return nil, unsupportedMedia("the body of the request was in an unknown format - " +
 			"accepted media types include: " +
@@ -156,7 +156,7 @@ func strategic(t *table, r *request, have *stored) (object, error) {
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("making a %s: %w", t.res.Kind, err))
 	}
-	obj, err := strategicpatch.StrategicMergeMapPatch(clone(have.obj), change, typed)
+	obj, err := strategicpatch.StrategicMergeMapPatch(clone(current.obj), change, typed)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}

@@ -99,13 +99,13 @@ func (s *Server) tokenReview(obj object) error {
 	if token == "" {
 		return apierrors.NewBadRequest("token is required for TokenReview in authentication")
 	}
-	known := strings.Split(strings.TrimPrefix(token, tokenPrefix), ":")
-	if strings.HasPrefix(token, tokenPrefix) && len(known) == 3 {
-		sa := s.tables[serviceAccounts].objects[types.NamespacedName{Namespace: known[0], Name: known[1]}]
-		if sa != nil && text(sa.meta(), "uid") == known[2] {
+	parts := strings.Split(strings.TrimPrefix(token, tokenPrefix), ":")
+	if strings.HasPrefix(token, tokenPrefix) && len(parts) == 3 {
+		sa := s.tables[serviceAccounts].objects[types.NamespacedName{Namespace: parts[0], Name: parts[1]}]
+		if sa != nil && text(sa.meta(), "uid") == parts[2] {
 			obj["status"] = object{"authenticated": true, "user": object{
-				"username": "system:serviceaccount:" + known[0] + ":" + known[1], "uid": known[2],
-				"groups": []any{"system:serviceaccounts", "system:serviceaccounts:" + known[0], "system:authenticated"},
+				"username": "system:serviceaccount:" + parts[0] + ":" + parts[1], "uid": parts[2],
+				"groups": []any{"system:serviceaccounts", "system:serviceaccounts:" + parts[0], "system:authenticated"},
 			}}
 			return nil
 		}
@@ -119,8 +119,8 @@ var serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serv
 // issueToken issues a token to a ServiceAccount. [Server.tokenReview] accepts
 // it as long as the ServiceAccount exists.
 func (x subresource) issueToken() (*output, error) {
-	have := x.t.objects[x.r.key()]
-	if have == nil {
+	current := x.t.objects[x.r.key()]
+	if current == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
 	var req authenticationv1.TokenRequest
@@ -138,8 +138,8 @@ func (x subresource) issueToken() (*output, error) {
 	}
 	req.TypeMeta = metav1.TypeMeta{Kind: "TokenRequest", APIVersion: authentication + "/v1"}
 	req.Name, req.Namespace, req.Spec.ExpirationSeconds = x.r.Name, x.r.Namespace, &seconds
-	req.CreationTimestamp, req.UID = metav1.Now(), types.UID(text(have.meta(), "uid"))
-	req.Status.Token = tokenPrefix + x.r.Namespace + ":" + x.r.Name + ":" + text(have.meta(), "uid")
+	req.CreationTimestamp, req.UID = metav1.Now(), types.UID(text(current.meta(), "uid"))
+	req.Status.Token = tokenPrefix + x.r.Namespace + ":" + x.r.Name + ":" + text(current.meta(), "uid")
 	req.Status.ExpirationTimestamp = metav1.NewTime(req.CreationTimestamp.Add(time.Duration(seconds) * time.Second))
 	body, err := json.Marshal(req)
 	return &output{code: http.StatusCreated, body: body}, err

@@ -13,7 +13,7 @@ type Outcome uint8
 // The outcomes of [Scheduler.Run].
 const (
 	Quiescent Outcome = iota // no action was possible for the horizon
-	Reached                  // Until returned true
+	Reached                  // Limits.Stop returned true
 	Exhausted                // the steps are used up
 )
 
@@ -26,9 +26,9 @@ type Limits struct {
 	// Horizon is how much virtual time must pass without an action until the
 	// run counts as quiescent.
 	Horizon time.Duration
-	// Until ends the run when it returns true. It is called before every step.
-	// nil means never.
-	Until func() bool
+	// Stop ends the run when it returns true. It is called before every step.
+	// nil means that only Steps and Horizon end the run.
+	Stop func() bool
 }
 
 // Run takes the steps that the policy chooses. When it returns, every goroutine
@@ -36,7 +36,7 @@ type Limits struct {
 func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 	for range l.Steps {
 		enabled := d.Enabled()
-		if l.Until != nil && l.Until() {
+		if l.Stop != nil && l.Stop() {
 			return Reached
 		}
 		c, ok := p.Pick(enabled)
@@ -51,7 +51,7 @@ func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 			d.Step(enabled[c.Index], c.Fault)
 		}
 	}
-	synctest.Wait() // until the last step has taken effect
+	synctest.Wait() // wait until the last step has taken effect
 	return Exhausted
 }
 
@@ -94,7 +94,7 @@ func (d *Scheduler) Steps() int { return d.steps }
 // action and the fault.
 func (d *Scheduler) Trace() []string { return slices.Clone(d.trace) }
 
-// Note lets the scenario add a line to the trace.
+// Note adds a line to the trace, for example to mark a phase of the scenario.
 func (d *Scheduler) Note(format string, args ...any) { d.line("note " + fmt.Sprintf(format, args...)) }
 
 func (d *Scheduler) note(a Action, f Fault) {

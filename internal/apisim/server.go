@@ -164,11 +164,11 @@ func keyOf(o *unstructured.Unstructured) types.NamespacedName {
 // modify it.
 func (s *store) Resources() []Resource { return s.served }
 
-// now returns the time of the server's clock.
-func (s *store) now() string { return s.at(0) }
+// now returns the present time of the server's clock.
+func (s *store) now() string { return s.timeAfter(0) }
 
-// at returns the time that the server's clock will show after the given
-// duration.
-func (s *store) at(after time.Duration) string {
-	return time.Now().Add(after).UTC().Format(time.RFC3339)
+// timeAfter returns the time that the server's clock will show after the given
+// delay.
+func (s *store) timeAfter(delay time.Duration) string {
+	return time.Now().Add(delay).UTC().Format(time.RFC3339)
 }

@@ -146,14 +146,14 @@ func (a *allocator) nodePorts(spec, oldSpec object, used taken) {
 	}
 	for _, v := range elements(spec, "ports") {
 		p := asObject(v)
-		known := oldPorts[text(p, "name")]
+		found := oldPorts[text(p, "name")]
 		switch {
 		case p == nil:
-		case !rules.OnNodes(kind) && rules.OnNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], known):
+		case !rules.OnNodes(kind) && rules.OnNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], found):
 			delete(p, "nodePort")
 		case !rules.OnNodes(kind) || number(p, "nodePort") != 0 || spec["allocateLoadBalancerNodePorts"] == false:
-		case known != nil && !given[number(oldPorts, text(p, "name"))]:
-			p["nodePort"] = known
+		case found != nil && !given[number(oldPorts, text(p, "name"))]:
+			p["nodePort"] = found
 		default:
 			p["nodePort"] = a.port(used)
 		}

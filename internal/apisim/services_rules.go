@@ -66,9 +66,9 @@ func allocateService(x *exchange, obj, old object) error {
 			return x.invalid(obj, errs)
 		}
 		if port := number(spec, "healthCheckNodePort"); localOnly(spec) && port != 0 &&
-			port != number(oldSpec, "healthCheckNodePort") && (outside(port) || used.ports[port]) {
+			port != number(oldSpec, "healthCheckNodePort") && (outOfRange(port) || used.ports[port]) {
 			why := portTaken
-			if outside(port) {
+			if outOfRange(port) {
 				why = portOutside
 			}
 			return apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %s", port, why))
@@ -78,7 +78,7 @@ func allocateService(x *exchange, obj, old object) error {
 	return nil
 }
 
-func outside(port int64) bool { return port < firstNodePort || port > lastNodePort }
+func outOfRange(port int64) bool { return port < firstNodePort || port > lastNodePort }
 
 // misplaced finds requested addresses and ports that no Service can have,
 // regardless of other Services.
@@ -139,12 +139,12 @@ func misplacedPorts(spec, oldSpec object) field.ErrorList {
 	for i, v := range elements(spec, "ports") {
 		p, path := asObject(v), field.NewPath("spec", "ports").Index(i).Child("nodePort")
 		port := number(p, "nodePort")
-		kept := rules.OnNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], oldPorts[text(p, "name")])
+		isKept := rules.OnNodes(text(oldSpec, "type")) && reflect.DeepEqual(p["nodePort"], oldPorts[text(p, "name")])
 		switch {
 		case port == 0:
 		case port < 0 || port > 65535:
 			errs = append(errs, field.Invalid(path, port, "must be between 1 and 65535, inclusive"))
-		case !rules.OnNodes(text(spec, "type")) && !kept:
+		case !rules.OnNodes(text(spec, "type")) && !isKept:
 			errs = append(errs, field.Forbidden(path, "may not be used when `type` is 'ClusterIP'"))
 		}
 	}
@@ -253,7 +253,7 @@ func unavailable(spec, oldSpec object, used taken, dry bool) field.ErrorList {
 		port, path := number(asObject(p), "nodePort"), field.NewPath("spec", "ports").Index(i).Child("nodePort")
 		switch {
 		case oldPorts[port]:
-		case outside(port) && !dry:
+		case outOfRange(port) && !dry:
 			return field.ErrorList{field.Invalid(path, port, portOutside)}
 		case used.ports[port]:
 			return field.ErrorList{field.Invalid(path, port, portTaken)}

@@ -55,7 +55,7 @@ func (x *exchange) checkFields(raw []byte, unknown []string) error {
 func strictErrors(raw []byte, target any) []string {
 	errs, err := kjson.UnmarshalStrict(raw, target)
 	if err != nil {
-		return nil // the decoder reports it
+		return nil // the syntax error is reported elsewhere
 	}
 	messages := make([]string, len(errs))
 	for i, e := range errs {

@@ -42,31 +42,31 @@ func (x subresource) scale() (*output, error) {
 	if !slices.Contains([]string{"get", "update", "patch"}, x.r.Verb) {
 		return nil, apierrors.NewMethodNotSupported(x.t.res.groupResource(), x.r.Verb)
 	}
-	have := x.t.objects[x.r.key()]
-	if have == nil {
+	current := x.t.objects[x.r.key()]
+	if current == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
 	if x.r.Verb == "get" {
-		return showScale(have)
+		return showScale(current)
 	}
-	current, err := scaleOf(have)
+	scale, err := scaleOf(current)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := scaleBody(x.r, current)
+	wanted, err := scaleBody(x.r, scale)
 	if err != nil {
 		return nil, err
 	}
 	if wanted.Name != "" && wanted.Name != x.r.Name {
 		return nil, wrongName(wanted.Name, x.r.Name)
 	}
-	obj := clone(have.obj)
+	obj := clone(current.obj)
 	spec, _ := obj["spec"].(object)
 	spec["replicas"] = int64(wanted.Spec.Replicas)
 	metaOf(obj)["resourceVersion"] = wanted.ResourceVersion
 	one := *x.r
 	one.Subresource = ""
-	fresh, err := (&exchange{s: x.s, t: x.t, r: &one}).replace(have, obj)
+	fresh, err := (&exchange{s: x.s, t: x.t, r: &one}).replace(current, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func scalePatched(r *request, original object) ([]byte, error) {
 	return encode(mergeObjects(original, change))
 }
 
-func scaleOf(have *stored) (*autoscalingv1.Scale, error) {
+func scaleOf(current *stored) (*autoscalingv1.Scale, error) {
 	var o struct {
 		metav1.ObjectMeta `json:"metadata"`
 		Spec              struct {
@@ -122,7 +122,7 @@ func scaleOf(have *stored) (*autoscalingv1.Scale, error) {
 			Replicas int32 `json:"replicas"`
 		} `json:"status"`
 	}
-	if err := json.Unmarshal(have.raw, &o); err != nil {
+	if err := json.Unmarshal(current.raw, &o); err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
 	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
@@ -153,7 +153,7 @@ func showScale(have *stored) (*output, error) {
 	return &output{code: http.StatusOK, body: body}, err
 }
 
-// created returns the answer of subresources that are commands, such as an
+// created returns the answer to a command that is a subresource, such as an
 // eviction.
 func created() (*output, error) {
 	body, err := json.Marshal(metav1.Status{
@@ -171,11 +171,11 @@ func (x subresource) bind() (*output, error) {
 	if err := json.Unmarshal(x.r.body, &b); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	have := x.t.objects[x.r.key()]
-	if have == nil {
+	current := x.t.objects[x.r.key()]
+	if current == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	obj := clone(have.obj)
+	obj := clone(current.obj)
 	spec, _ := obj["spec"].(object)
 	if node := text(spec, "nodeName"); node != "" {
 		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, x.r.Name,
@@ -186,7 +186,7 @@ func (x subresource) bind() (*output, error) {
 		"type": "PodScheduled", "status": "True", "lastProbeTime": nil,
 		"lastTransitionTime": x.s.now(),
 	})
-	if err := x.overwrite(have, obj); err != nil {
+	if err := x.overwrite(current, obj); err != nil {
 		return nil, err
 	}
 	return created()
@@ -210,7 +210,7 @@ func setCondition(obj, condition object) {
 }
 
 // overwrite commits a change that the server itself has made to an object.
-func (x subresource) overwrite(have *stored, obj object) error {
+func (x subresource) overwrite(current *stored, obj object) error {
 	if x.r.dryRun() {
 		return nil
 	}
@@ -223,7 +223,7 @@ func (x subresource) overwrite(have *stored, obj object) error {
 		return err
 	}
 	x.s.version++
-	x.s.commit(x.t, x.r, have, fresh)
+	x.s.commit(x.t, x.r, current, fresh)
 	return nil
 }
 
@@ -234,30 +234,30 @@ func (x subresource) finalize() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	have := x.t.objects[x.r.key()]
-	if have == nil {
+	current := x.t.objects[x.r.key()]
+	if current == nil {
 		return nil, apierrors.NewNotFound(x.t.res.groupResource(), x.r.Name)
 	}
-	if err := checkVersion(x.t, x.r, have, sent); err != nil {
+	if err := checkVersion(x.t, x.r, current, sent); err != nil {
 		return nil, err
 	}
-	obj := clone(have.obj)
+	obj := clone(current.obj)
 	carry(metaOf(obj), metaOf(sent), "labels", "annotations", "ownerReferences")
 	prepareNamespace(metaOf(obj))
 	spec, _ := sent["spec"].(object)
 	obj["spec"] = object{}
 	if list, _ := spec["finalizers"].([]any); len(list) > 0 {
 		obj["spec"] = object{"finalizers": list}
-	} else if have.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 {
+	} else if current.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 {
 		x.s.version++
-		x.s.commit(x.t, x.r, have, nil)
-		final, err := newStored(obj, have.version)
+		x.s.commit(x.t, x.r, current, nil)
+		final, err := newStored(obj, current.version)
 		if err != nil {
 			return nil, err
 		}
 		return x.r.show(http.StatusOK, final)
 	}
-	if err := x.overwrite(have, obj); err != nil {
+	if err := x.overwrite(current, obj); err != nil {
 		return nil, err
 	}
 	return x.r.show(http.StatusOK, x.t.objects[x.r.key()])

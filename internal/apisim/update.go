@@ -26,14 +26,14 @@ func (x *exchange) update() (*output, error) {
 	if err := x.checkSchema(obj, x.r.body); err != nil {
 		return nil, err
 	}
-	have := x.t.objects[x.r.key()]
-	if have == nil {
+	current := x.t.objects[x.r.key()]
+	if current == nil {
 		return x.updateMissing(obj)
 	}
-	if uid := text(metaOf(obj), "uid"); uid != "" && uid != text(have.meta(), "uid") {
-		return nil, wrongUID(x.t, x.r, uid, text(have.meta(), "uid"))
+	if uid := text(metaOf(obj), "uid"); uid != "" && uid != text(current.meta(), "uid") {
+		return nil, wrongUID(x.t, x.r, uid, text(current.meta(), "uid"))
 	}
-	fresh, err := x.replace(have, obj)
+	fresh, err := x.replace(current, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -65,20 +65,20 @@ func wrongUID(t *table, r *request, want, have string) error {
 
 // replace commits the result of an update or a patch, and returns the stored
 // object.
-func (x *exchange) replace(have *stored, obj object) (*stored, error) {
-	if err := checkVersion(x.t, x.r, have, obj); err != nil {
+func (x *exchange) replace(current *stored, obj object) (*stored, error) {
+	if err := checkVersion(x.t, x.r, current, obj); err != nil {
 		return nil, err
 	}
-	merged, err := x.merge(have, obj)
+	merged, err := x.merge(current, obj)
 	if err != nil {
 		return nil, err
 	}
-	metaOf(merged)["resourceVersion"] = formatVersion(have.version)
-	if reflect.DeepEqual(merged, have.obj) || onlyTimesDiffer(merged, have.obj) {
-		return have, nil
+	metaOf(merged)["resourceVersion"] = formatVersion(current.version)
+	if reflect.DeepEqual(merged, current.obj) || onlyTimesDiffer(merged, current.obj) {
+		return current, nil
 	}
 	if x.r.dryRun() {
-		return newStored(merged, have.version)
+		return newStored(merged, current.version)
 	}
 	fresh, err := newStored(merged, x.s.version+1)
 	if err != nil {
@@ -86,10 +86,10 @@ func (x *exchange) replace(have *stored, obj object) (*stored, error) {
 	}
 	x.s.version++
 	if finished(fresh) {
-		x.s.commit(x.t, x.r, have, nil)
-		return fresh.withVersion(have.version) // like the real server, which does not answer with the version of the deletion
+		x.s.commit(x.t, x.r, current, nil)
+		return fresh.withVersion(current.version) // like the real server, which does not answer with the version of the deletion
 	}
-	x.s.commit(x.t, x.r, have, fresh)
+	x.s.commit(x.t, x.r, current, fresh)
 	return fresh, nil
 }
 
@@ -132,9 +132,9 @@ func brokenVersion(rv string) error {
 	}}
 }
 
-func checkVersion(t *table, r *request, have *stored, obj object) error {
+func checkVersion(t *table, r *request, current *stored, obj object) error {
 	rv := text(metaOf(obj), "resourceVersion")
-	if rv == "0" { // means the same as no version
+	if rv == "0" { // 0 means the same as no version
 		rv = ""
 	}
 	if _, err := strconv.ParseUint(rv, 10, 64); rv != "" && err != nil {
@@ -146,7 +146,7 @@ func checkVersion(t *table, r *request, have *stored, obj object) error {
 		return apierrors.NewInvalid(kind, r.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
 		})
-	case rv != "" && rv != formatVersion(have.version):
+	case rv != "" && rv != formatVersion(current.version):
 		return apierrors.NewConflict(t.res.groupResource(), r.Name, errors.New(staleVersion))
 	}
 	return nil
@@ -154,15 +154,15 @@ func checkVersion(t *table, r *request, have *stored, obj object) error {
 
 // merge returns the stored object with the fields of obj that this call may
 // change, and with the fields that the server maintains.
-func (x *exchange) merge(have *stored, obj object) (object, error) {
-	old := have.obj
+func (x *exchange) merge(current *stored, obj object) (object, error) {
+	old := current.obj
 	switch {
 	case x.r.Subresource == "status":
 		obj = statusOnly(x.t, old, obj)
 	case x.t.res.Status:
 		carry(obj, old, "status")
 	}
-	oldMeta := have.meta()
+	oldMeta := current.meta()
 	keepMeta(metaOf(obj), oldMeta)
 	var err error
 	switch x.t.res.groupResource() {
@@ -184,7 +184,7 @@ func (x *exchange) merge(have *stored, obj object) (object, error) {
 	if err := x.validUpdate(obj, old); err != nil {
 		return nil, err
 	}
-	if obj, err = x.trackFields(have, obj); err != nil {
+	if obj, err = x.trackFields(current, obj); err != nil {
 		return nil, err
 	}
 	if counts := !x.t.res.builtin.noGeneration && !x.t.res.builtin.fixedGeneration; counts &&

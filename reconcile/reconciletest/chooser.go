@@ -293,7 +293,7 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	if len(r.fleet.replicas) > 1 && ofProgram(a.Call.Client) {
 		text += "   of " + a.Call.Client
 	}
-	if which := a.Among(); which != "" && ofProgram(a.Call.Client) {
+	if which := a.Distinction(); which != "" && ofProgram(a.Call.Client) {
 		text += "   (" + which + ")"
 	}
 	if caller := a.Caller(); caller != "" {

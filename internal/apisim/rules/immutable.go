@@ -49,8 +49,8 @@ var specExcept = map[string][]string{
 	"/pods": {"activeDeadlineSeconds", "tolerations", "schedulingGates"},
 }
 
-// Of returns the rules of a built-in kind.
-func Of(group, resource string) Rules {
+// Lookup returns the rules of a built-in kind.
+func Lookup(group, resource string) Rules {
 	kind := group + "/" + resource
 	checks := []func(obj, old object) field.ErrorList{}
 	if paths := immutables[kind]; paths != nil {
@@ -72,21 +72,21 @@ func Of(group, resource string) Rules {
 		checks = append(checks, prolonged, tolerated)
 	}
 	r := Rules{Create: createRules[kind]}
-	always := alwaysRules[kind]
-	if always != nil {
+	checkAlways := alwaysRules[kind]
+	if checkAlways != nil {
 		createRule := r.Create
 		r.Create = func(obj object) field.ErrorList {
-			errs := always(obj)
+			errs := checkAlways(obj)
 			if createRule != nil {
 				errs = append(errs, createRule(obj)...)
 			}
 			return errs
 		}
 		checks = append(checks, func(obj, old object) field.ErrorList {
-			if len(always(old)) > 0 { // it was loaded in this state
+			if len(checkAlways(old)) > 0 { // the object was loaded in this state
 				return nil
 			}
-			return always(obj)
+			return checkAlways(obj)
 		})
 	}
 	if len(checks) > 0 {

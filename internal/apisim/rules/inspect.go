@@ -107,11 +107,12 @@ func (insp *inspectors) errs(t reflect.Type, v any, path *field.Path) field.Erro
 	return errs
 }
 
-// atLeast checks numbers of an object, which may be missing, against a minimum.
-func atLeast(o object, path *field.Path, least int64, names ...string) field.ErrorList {
+// atLeast checks the named numbers of an object against a minimum. A number may
+// be missing.
+func atLeast(o object, path *field.Path, minimum int64, names ...string) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range names {
-		if n, set := o[name].(int64); set && n < least {
+		if n, set := o[name].(int64); set && n < minimum {
 			errs = append(errs, field.Invalid(path.Child(name), n, "must be greater than or equal to the least"))
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The most bytes that an event may have in each of its texts.
+// These are the maximum numbers of bytes of the texts of an event.
 const (
 	longestNote   = 1024
-	longestReason = 128 // the action and the reporting instance, too
+	longestReason = 128 // also for the action and the reporting instance
 )
 
 // event checks an event of the core group. If it has an eventTime, it must have
@@ -55,7 +55,7 @@ func eventTexts(obj object, controller string) field.ErrorList {
 	}
 	for _, limit := range []struct {
 		field, reported string
-		most            int
+		limit           int
 	}{
 		{"reportingInstance", "reportingInstance", longestReason},
 		{"action", "action", longestReason},
@@ -63,9 +63,9 @@ func eventTexts(obj object, controller string) field.ErrorList {
 		{"note", "message", longestNote},
 		{"message", "message", longestNote},
 	} {
-		if len(Text(obj, limit.field)) > limit.most {
+		if len(Text(obj, limit.field)) > limit.limit {
 			errs = append(errs, field.Invalid(field.NewPath(limit.reported), "",
-				fmt.Sprintf("can have at most %d characters", limit.most)))
+				fmt.Sprintf("can have at most %d characters", limit.limit)))
 		}
 	}
 	return errs

@@ -99,8 +99,8 @@ func cronJob(o object, path *field.Path) field.ErrorList {
 	}
 	if zone, set := o["timeZone"].(string); set {
 		_, err := time.LoadLocation(zone)
-		_, known := time.LoadLocation("America/New_York") // the machine may have no time zones
-		if zone == "" || strings.EqualFold(zone, "local") || err != nil && known == nil {
+		_, hasZones := time.LoadLocation("America/New_York") // the machine may have no time zones
+		if zone == "" || strings.EqualFold(zone, "local") || err != nil && hasZones == nil {
 			errs = append(errs, field.Invalid(path.Child("timeZone"), zone, fmt.Sprint(err)))
 		}
 	}
@@ -290,14 +290,14 @@ func budget(o object, path *field.Path) field.ErrorList {
 // minimum.
 func autoscaler(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	least, set := o["minReplicas"].(int64)
-	if set && least < 1 {
-		errs = append(errs, field.Invalid(path.Child("minReplicas"), least, "must be greater than or equal to 1"))
-		if least == 0 {
+	minimum, set := o["minReplicas"].(int64)
+	if set && minimum < 1 {
+		errs = append(errs, field.Invalid(path.Child("minReplicas"), minimum, "must be greater than or equal to 1"))
+		if minimum == 0 {
 			errs = append(errs, field.Forbidden(path.Child("metrics"), "must specify at least one Object or External metric"))
 		}
 	}
-	if most := Number(o, "maxReplicas"); most < least && most > 0 {
+	if most := Number(o, "maxReplicas"); most < minimum && most > 0 {
 		errs = append(errs, field.Invalid(path.Child("maxReplicas"), most,
 			"must be greater than or equal to `minReplicas`"))
 	}
@@ -333,7 +333,7 @@ func role(o object, _ *field.Path) field.ErrorList {
 // quota checks the names of a quota's limits. A name must be a resource that
 // the server counts, or contain a domain.
 func quota(o object, path *field.Path) field.ErrorList {
-	known := []string{
+	names := []string{
 		"cpu", "memory", "ephemeral-storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets",
 		"configmaps", "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
 	}
@@ -342,7 +342,7 @@ func quota(o object, path *field.Path) field.ErrorList {
 		place := path.Child("hard").Key(name)
 		prefix, _, dotted := strings.Cut(name, ".")
 		qualified := strings.Contains(name, "/") || dotted && (prefix == "requests" || prefix == "limits")
-		if !qualified && !slices.Contains(known, name) {
+		if !qualified && !slices.Contains(names, name) {
 			errs = append(errs, field.Invalid(place, name, "must be a standard resource for quota"))
 		}
 		if s, _ := v.(string); strings.HasPrefix(s, "-") {

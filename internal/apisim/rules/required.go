@@ -33,8 +33,8 @@ var createRules = map[string]func(obj object) field.ErrorList{
 	},
 	"batch/cronjobs": func(obj object) field.ErrorList {
 		errs := required(obj, "spec.schedule")
-		const most = 52 // the Job's name has eleven more letters
-		if name := Text(Meta(obj), "name"); len(name) > most {
+		const maxJobName = 52 // leaves room for the suffix of a Job's name, which has eleven characters
+		if name := Text(Meta(obj), "name"); len(name) > maxJobName {
 			errs = append(errs, field.Invalid(pathOf("metadata.name"), name, "must be no more than 52 characters"))
 		}
 		return errs

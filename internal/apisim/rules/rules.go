@@ -1,14 +1,15 @@
-// Package rules has what the simulated API server knows of the built-in kinds,
-// as data where that is possible: the defaults of omitted fields, and what an
-// object of a kind must and must not say. It knows no request and no storage.
+// Package rules describes the built-in kinds of the simulated API server, as
+// data where that is possible: the defaults of omitted fields, and the values
+// that an object of a kind must or must not have. It does not know about
+// requests or storage.
 //
-// For example, the defaults of a Deployment say that it has one replica, and its
-// rules say that its selector cannot change.
+// For example, the defaults of a Deployment say that it has one replica, and
+// its rules say that its selector cannot change.
 //
 //   - defaults_*.go have the defaults, by the Go type of the value.
 //   - inspect_*.go have the checks of a value wherever its Go type occurs.
-//   - required.go has what a new object of a kind needs, and immutable.go what
-//     an update cannot change.
+//   - required.go has the fields that a new object of a kind must have, and
+//     immutable.go the fields that an update cannot change.
 package rules
 
 import (

@@ -70,7 +70,7 @@ func run(t *testing.T, s scenario, seed uint64, want string) result {
 		w := newWorld(t, s)
 		policy := &tardy{apisim.NewRandom(seed, s.odds), rand.New(rand.NewPCG(seed, 1)), s.late}
 		broken := func() bool { return w.monitor.broken(want) != nil }
-		limits := apisim.Limits{Steps: s.steps, Horizon: 10 * time.Minute, Until: broken}
+		limits := apisim.Limits{Steps: s.steps, Horizon: 10 * time.Minute, Stop: broken}
 		w.sched.Run(policy, limits)
 		if !broken() {
 			w.calm(t.Context())
