@@ -76,11 +76,12 @@ func (p *Page) AddTo(mgr manager.Manager) error {
 		mgr.AddReadyzCheck("caches", func(*http.Request) error { return synced(informers()) }))
 }
 
-// synced returns an error that names the caches that have not synced.
+// synced returns an error that names the caches that have not synced. A cache
+// whose namespaces are independent has synced if it has some of them.
 func synced(informers []informer.Status) error {
 	var errs []error
 	for _, i := range informers {
-		if !i.Synced {
+		if !i.Synced && !i.Partly {
 			errs = append(errs, fmt.Errorf("%s has not synced: %s", i.Name, i.Reason))
 		}
 	}

@@ -127,3 +127,16 @@ func TestAPageNeedsACacheThatItCanSee(t *testing.T) {
 	m := newListening(g, &rest.Config{Host: "http://x"}, func(o *manager.Options) { o.NewCache = nil })
 	g.Expect((&controllerruntime.Page{}).AddTo(m)).To(MatchError(ContainSubstring("NewCache")))
 }
+
+func TestACacheWithSomeOfItsIndependentNamespacesIsReady(t *testing.T) {
+	g := NewWithT(t)
+	state := informer.Status{Name: "pods", Reason: `namespace "b": forbidden`}
+	page := controllerruntime.Page{Informers: func() []informer.Status { return []informer.Status{state} }}
+	m := newListening(g, &rest.Config{Host: "http://x"}, func(o *manager.Options) { o.NewCache = nil })
+	g.Expect(page.AddTo(m)).To(Succeed())
+	g.Expect(m.checks["caches"](nil)).To(MatchError(ContainSubstring("pods has not synced")))
+	g.Expect(m.get("/readyz")).To(HavePrefix("503"))
+	state.Partly = true
+	g.Expect(m.checks["caches"](nil)).To(Succeed())
+	g.Expect(m.get("/readyz")).To(HavePrefix("200"))
+}

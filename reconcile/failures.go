@@ -68,7 +68,7 @@ type failure struct {
 	missing   *permission     // the permission that a refused write lacks, or nil
 	allowed   map[string]bool // namespaces in which writes of the refused kind succeeded
 	announced bool            // whether an Event about the missing permission was sent
-	since     time.Time       // when the first of these consecutive failures occurred
+	since     time.Time       // when the first of these consecutive failures occurred; of one permission, if one is missing
 	until     time.Time       // when the hot loop ends, if the failure is one; otherwise zero
 	errors    repetition
 }
@@ -146,7 +146,7 @@ func (f *failures) put(key Key, failed failure) {
 		f.byKey = map[Key]failure{}
 	}
 	before, ok := f.byKey[key]
-	if before.missing != nil && failed.missing != nil {
+	if failed.missing.isAs(before.missing) {
 		failed.since = before.since
 		failed.announced = before.announced
 		failed.keepAllowed(&before)
@@ -164,9 +164,6 @@ func (f *failures) put(key Key, failed failure) {
 // there now. They must be kept because a reconcile does not repeat writes that
 // have succeeded, so it cannot find these namespaces again.
 func (f *failure) keepAllowed(before *failure) {
-	if f.missing.verb != before.missing.verb || f.missing.resource != before.missing.resource {
-		return
-	}
 	for namespace := range before.allowed {
 		if !slices.Contains(f.missing.namespaces, namespace) {
 			f.allowed[namespace] = true

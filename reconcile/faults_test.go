@@ -238,7 +238,7 @@ func TestALeaderThatPanicsWhenItIsAskedIsShownAsUnknown(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		c := w.made(&reconcile.Options{Leader: silentLeader{}}, w.recorder())
 		w.Expect(c.Status(0)).To(And(HaveField("Elects", true), HaveField("Name", c.Name()),
-			HaveField("LeaderName", ContainSubstring("panicked"))))
+			HaveField("LeaderName", ContainSubstring("panic: it is asked"))))
 	})
 }
 

@@ -28,7 +28,7 @@ func (c *Controller) Status(keys int) inspect.Status {
 	})
 	slices.Sort(s.Outputs)
 	if err := guard.Call(func() { c.describeElection(&s) }); err != nil {
-		s.LeaderName = "not known: the program's Leader or Shards panicked"
+		s.LeaderName = "not known: asking the program's Leader or Shards: " + redact.Error(err)
 	}
 	for _, t := range c.options.Triggers {
 		if e, ok := t.(external); ok {

@@ -16,7 +16,9 @@ import (
 const failsFor = time.Minute
 
 // triggerFaults records which functions of triggers fail. Until such a call
-// succeeds, no keys come from it.
+// succeeds, no keys come from it. It records at most maxFailures objects for
+// which mappers fail. Others are recorded when there is room, because each
+// failed call is repeated.
 type triggerFaults struct {
 	mu     sync.Mutex // guards the field below
 	faults map[faultKey]triggerFault
@@ -54,6 +56,9 @@ func (t *triggerFaults) failed(k faultKey, subject string, err error, lasted tim
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fault, ok := t.faults[k]
+	if !ok && k.object != (Key{}) && len(t.faults) >= maxFailures {
+		return false
+	}
 	if !ok || lasted >= failsFor {
 		fault.since, first = time.Now(), true
 	}

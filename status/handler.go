@@ -40,10 +40,10 @@ func New(o *Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {
-		return append(known(&options), askAll(ready)...)
+		return append(known(&options.Options, options.look()), askAll(ready)...)
 	}})
 	mux.Handle("GET /metrics", authorized(options.Authorize, exposition{options.Gatherer}))
-	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(&options)))
+	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(options)))
 	if options.Authorize != nil && options.Profiles != nil {
 		mux.Handle("GET /debug/pprof/", authorized(options.Authorize, options.Profiles))
 	}
@@ -123,15 +123,15 @@ func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
 
 // page serves the report as HTML and as JSON.
 type page struct {
-	*Options
+	*sources
 	policy string
 }
 
 // newPage returns the page with its Content-Security-Policy, which lets
 // browsers load only the page's own style.
-func newPage(o *Options) page {
+func newPage(s *sources) page {
 	digest := sha256.Sum256([]byte(pageStyle))
-	return page{o, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
+	return page{s, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
 		"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 }
 
@@ -155,7 +155,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	keys := number(query.Get("keys"), defaultKeys, maxKeys)
-	shown := reportOf(p.Options, keys)
+	shown := reportOf(p.sources, keys)
 	if asJSON {
 		p.serveJSON(w, r, shown)
 		return

@@ -88,26 +88,30 @@ type Options struct {
 	Profiles http.Handler
 }
 
-// withDefaults returns the options with a gatherer.
+// withDefaults returns the options with a gatherer, and with functions that
+// return in time.
 //
 // It returns the mistakes in the options, or an error if the metrics of the
 // controllers cannot be registered.
-func (o *Options) withDefaults() (Options, error) {
-	set := ptr.Deref(o, Options{})
+func (o *Options) withDefaults() (*sources, error) {
+	set := &sources{Options: ptr.Deref(o, Options{})}
 	if err := set.validate(); err != nil {
-		return set, err
+		return nil, err
 	}
-	set.guardSources()
+	set.problems.list, set.informers.list = set.Problems, set.Informers
 	if set.Gatherer == nil {
 		registry := prometheus.NewRegistry()
 		err := errors.Join(
 			registry.Register(metrics.New(set.Controllers...)),
-			registry.Register(metrics.Problems(set.Problems)),
+			registry.Register(metrics.Problems(func() []inspect.Problem {
+				_, err := set.informers.get()
+				return set.programProblems(err)
+			})),
 			registry.Register(metrics.Requests()),
 			registry.Register(collectors.NewGoCollector()),
 			registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
 		if err != nil {
-			return set, err
+			return nil, err
 		}
 		set.Gatherer = registry
 	}

@@ -215,9 +215,9 @@ func ofLeader(c *reconcile.Controller) string {
 
 // known returns the findings for which no check has to be called: the states of
 // informers and controllers, the last sweeps, and all problems.
-func known(o *Options) []finding {
+func known(o *Options, v view) []finding {
 	var findings []finding
-	for _, i := range o.informers() {
+	for _, i := range v.informers {
 		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
 		if !i.Synced && !i.Partly && !i.Optional {
 			f.err, f.mild = fmt.Errorf("the informer has not synced: %s", i.Reason), o.ReadyWithoutCaches
@@ -239,7 +239,7 @@ func known(o *Options) []finding {
 			findings = append(findings, finding{name: "sweep/" + c.Name()})
 		}
 	}
-	return withProblems(findings, o.problems())
+	return withProblems(findings, v.problems)
 }
 
 // leaderReady returns the problem of a controller's leadership. With

@@ -197,15 +197,15 @@ type informerReport struct {
 
 // reportOf returns the present state. It lists at most the given number of keys
 // of each controller. It does not wait for a reconcile, and sends no request.
-func reportOf(o *Options, keys int) *report {
+func reportOf(s *sources, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
 	}
-	informers := o.informers()
-	for _, c := range o.Controllers {
-		r.Controllers = append(r.Controllers, controllerOf(c, informers, keys))
+	seen := s.look()
+	for _, c := range s.Controllers {
+		r.Controllers = append(r.Controllers, controllerOf(c, seen.informers, keys))
 	}
-	for _, i := range informers {
+	for _, i := range seen.informers {
 		r.Informers = append(r.Informers, informerReport{
 			Name: i.Name, Kind: i.Kind, Controllers: i.Controllers,
 			Synced: i.Synced, Reason: i.Reason,
@@ -218,7 +218,7 @@ func reportOf(o *Options, keys int) *report {
 			Restores: i.Restores,
 		})
 	}
-	for _, f := range known(o) {
+	for _, f := range known(&s.Options, seen) {
 		if f.err != nil {
 			r.Problems = append(r.Problems, problem{plain(f.name), oneLine(f.err.Error()), f.mild})
 		}

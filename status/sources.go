@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +15,7 @@ import (
 // source is a function of the options that returns problems or informers. At
 // most one call of it is in flight.
 type source[T any] struct {
-	field string // of the options
-	list  func() []T
+	list func() []T // nil if the option is not set
 
 	mu   sync.Mutex // guards call
 	call *sourceCall[T]
@@ -73,30 +71,48 @@ func (s *source[T]) get() ([]T, error) {
 	}
 }
 
-// problems returns the problem that get returns an error, or nothing.
-func (s *source[T]) problems() []inspect.Problem {
-	if _, err := s.get(); err != nil {
-		return []inspect.Problem{sourceFails(s.field, err)}
-	}
-	return nil
+// sources are the options with their functions, which are called at most once
+// for each answer.
+type sources struct {
+	Options
+
+	problems  source[inspect.Problem]
+	informers source[informer.Status]
 }
 
-// guardSources makes sure that the functions of the options return in time.
-// Problems then also says which of them fail or hang.
-func (o *Options) guardSources() {
-	problems := &source[inspect.Problem]{field: "Problems", list: o.Problems}
-	informers := &source[informer.Status]{field: "Informers", list: o.Informers}
-	o.Problems = func() []inspect.Problem {
-		found, err := problems.get()
-		if err != nil {
-			found = []inspect.Problem{sourceFails(problems.field, err)}
+// view is what one answer shows of informers and problems.
+type view struct {
+	informers []inspect.InformerStatus
+	problems  []inspect.Problem
+}
+
+// look returns the state of the controllers' informers and of the further ones,
+// and the problems of the controllers, of further informers and of the program.
+func (s *sources) look() view {
+	further, err := s.informers.get()
+	v := view{inspect.Informers(s.Controllers...), inspect.Problems(s.Controllers...)}
+	for _, i := range further {
+		v.informers = append(v.informers, inspect.InformerStatus{Status: i, Controllers: []string{}})
+		for _, p := range i.Problems {
+			p.Check = cmp.Or(p.Check, "informer/"+i.Name)
+			v.problems = append(v.problems, p)
 		}
-		return slices.Concat(informers.problems(), found)
 	}
-	o.Informers = func() []informer.Status {
-		found, _ := informers.get() // Problems names the error
-		return found
+	v.problems = append(v.problems, s.programProblems(err)...)
+	return v
+}
+
+// programProblems returns the problems of the program. It adds the functions of
+// the options that fail or hang; err is the error of Informers, or nil.
+func (s *sources) programProblems(err error) (problems []inspect.Problem) {
+	if err != nil {
+		problems = append(problems, sourceFails("Informers", err))
 	}
+	found, err := s.problems.get()
+	if err != nil {
+		found = []inspect.Problem{sourceFails("Problems", err)}
+	}
+	return append(problems, found...)
 }
 
 // sourceFails returns the problem that a function of the options fails.
@@ -105,31 +121,4 @@ func sourceFails(field string, err error) inspect.Problem {
 		Check: "status.Options." + field, Cause: "source fails", Reason: redact.Error(err),
 		Remedy: "it is a fault of the program",
 	}
-}
-
-// further returns the informers that no controller uses.
-func (o *Options) further() (informers []inspect.InformerStatus) {
-	for _, i := range o.Informers() {
-		informers = append(informers, inspect.InformerStatus{Status: i, Controllers: []string{}})
-	}
-	return informers
-}
-
-// informers returns the state of the controllers' informers and of the further
-// ones.
-func (o *Options) informers() []inspect.InformerStatus {
-	return append(inspect.Informers(o.Controllers...), o.further()...)
-}
-
-// problems returns the problems of the controllers, of further informers and of
-// the program.
-func (o *Options) problems() []inspect.Problem {
-	problems := inspect.Problems(o.Controllers...)
-	for _, i := range o.further() {
-		for _, p := range i.Problems {
-			p.Check = cmp.Or(p.Check, "informer/"+i.Name)
-			problems = append(problems, p)
-		}
-	}
-	return append(problems, o.Problems()...)
 }

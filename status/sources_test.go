@@ -87,3 +87,24 @@ func TestASourceThatHangsIsNamedAndLeavesTheProcessReady(t *testing.T) {
 			Not(ContainSubstring("no answer"))))
 	})
 }
+
+func TestEachAnswerAsksASourceOnce(t *testing.T) {
+	g := NewWithT(t)
+	var informers, problems atomic.Int64
+	handler, err := status.New(&status.Options{
+		Informers: func() []informer.Status {
+			informers.Add(1)
+			return []informer.Status{{Name: "pods", Synced: true}}
+		},
+		Problems: func() []inspect.Problem { problems.Add(1); return nil },
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, path := range []string{"/readyz", "/metrics", "/debug/homeostat", "/debug/homeostat?format=json"} {
+		informers.Store(0)
+		problems.Store(0)
+		code, _ := client{g, handler}.get(path)
+		g.Expect(code).To(Equal(http.StatusOK))
+		g.Expect(informers.Load()).To(BeEquivalentTo(1), path)
+		g.Expect(problems.Load()).To(BeEquivalentTo(1), path)
+	}
+}
