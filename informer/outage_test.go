@@ -147,6 +147,8 @@ func TestAnInformerWhoseWatchHasFailedForAMinuteHasAProblem(t *testing.T) {
 				cause, _, _ := strings.Cut(name, " (")
 				g.Expect(s.Problems[0].Cause).To(Equal(cause))
 				g.Expect(s.Problems[0].Reason).NotTo(BeEmpty())
+				waitsOnly := cause == "server error" || cause == "failed"
+				g.Expect(s.Problems[0].Remedy == "").To(Equal(waitsOnly), "where to look")
 				g.Expect(time.Since(s.Problems[0].Since)).To(BeNumerically(">", 3*time.Minute))
 				g.Expect(s.UnauthorizedSince.IsZero()).To(Equal(cause != "Unauthorized"))
 

@@ -125,6 +125,28 @@ func testStandby(t *testing.T) {
 	})
 }
 
+// deposed is a leader election that cannot reach its Lease.
+type deposed struct{ standby }
+
+func (deposed) String() string { return "this replica does not know who leads" }
+func (deposed) Ready() error   { return errors.New("reading lease \"d/one\": no route to host") }
+func (deposed) Healthy() error { return nil }
+
+// The page of a replica that /readyz calls unready must not call it ready.
+func TestThePageShowsTheChecksOfReadyz(t *testing.T) {
+	o := &reconcile.Options{Leader: deposed{}}
+	inOne(t, o, succeeds, func(c client, run func() (stop func())) {
+		defer run()()
+		_, body := c.get("/readyz")
+		c.Expect(body).To(Equal("[-] leader/one: reading lease \"d/one\": no route to host\nreadyz failed\n"))
+		_, body = c.get("/debug/homeostat")
+		c.Expect(text(body)).To(ContainSubstring("Homeostat not ready"))
+		c.Expect(text(body)).To(ContainSubstring("leader/one reading lease \"d/one\": no route to host"))
+		_, body = c.get("/debug/homeostat?format=json")
+		c.Expect(body).To(ContainSubstring(`"check": "leader/one"`))
+	})
+}
+
 func testNotReady(t *testing.T) {
 	TestReadyzNamesWhatIsNotReadyAndWhy(t) // caches and sweep
 	inOne(t, nil, succeeds, func(c client, run func() (stop func())) {

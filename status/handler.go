@@ -39,11 +39,12 @@ func New(o *Options) (http.Handler, error) {
 		options.Controllers)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
+	checks := func() []finding { return askAll(ready) }
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {
-		return append(known(&options.Options, options.look()), askAll(ready)...)
+		return append(known(&options.Options, options.look()), checks()...)
 	}})
 	mux.Handle("GET /metrics", authorized(options.Authorize, exposition{options.Gatherer}))
-	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(options)))
+	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(options, checks)))
 	if options.Authorize != nil && options.Profiles != nil {
 		mux.Handle("GET /debug/pprof/", authorized(options.Authorize, options.Profiles))
 	}
@@ -124,14 +125,15 @@ func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
 // page serves the report as HTML and as JSON.
 type page struct {
 	*sources
+	checks func() []finding // the checks of /readyz that call other code
 	policy string
 }
 
 // newPage returns the page with its Content-Security-Policy, which lets
 // browsers load only the page's own style.
-func newPage(s *sources) page {
+func newPage(s *sources, checks func() []finding) page {
 	digest := sha256.Sum256([]byte(pageStyle))
-	return page{s, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
+	return page{s, checks, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
 		"'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"}
 }
 
@@ -155,7 +157,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	keys := number(query.Get("keys"), defaultKeys, maxKeys)
-	shown := reportOf(p.sources, keys)
+	shown := reportOf(p.sources, p.checks(), keys)
 	if asJSON {
 		p.serveJSON(w, r, shown)
 		return

@@ -195,9 +195,11 @@ type informerReport struct {
 	Events   int64 `json:"events"`
 }
 
-// reportOf returns the present state. It lists at most the given number of keys
-// of each controller. It does not wait for a reconcile, and sends no request.
-func reportOf(s *sources, keys int) *report {
+// reportOf returns the present state. Its problems are the findings of /readyz:
+// checked are those for which other code was called. It lists at most the given
+// number of keys of each controller. It does not wait for a reconcile, and sends
+// no request.
+func reportOf(s *sources, checked []finding, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
 	}
@@ -218,7 +220,7 @@ func reportOf(s *sources, keys int) *report {
 			Restores: i.Restores,
 		})
 	}
-	for _, f := range known(&s.Options, seen) {
+	for _, f := range append(known(&s.Options, seen), checked...) {
 		if f.err != nil {
 			r.Problems = append(r.Problems, problem{plain(f.name), oneLine(f.err.Error()), f.mild})
 		}

@@ -39,6 +39,7 @@ var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseNoAnswer:    "look whether the API server is overloaded, and at the network between",
 	CauseCertificate: "look at the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
 	CauseThrottled:   "look at the API server's priority levels and flow schemas",
+	CauseEndsAtOnce:  "look whether the API server restarts or is slow, and at proxies and load balancers between",
 }
 
 // CauseOf returns why a list or a watch failed, in a word or two, such as

@@ -51,8 +51,10 @@ var (
 	ErrRestored = errors.New("the server's resourceVersions have gone back, as after a restore of its storage: " +
 		"everything is listed again")
 	// ErrEndsAtOnce is the failure of watches that end before they bring an
-	// event. Only the reflector's log has the reason.
-	ErrEndsAtOnce = errors.New("watching: the server opens watches and ends them at once")
+	// event, and before they have been open for the time in Steady. The server, a
+	// proxy or a connection that breaks may have ended them: only the reflector's
+	// log has the reason.
+	ErrEndsAtOnce = errors.New("watching: watches are opened, and end within ten seconds without an event")
 	// ErrGoexit is the failure of a handler that ends the goroutine on which it
 	// was called. It is also the failure of the request that has brought the
 	// handler's object.

@@ -174,7 +174,7 @@ func (w *world) allowReader(ctx context.Context) error {
 // get requests url with the token, and returns the body of the answer, even if
 // the status is an error.
 func get(ctx context.Context, url, token string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
