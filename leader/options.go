@@ -2,6 +2,7 @@ package leader
 
 import (
 	"cmp"
+	"math"
 	"strings"
 	"time"
 
@@ -127,6 +128,12 @@ func (o Options) room() time.Duration { return o.LeaseDuration - o.RenewDeadline
 func (o Options) validate() error {
 	check := option.Of("leader.Options")
 	positive := func(field string, d time.Duration) { check.That(d > 0, field, d, "must be more than 0") }
+	// A Lease has whole seconds, as an int32.
+	check.That(o.LeaseDuration <= math.MaxInt32*time.Second, "LeaseDuration", o.LeaseDuration,
+		"must be at most %v, because no Lease can contain more", math.MaxInt32*time.Second)
+	if err := check.Err(); err != nil {
+		return err
+	}
 	positive("LeaseDuration", o.LeaseDuration)
 	positive("RenewDeadline", o.RenewDeadline)
 	positive("RequestTimeout", o.RequestTimeout)

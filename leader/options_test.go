@@ -65,6 +65,9 @@ func TestNewRefusesDurationsThatBreakTheTrustWindow(t *testing.T) {
 		"a negative one": {leader.Options{LeaseDuration: -1, DrainTimeout: -1}, []string{
 			"Options.LeaseDuration is -1ns: must be more than 0", "Options.DrainTimeout is -1ns",
 		}},
+		"one that no Lease can contain": {leader.Options{LeaseDuration: 876_000 * time.Hour}, []string{
+			"Options.LeaseDuration is 876000h0m0s: must be at most 596523h14m7s",
+		}},
 		"one that is too short to be divided": {leader.Options{LeaseDuration: 4}, []string{
 			"Options.RequestTimeout is 0s: must be more than 0", "Options.RetryPeriod is 0s: must be more than 0",
 		}},

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +37,52 @@ func TestACollectorThatPanicsCostsNoOtherMetrics(t *testing.T) {
 		g.Expect(known.ExistingCollector).To(BeIdenticalTo(gauge))
 		g.Expect(own.Unregister(gauge)).To(BeTrue())
 	}
+}
+
+// Prometheus gives a scrape ten seconds. Without a limit one collector would
+// cost all metrics, and the start of the program, which gathers them once.
+func TestACollectorThatBlocksCostsNoOtherMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		registry := prometheus.NewRegistry()
+		own := &registerer{inner: registry}
+		release, calls := make(chan struct{}), 0
+		own.MustRegister(failing{func() { calls++; <-release }}, prometheus.NewGauge(prometheus.GaugeOpts{Name: "own", Help: "Own."}))
+		for range 3 {
+			families, err := registry.Gather()
+			g.Expect(err).To(MatchError(ContainSubstring("metrics of operator.failing: it has not returned after 5s")))
+			g.Expect(families).To(ConsistOf(HaveField("GetName()", "own")))
+			g.Expect(clashes(registry)).To(Succeed(), "it may work later")
+		}
+		g.Expect(calls).To(Equal(1), "no further goroutine while one hangs")
+		close(release)
+		synctest.Wait()
+		_, err := registry.Gather()
+		g.Expect(err).NotTo(HaveOccurred())
+	})
+}
+
+// A metric that comes late is not sent to a registry that has closed its channel.
+func TestALateMetricIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		registry := prometheus.NewRegistry()
+		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "late", Help: "Late."})
+		(&registerer{inner: registry}).MustRegister(delayed{gauge})
+		families, err := registry.Gather()
+		g.Expect(err).To(MatchError(ContainSubstring("it has not returned after 5s")))
+		g.Expect(families).To(BeEmpty())
+		time.Sleep(time.Minute) // virtual
+		synctest.Wait()
+	})
+}
+
+// delayed is a collector that takes a minute.
+type delayed struct{ prometheus.Collector }
+
+func (d delayed) Collect(metrics chan<- prometheus.Metric) {
+	time.Sleep(time.Minute) // virtual
+	d.Collector.Collect(metrics)
 }
 
 // undescribed is a collector that calls fail instead of describing itself.

@@ -45,8 +45,8 @@ type Env struct {
 	// Metrics registers the program's own collectors, so that /metrics serves
 	// them. If MustRegister refuses a collector, the program exits after Setup
 	// with an error that names it.
-	// If a collector panics at a scrape, the log names it, and /metrics serves
-	// the others.
+	// If a collector panics at a scrape, or has not returned after 5 seconds,
+	// the log names it, and /metrics serves the others.
 	Metrics prometheus.Registerer
 
 	asker asker

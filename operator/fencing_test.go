@@ -97,9 +97,9 @@ func TestAPolicyThatCannotBePrintedIsExplained(t *testing.T) {
 		code    int
 		says    string
 	}{
-		"without a namespace": {p, []string{"--print-fencing-policy=a"}, 1, `the service account is "a": must be its namespace and its name`},
-		"without a name":      {p, []string{"--print-fencing-policy=a/"}, 1, `is "a/": must be`},
-		"no name at all":      {p, []string{"--print-fencing-policy=a/B"}, 1, `Options.ServiceAccount is "B"`},
+		"without a namespace": {p, []string{"--print-fencing-policy=a"}, 2, `--print-fencing-policy is "a": must be the namespace and the name`},
+		"without a name":      {p, []string{"--print-fencing-policy=a/"}, 2, `is "a/": must be`},
+		"no name at all":      {p, []string{"--print-fencing-policy=a/B"}, 2, `is "a/B": must be`},
 		"nothing written": {
 			with(func(p *operator.Program) { p.Needs = []string{"get nodes"} }),
 			[]string{"--print-fencing-policy=a/b"},

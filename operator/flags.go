@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -37,6 +38,8 @@ type flags struct {
 	durations      leader.Options // the durations of the Lease; zero fields mean the defaults
 	identity       string         // the holder name on the Lease
 	policyFor      string         // the service account to print the policy for
+
+	given map[string]bool // the flags in the command line, by name
 }
 
 // usageError is an error in the command line. The user can correct it.
@@ -74,11 +77,16 @@ func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 	if err != nil {
 		return f, usageError{fmt.Errorf("%w: see --help", err)}
 	}
+	f.given = map[string]bool{}
+	fs.Visit(func(flag *flag.Flag) { f.given[flag.Name] = true })
 	if err := f.validate(p, fs.Args()); err != nil {
 		return f, usageError{err}
 	}
 	return f, nil
 }
+
+// policyFlag is the name of the flag that prints the fencing policy.
+const policyFlag = "print-fencing-policy"
 
 // formatJSON is the value of --log-format for JSON.
 const formatJSON = "json"
@@ -160,7 +168,7 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	fs.DurationVar(&f.durations.RetryPeriod, "leader-elect-retry-period", 0,
 		"`how long` between renewals; two fifteenths of a given lease duration (default 2s)")
 	if prints {
-		fs.StringVar(&f.policyFor, "print-fencing-policy", "", "print the admission policy by which the API server itself "+
+		fs.StringVar(&f.policyFor, policyFlag, "", "print the admission policy by which the API server itself "+
 			"refuses what replicas without the Lease write, whose Pods have the service account `namespace/name`, and exit")
 	}
 }
@@ -197,27 +205,63 @@ func (f *flags) validate(p Program, rest []string) error {
 	if f.logFormat != "text" && !f.logsJSON() {
 		errs = append(errs, fmt.Errorf("--log-format is %q: must be text or json", f.logFormat))
 	}
-	errs = append(errs, f.validateLease(p))
-	if _, _, err := net.SplitHostPort(f.listenAddr); f.listenAddr != "" && err != nil {
-		errs = append(errs,
-			fmt.Errorf("--listen-addr is %q: must be a host and a port, such as :8080: %w", f.listenAddr, err))
+	if f.verbosity < 0 {
+		errs = append(errs, fmt.Errorf("--v is %d: %s", f.verbosity, option.Negative))
 	}
-	if (f.certFile == "") != (f.keyFile == "") || f.certFile != "" && f.listenAddr == "" {
-		errs = append(errs, errors.New("--tls-cert-file, --tls-private-key-file: must both be set, and --listen-addr with "+
-			"them, or neither"))
-	}
+	errs = append(errs, f.validateLease(p), f.validateServer(), f.validatePolicy())
 	if f.startup <= 0 {
 		errs = append(errs, fmt.Errorf("--startup-timeout is %v: must be more than 0", f.startup))
 	}
 	for _, name := range p.clusterNames() {
-		if *f.clusters[name] == "" && !f.version && f.policyFor == "" {
+		if *f.clusters[name] == "" && !f.version && !f.printsPolicy() {
 			errs = append(errs, fmt.Errorf("--%s is empty: name the kubeconfig of cluster %s", clusterFlag(name), name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// validateLease returns the mistakes in the flags of the leader election.
+// validateServer returns the mistakes in the flags of the probes, metrics and
+// the page.
+func (f *flags) validateServer() error {
+	var errs []error
+	if _, port, err := net.SplitHostPort(f.listenAddr); f.listenAddr != "" {
+		if err == nil {
+			_, err = net.LookupPort("tcp", port) // it asks no server
+		}
+		if err != nil {
+			errs = append(errs,
+				fmt.Errorf("--listen-addr is %q: must be a host and a port, such as :8080: %w", f.listenAddr, err))
+		}
+	}
+	if (f.certFile == "") != (f.keyFile == "") || f.certFile != "" && f.listenAddr == "" {
+		errs = append(errs, errors.New("--tls-cert-file, --tls-private-key-file: must both be set, and --listen-addr with "+
+			"them, or neither"))
+	}
+	if f.metricsAuth && f.listenAddr == "" {
+		errs = append(errs, errors.New("--metrics-auth is set: must not be set with an empty --listen-addr, which serves "+
+			"no metrics"))
+	}
+	return errors.Join(errs...)
+}
+
+// printsPolicy reports whether the program prints its fencing policy and exits.
+func (f *flags) printsPolicy() bool { return f.given[policyFlag] }
+
+// validatePolicy returns the mistake in --print-fencing-policy. An empty value
+// is one, because a shell may have replaced a variable that is not set.
+func (f *flags) validatePolicy() error {
+	namespace, account, _ := strings.Cut(f.policyFor, "/")
+	faults := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(account)...)
+	if !f.printsPolicy() || len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("--%s is %q: must be the namespace and the name of a service account, such as shop/website: %s",
+		policyFlag, f.policyFor, faults[0])
+}
+
+// validateLease returns the mistakes in the flags of the leader election. Such a
+// flag without --leader-elect is a mistake, too, because the replicas would all
+// work. --leader-elect=false shows that this is intended.
 func (f *flags) validateLease(p Program) error {
 	if p.Replicas == Independent {
 		return nil
@@ -229,8 +273,13 @@ func (f *flags) validateLease(p Program) error {
 	for name, d := range map[string]time.Duration{
 		"renew-deadline": f.durations.RenewDeadline, "retry-period": f.durations.RetryPeriod,
 	} {
-		if d < 0 {
+		if d < 0 || d == 0 && f.given["leader-elect-"+name] {
 			errs = append(errs, fmt.Errorf("--leader-elect-%s is %v: must be more than 0", name, d))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.given)) {
+		if strings.HasPrefix(name, "leader-elect-") && !f.given["leader-elect"] {
+			errs = append(errs, fmt.Errorf("--%s is set: must be used with --leader-elect, without which there is no Lease", name))
 		}
 	}
 	if len(errs) > 0 || !f.leaderElect {

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,6 +43,10 @@ func TestAMistakeInAFlagIsNamedWithExitStatus2(t *testing.T) {
 		"less than no time to start":  {"", "--startup-timeout=-1s", "--startup-timeout is -1s"},
 		"retries beyond the deadline": {"", "--leader-elect-retry-period=20s", "RetryPeriod is 20s"},
 		"an address without a port":   {"", "--listen-addr=nowhere", `--listen-addr is "nowhere"`},
+		"a port that does not exist":  {"", "--listen-addr=:99999", `--listen-addr is ":99999"`},
+		"retries without a pause":     {"", "--leader-elect-retry-period=0", "--leader-elect-retry-period is 0s: must be more"},
+		"no time to renew":            {"", "--leader-elect-renew-deadline=0", "--leader-elect-renew-deadline is 0s: must be more"},
+		"a lease of 100 years":        {"", "--leader-elect-lease-duration=876000h", "leader.Options.LeaseDuration is 876000h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if variable, value, ok := strings.Cut(c.env, "="); ok {
@@ -53,6 +58,38 @@ func TestAMistakeInAFlagIsNamedWithExitStatus2(t *testing.T) {
 			g.Expect(p.Main([]string{"--leader-elect", c.arg}, &said)).To(Equal(2), said.String())
 			g.Expect(said.String()).To(ContainSubstring(c.says))
 		})
+	}
+}
+
+// A flag that has no effect is a mistake of the person who has set it. It must
+// not be found out by its absence, for example by two replicas that both work.
+func TestAFlagWithoutAnEffectIsNamed(t *testing.T) {
+	p := Program{
+		Name: "test", Setup: func(Env) ([]*reconcile.Controller, error) { return nil, nil },
+		FencingPolicy: func(Program, string) (string, error) { return "", nil },
+	}
+	for says, args := range map[string][]string{
+		"--metrics-auth is set: must not be set with an empty --listen-addr": {"--metrics-auth", "--listen-addr="},
+		"--tls-cert-file, --tls-private-key-file: must both be set, and":     {"--tls-cert-file=a", "--tls-private-key-file=b", "--listen-addr="},
+		"--leader-elect-renew-deadline is set: must be used with --leader-":  {"--leader-elect-renew-deadline=20s"},
+		"--leader-elect-resource-namespace is set: must be used with":        {"--leader-elect-resource-namespace=a"},
+		"--leader-elect-identity is set: must be used with":                  {"--leader-elect-identity=a"},
+		`--print-fencing-policy is "": must be the namespace`:                {"--print-fencing-policy="},
+		`--print-fencing-policy is "a": must be the namespace`:               {"--print-fencing-policy=a"},
+		"--v is -1: must not be negative":                                    {"--v=-1"},
+	} {
+		_, err := p.parse(args, io.Discard)
+		g := NewWithT(t)
+		g.Expect(err).To(MatchError(ContainSubstring(says)))
+		g.Expect(err).To(BeAssignableToTypeOf(usageError{}))
+	}
+	for _, args := range [][]string{
+		{"--leader-elect=false", "--leader-elect-lease-duration=1m"}, // a person switches it off
+		{"--metrics-auth=false", "--listen-addr="},
+		{"--print-fencing-policy=shop/website", "--leader-elect", "--leader-elect-lease-duration=1m"},
+	} {
+		_, err := p.parse(args, io.Discard)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred(), "%v", args)
 	}
 }
 

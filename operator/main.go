@@ -60,7 +60,7 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "%s %s\n", p.Name, Version())
 		return 0
 	}
-	if f.policyFor != "" {
+	if f.printsPolicy() {
 		return p.printPolicy(f, stderr)
 	}
 	logger := Logger(stderr, f.logsJSON(), f.verbosity)
@@ -179,7 +179,7 @@ func (p Program) runBeside(ctx context.Context, env Env, run func(context.Contex
 	defer done()
 	ended := make(chan error, 1)
 	go func() {
-		err := p.Beside(serving, env)
+		err := call(serving, "Program.Beside", besideGrace, func() error { return p.Beside(serving, env) })
 		if serving.Err() != nil && isCancellation(err) {
 			err = nil // it has ended because of the context
 		}
@@ -203,15 +203,21 @@ func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env,
 		return env, nil, err
 	}
 	starting(env.Context, "Setup", "Setup has not returned")
-	controllers, err := p.Setup(env)
+	var controllers []*reconcile.Controller
+	err = call(env.Context, "Program.Setup", setupGrace, func() (err error) {
+		controllers, err = p.Setup(env)
+		return err
+	})
 	starting(env.Context, "Setup", "")
-	if refused := env.Metrics.(*registerer).errs(); err == nil { //nolint:forcetypeassert // run has made it
-		err = refused
+	if err != nil {
+		return env, nil, err
+	}
+	err = env.Metrics.(*registerer).errs() //nolint:forcetypeassert // run has made it
+	if err == nil {
+		err = p.complain(controllers, f)
 	}
 	if err == nil {
-		if err = p.complain(controllers, f); err == nil {
-			err = p.complainOfReaders(env, controllers)
-		}
+		err = p.complainOfReaders(env, controllers)
 	}
 	if err == nil {
 		err = env.check(f.startup, controllers)

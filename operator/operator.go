@@ -85,13 +85,16 @@ type Program struct {
 	// none of them may be nil. With --leader-elect at least one must have
 	// options from [Env.Options].
 	//
-	// If Setup returns an error, the program exits with code 1 before a
-	// controller runs.
+	// If Setup returns an error or panics, the program exits with code 1 before
+	// a controller runs. It also does so if Setup has not returned 5 seconds
+	// after Env.Context has ended.
 	Setup func(env Env) ([]*reconcile.Controller, error)
 	// Beside runs in every replica while the controllers run. For example, it
 	// can serve webhooks. It is called after Setup. ctx ends when the
-	// controllers have drained. An error before that ends the program. Defaults
-	// to nil, which runs only the controllers.
+	// controllers have drained. An error or a panic before that ends the
+	// program. If Beside has not returned 30 seconds after the end of ctx, the
+	// program exits with code 1. Defaults to nil, which runs only the
+	// controllers.
 	Beside func(ctx context.Context, env Env) error
 	// ReadyWithoutCaches makes the process ready as soon as the controllers
 	// run, before the caches are filled. Set it if Beside serves a conversion

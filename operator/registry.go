@@ -66,7 +66,7 @@ type registerer struct {
 
 // Register registers a collector. A collector can be registered only once.
 func (r *registerer) Register(c prometheus.Collector) error {
-	err := r.inner.Register(guardedCollector{c})
+	err := r.inner.Register(&guardedCollector{Collector: c})
 	if err == nil {
 		return nil
 	}

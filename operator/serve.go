@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/metrics"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -58,8 +59,9 @@ type Server struct {
 //
 // Run returns the errors of [reconcile.RunAll] and [status.ServeOn], joined.
 // Before it runs the controllers, it returns an error if it cannot listen on
-// Address, if an Address is set without a Cluster, if the certificate and the
-// key do not match, or if collectors in Metrics clash with the program's own.
+// Address, if an Address is set without a Cluster, if MetricsAuth or a
+// certificate is set without an Address, if the certificate and the key do not
+// match, or if collectors in Metrics clash with the program's own.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
 	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
 }
@@ -68,7 +70,8 @@ func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) 
 // answer while setup runs: until the controllers run, /readyz reports that the
 // process is starting. The context of setup ends with ctx.
 //
-// RunSetup returns the errors of setup and of Run.
+// RunSetup returns the errors of setup and of Run. It returns an error, too, if
+// setup panics, or has not returned 5 seconds after its context ended.
 func (s *Server) RunSetup(
 	ctx context.Context, setup func(ctx context.Context) ([]*reconcile.Controller, error),
 ) error {
@@ -76,7 +79,11 @@ func (s *Server) RunSetup(
 		return errors.New("running controllers: setup is nil: must be a function that makes them")
 	}
 	return s.serve(ctx, func(ctx context.Context, handler *front) error {
-		controllers, err := setup(ctx)
+		var controllers []*reconcile.Controller
+		err := call(ctx, "setup", setupGrace, func() (err error) {
+			controllers, err = setup(ctx)
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -88,6 +95,9 @@ func (s *Server) RunSetup(
 // to the page and the probes.
 func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handler *front) error) error {
 	if s.Address == "" {
+		if err := s.unserved(); err != nil {
+			return err
+		}
 		return work(ctx, nil)
 	}
 	if s.Cluster == nil {
@@ -123,6 +133,17 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 	err = work(working, handler)
 	done()
 	return errors.Join(err, <-ended)
+}
+
+// unserved returns an error that names the fields about access that would have
+// no effect because the Server does not listen.
+func (s *Server) unserved() error {
+	check := option.Of("operator.Server")
+	const advice = "must not be set without an Address: the Server would not listen"
+	check.That(!s.MetricsAuth, "MetricsAuth", s.MetricsAuth, advice)
+	check.That(s.CertFile == "", "CertFile", s.CertFile, advice)
+	check.That(s.KeyFile == "", "KeyFile", s.KeyFile, advice)
+	return check.Err()
 }
 
 // listen returns the listener and, with TLS, its certificate.
