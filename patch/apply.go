@@ -186,6 +186,15 @@ func (a *Applier[C, T]) forget(target endpoint) {
 	delete(a.memory, target)
 }
 
+// knows reports whether the last configuration that was applied to target is
+// remembered, and was applied to the object with this UID.
+func (a *Applier[C, T]) knows(target endpoint, uid types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last, ok := a.memory[target]
+	return ok && last.uid == uid
+}
+
 // isApplied reports whether the request would have no effect on the server.
 func (a *Applier[C, T]) isApplied(target endpoint, cached T, request [sha256.Size]byte, manager string) bool {
 	if bound.IsNil(cached) {

@@ -49,8 +49,9 @@ type Options struct {
 	// by the update. Name the managers that wrote the object before the program
 	// applied it, such as the controller itself with [Ensure], or the default
 	// manager of controller-runtime. Finalizers and owner references stay with
-	// these managers. Taking over costs one more request, once for each object.
-	// Defaults to no managers.
+	// these managers. So do fields that were set in a different version of the
+	// kind. Taking over costs one more request, once for each object, and a GET
+	// if the cached object has no managed fields. Defaults to no managers.
 	TakeOver []string
 	// Adopt lets [Ensure] write an object that another owner controls, and
 	// change its controller. Without it such an object is a [ForeignError].

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
@@ -20,15 +22,21 @@ type fieldTree = map[string]any
 // by updates. If one of these managers owns any fields, it patches the managed
 // fields. It returns the object as the server then has it.
 func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, error) {
-	fields, err := takenOver(cached, o)
+	client := any(a.clients(cached.GetNamespace()))
+	shown, err := a.managed(ctx, client, cached, o)
+	if err != nil {
+		return cached, err
+	}
+	fields, err := takenOver(shown, o)
 	if fields == nil || err != nil {
 		return cached, err
 	}
+	cached = shown
 	value, err := json.Marshal(fields)
 	if err != nil {
 		return cached, err
 	}
-	c, ok := any(a.clients(cached.GetNamespace())).(Client[T])
+	c, ok := client.(Client[T])
 	if !ok {
 		return cached, errors.New("the client cannot patch, which Options.TakeOver needs")
 	}
@@ -36,6 +44,25 @@ func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, 
 	locked := lockIf(Options{FieldManager: o.FieldManager, DryRun: o.DryRun}, cached, true)
 	return send(ctx, c, cached,
 		diff.Patch{Data: append(data, "}]"...), Style: diff.Operations, Fields: []string{"metadata.managedFields"}}, locked)
+}
+
+// managed returns the object with its managed fields. If the cache has dropped
+// them, managed reads the object from the server, unless this Applier has
+// applied to it before: then nothing is left to take over. It returns cached for
+// an object that is deleted, and for one of a fake client, which has no UID.
+func (a *Applier[C, T]) managed(ctx context.Context, client any, cached T, o *Options) (T, error) {
+	if len(cached.GetManagedFields()) > 0 || cached.GetUID() == "" ||
+		a.knows(endpoint{bound.KeyOf(cached), o.Subresource}, cached.GetUID()) {
+		return cached, nil
+	}
+	live, err := get(ctx, client, cached)
+	switch {
+	case err == nil && live.GetUID() == cached.GetUID():
+		return live, nil
+	case err == nil, absent.From(client, err, cached): // the precondition on the UID refuses the apply
+		return cached, nil
+	}
+	return cached, fmt.Errorf("reading the managed fields, which the cache has dropped: %w", err)
 }
 
 // takenOver returns the managed fields of obj after the takeover. In them, the

@@ -3,13 +3,17 @@ package patch_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/patch"
 )
 
@@ -108,3 +112,45 @@ func TestAnApplierWhoseClientCannotPatchTakesNothingOver(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("the client cannot patch")))
 	g.Expect(server.asked).To(BeEmpty())
 }
+
+// A cache may have dropped the managed fields (informer.Options). Their absence
+// does not mean that there is nothing to take over.
+func TestAnApplierReadsTheManagedFieldsThatTheCacheHasDropped(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(&apisim.Options{ManagedFields: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	reads := 0
+	config := sim.Config("doorman")
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet {
+				reads++
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	maps := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps
+	old := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a"}, Data: map[string]string{"old": "x", "k": "v"}}
+	cached, err := maps("d").Create(t.Context(), old, metav1.CreateOptions{FieldManager: "doorman"})
+	g.Expect(err).NotTo(HaveOccurred())
+	a, o := patch.NewApplier(maps), &patch.Options{FieldManager: "doorman", TakeOver: []string{"doorman"}}
+	wanted := corev1ac.ConfigMap("a", "d").WithData(map[string]string{"k": "v"})
+	for range 3 {
+		cached = cached.DeepCopy()
+		cached.ManagedFields = nil
+		cached, err = a.Apply(t.Context(), cached, o, wanted)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(cached.Data).To(Equal(map[string]string{"k": "v"}))
+	}
+	g.Expect(reads).To(Equal(1), "once for each object")
+
+	g.Expect(maps("d").Delete(t.Context(), "a", metav1.DeleteOptions{})).To(Succeed())
+	cached = cached.DeepCopy()
+	cached.ManagedFields = nil
+	_, err = patch.NewApplier(maps).Apply(t.Context(), cached, o, wanted)
+	g.Expect(patch.IsStale(err)).To(BeTrue(), "%v", err)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
