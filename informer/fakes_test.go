@@ -156,6 +156,8 @@ func TestSeveralNamespaces(t *testing.T) {
 		client := fake.NewClientset(pod("a", "1"), pod("b", "1"), pod("c", "1"))
 		pods := informer.ForNamespaces(client.CoreV1().Pods, &informer.Options{Namespaces: []string{"c", "a", "c"}})
 		g.Expect(matches(pods.Matches(pod("a", "x")))).To(BeTrue())
+		_, known := pods.Matches((*corev1.Pod)(nil))
+		g.Expect(known).To(BeFalse())
 		g.Expect(matches(pods.Matches(pod("b", "x")))).To(BeFalse())
 		syncsAtOnce(t, g, pods)
 		_, err := client.CoreV1().Pods("c").Create(t.Context(), pod("c", "2"), metav1.CreateOptions{})

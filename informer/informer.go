@@ -18,6 +18,7 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/calls"
 	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/option"
@@ -350,6 +351,9 @@ func (i *Informer[T]) inScope(key types.NamespacedName) bool {
 // the object. It does not know the value of an object with metadata only, of a
 // Go type that may lack the field, or of a field that newer servers have added.
 func (i *Informer[T]) Matches(obj metav1.Object) (matches, known bool) {
+	if bound.IsNil(obj) {
+		return false, false
+	}
 	if !i.feed.watchesNamespace(obj.GetNamespace()) || !i.scope.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false, true
 	}

@@ -36,6 +36,9 @@ const patienceShare = 3
 //
 // Client returns an error if no client can be built from config.
 func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {
+	if config == nil {
+		return nil, errors.New("making a client for leases: the rest.Config is nil")
+	}
 	own := rest.CopyConfig(config)
 	if own.QPS == 0 && own.RateLimiter == nil {
 		own.QPS = -1

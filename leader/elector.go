@@ -101,6 +101,9 @@ func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error
 
 // runTerms calls fn for one term after the other, or for one term only.
 func (e *Elector) runTerms(ctx context.Context, single bool, fn func(context.Context) error) error {
+	if fn == nil {
+		return fmt.Errorf("campaigning for lease %q: the function to run is nil", e.candidate.lease.key())
+	}
 	c, working := e.join(ctx), false
 	defer func() { e.leave(c, working) }()
 	for {

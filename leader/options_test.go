@@ -89,3 +89,13 @@ func TestNewRefusesDurationsThatBreakTheTrustWindow(t *testing.T) {
 		})
 	}
 }
+
+func TestNilArgumentsAreErrors(t *testing.T) {
+	g := NewWithT(t)
+	_, err := leader.Client(nil)
+	g.Expect(err).To(MatchError(ContainSubstring("the rest.Config is nil")))
+	e, err := leader.New(leaseOf(leaseapi.New(t).Link(1), "a"), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(e.Run(t.Context(), nil)).To(MatchError(ContainSubstring("the function to run is nil")))
+	g.Expect(e.RunOnce(t.Context(), nil)).To(MatchError(ContainSubstring("the function to run is nil")))
+}

@@ -26,8 +26,11 @@ func Live[T metav1.Object](ctx context.Context, c interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 }, name string,
 ) (object T, ok bool, err error) {
-	object, err = c.Get(ctx, name, metav1.GetOptions{})
 	var zero T
+	if bound.IsNil(c) {
+		return zero, false, fmt.Errorf("confirming that %q is deleted: the client is nil", name)
+	}
+	object, err = c.Get(ctx, name, metav1.GetOptions{})
 	if absent.Read[T](c, err, name) {
 		return zero, false, nil
 	}

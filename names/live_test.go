@@ -57,3 +57,9 @@ func onlyItsOwnAnswer(t *testing.T) {
 	g.Expect(names.IsNotFound(err, appsv1.Resource("replicasets"), "web")).To(BeFalse())
 	g.Expect(names.IsNotFound(nil, appsv1.Resource("deployments"), "web")).To(BeFalse())
 }
+
+func TestWithoutAClientNothingIsDeleted(t *testing.T) {
+	_, ok, err := names.Live[*corev1.Service](t.Context(), nil, "web")
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("the client is nil")))
+	NewWithT(t).Expect(ok).To(BeFalse())
+}

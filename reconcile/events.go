@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/event"
 )
 
@@ -17,13 +18,13 @@ const (
 )
 
 // limitEvents returns a recorder that passes events on to r at a rate that the
-// API server can handle, and drops the others. It returns nil if r is nil.
+// API server can handle, and drops the others. It returns r if r is nil, or has a nil pointer in it.
 // client-go's recorder merges repeated events of one object, but starts a
 // goroutine and a request for each object: for example, 50,000 of them for a
 // controller that warns about 50,000 objects.
 func limitEvents(r events.EventRecorder) events.EventRecorder {
-	if r == nil {
-		return nil
+	if bound.IsNil(r) {
+		return r
 	}
 	return &limitedRecorder{r, flowcontrol.NewTokenBucketPassiveRateLimiter(eventsPerSecond, eventBurst)}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/queue"
 )
@@ -115,6 +116,10 @@ func (o Options) validate(own source) error {
 	check.That(o.Resync >= 0, "Resync", o.Resync, option.Negative)
 	check.That(o.Leader == nil || o.Shards == nil, "Leader", option.Set,
 		"must be nil with Shards: one replica works, or all do")
+	for field, value := range map[string]any{"Leader": o.Leader, "Shards": o.Shards, "Events": o.Events} {
+		check.That(value == nil || !bound.IsNil(value), field, option.Word("an interface with a nil pointer in it"),
+			"must not be set: a variable of a pointer type that stays nil does not leave the option out")
+	}
 	check.That(o.Sweep == nil || o.Known != nil, "Sweep", option.Set,
 		"must be nil without Known: there are no names to sweep")
 	check.That(o.Known == nil || isNil(own) || own.Parts().Shown(), "Known", option.Set,

@@ -12,7 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
 
+	"github.com/homeostat/homeostat/leader"
+	"github.com/homeostat/homeostat/leader/shard"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -95,5 +98,22 @@ func TestAStoppedControllerHasNoKeysLeft(t *testing.T) {
 		w.Expect(c.QueueStats().Delayed).To(Equal(1))
 		w.Expect(stop()).To(Succeed())
 		w.Expect(c.QueueStats().Delayed).To(BeZero())
+	})
+}
+
+// A variable of a pointer type stays nil where a program makes its elector only
+// with a flag. In an interface it is not nil, and would panic at the first use.
+func TestAnOptionWithANilPointerInItIsNamed(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		var elector *leader.Elector
+		var shards *shard.Shards
+		var recorder *events.FakeRecorder
+		for field, o := range map[string]*reconcile.Options{
+			"Leader": {Leader: elector}, "Shards": {Shards: shards}, "Events": {Events: recorder},
+		} {
+			_, err := reconcile.New("a", w.in, reconcile.Func[*configMap](
+				func(context.Context, request) (reconcile.Result, error) { return reconcile.Result{}, nil }), o)
+			w.Expect(err).To(MatchError(ContainSubstring("reconcile.Options." + field + " is an interface with a nil pointer in it")))
+		}
 	})
 }

@@ -213,8 +213,8 @@ const (
 // as the kubelet needs it; other clients can then connect, too, so set
 // Options.Authorize.
 //
-// Serve returns an error if it cannot listen on the address, or if the listener
-// fails.
+// Serve returns an error if it cannot listen on the address, if h is nil, or if
+// the listener fails.
 func Serve(ctx context.Context, address string, h http.Handler) error {
 	if address == "" {
 		<-ctx.Done()
@@ -233,8 +233,15 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 // address before the first answer. Requests in flight have 5 seconds after the
 // end of ctx; then their connections are closed.
 //
-// ServeOn returns an error if the listener fails.
+// ServeOn returns an error if an argument is nil, or if the listener fails.
 func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
+	if listener == nil {
+		return errors.New("serving status: the listener is nil")
+	}
+	if h == nil { // package http would serve its global handlers, with the profiles of net/http/pprof
+		_ = listener.Close() // it has served nothing
+		return errors.New("serving status: the handler is nil: New has returned an error")
+	}
 	background := context.WithoutCancel(ctx)
 	server := &http.Server{
 		Handler:           h,

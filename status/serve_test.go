@@ -136,3 +136,17 @@ func TestErrorsOfTheServerAreLogged(t *testing.T) {
 	stop()
 	g.Expect(<-ended).To(Succeed())
 }
+
+// Package http serves its global handlers in the place of a nil one, with the
+// profiles of net/http/pprof, to everybody. An error of New is easily ignored.
+func TestANilHandlerServesNothing(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(status.Serve(t.Context(), "127.0.0.1:0", nil)).To(MatchError(ContainSubstring("the handler is nil")))
+	g.Expect(status.ServeOn(t.Context(), nil, http.NotFoundHandler())).To(MatchError(ContainSubstring("the listener is nil")))
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(status.ServeOn(t.Context(), listener, nil)).To(MatchError(ContainSubstring("the handler is nil")))
+	_, err = listener.Accept()
+	g.Expect(err).To(MatchError(net.ErrClosed))
+}

@@ -131,6 +131,9 @@ func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int)
 		return fmt.Errorf("running shards %q: already running", s.replica.Records.Key())
 	}
 	defer s.running.Store(false)
+	if fn == nil {
+		return fmt.Errorf("running shards %q: the function to run is nil", s.replica.Records.Key())
+	}
 	if err := s.checkConfig(ctx); err != nil {
 		return fmt.Errorf("joining shards %q: %w", s.replica.Records.Key(), err)
 	}

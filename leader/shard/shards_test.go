@@ -509,3 +509,10 @@ func TestAMemberIsSeenFromItsFirstRequestOn(t *testing.T) {
 		a.end()
 	})
 }
+
+func TestShardsWithoutAFunctionDoNotJoin(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		s := newShards(t, x.API.Link(1), "a", nil)
+		x.Expect(s.Run(t.Context(), nil)).To(MatchError(ContainSubstring("the function to run is nil")))
+	})
+}

@@ -49,10 +49,10 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 			delete(k.claims, slot)
 			switch {
 			case err == nil:
+				delete(k.named, slot)
 				k.hold(ctx, slot, lease)
-			case errors.Is(err, fleet.ErrUnlabelled) && !k.named[slot]:
-				k.named[slot] = true
-				klog.FromContext(ctx).Error(err, "cannot take a slot, retrying", "slot", slot)
+			case errors.Is(err, fleet.ErrUnlabelled):
+				k.nameOnce(ctx, slot, err, "cannot take a slot, retrying")
 			}
 			return nil
 		}
@@ -63,10 +63,17 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	}
 }
 
+// nameOnce logs once that a record does not have the labels of its slot.
+func (k *keeper) nameOnce(ctx context.Context, slot int, err error, message string) {
+	if !k.named[slot] {
+		k.named[slot] = true
+		klog.FromContext(ctx).Error(err, message, "slot", slot)
+	}
+}
+
 // relabel puts back the labels of the record of a slot, which the view lacks
 // although it exists. A record that this replica has never seen with its labels
-// may be the Lease of another program, so it is left alone. exists is the
-// refusal of its creation.
+// may be the Lease of another program, so it is left alone. exists is the refusal of its creation.
 func (k *keeper) relabel(ctx context.Context, slot int, known types.UID, exists error) error {
 	wanted := k.Records.NewSlot(slot)
 	lease, err := k.Records.Read(ctx, wanted.Name)
@@ -97,6 +104,12 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 			h.cancel(fmt.Errorf("%w: the record of slot %d was deleted or has another holder", leader.ErrLost, slot))
 		} else if err == nil {
 			err = k.Records.Relabel(ctx, lease, k.Records.NewSlot(slot))
+		}
+		if errors.Is(err, fleet.ErrUnlabelled) {
+			k.reports <- func() error {
+				k.nameOnce(ctx, slot, err, "other replicas cannot see the owner of a slot, retrying")
+				return nil
+			}
 		}
 		return err
 	})

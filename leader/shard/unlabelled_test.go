@@ -105,3 +105,62 @@ func TestARecordWithoutLabelsThatWasNeverSeenIsNamedAndNotTaken(t *testing.T) {
 		b.end()
 	})
 }
+
+// relabel sets a label of a record to a value, as a person may do, and returns
+// the value that it had.
+func (x *fixture) relabel(name, label, value string) (had string) {
+	x.T.Helper()
+	for {
+		lease, err := x.API.Get(name)
+		x.Expect(err).NotTo(HaveOccurred())
+		had = lease.Labels[label]
+		lease.Labels[label] = value
+		if _, err = x.API.Update(lease); err == nil {
+			return had
+		}
+	}
+}
+
+// What a record is follows from its group and its name, so the other labels have
+// no effect.
+func TestARecordWithADifferentKindOrSlotIsFoundByItsName(t *testing.T) {
+	for label, value := range map[string]string{kindLabel: "member", slotLabel: "7"} {
+		t.Run(label, func(t *testing.T) {
+			inBubble(t, func(x *fixture) {
+				a := x.shards("a", nil)
+				pass(time.Minute)
+				x.relabel("test-slot-9", label, value)
+				b := x.shards("b", nil)
+				pass(time.Minute)
+				x.Expect(x.Owned()).To(HaveLen(64))
+				a.die()
+				pass(2 * time.Minute)
+				x.Expect(x.Shares()).To(Equal(map[string]int{"b": 64}))
+				b.end()
+			})
+		})
+	}
+}
+
+// A different group hides the record from the replicas. Without a log line its
+// slot would have no owner at some time, and nobody would know why.
+func TestARecordOfADifferentGroupIsNamed(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		a := x.shards("a", nil)
+		pass(time.Minute)
+		had := x.relabel("test-slot-9", groupLabel, "other")
+		pass(time.Minute)
+		x.Expect(x.Owned()).To(HaveLen(64), "its owner keeps it")
+		x.Expect(a.logs.Count(`label leader.homeostat.dev/shards of lease \"test-slot-9\" is \"other\"`)).To(Equal(1))
+		b := x.shards("b", nil)
+		pass(time.Minute)
+		a.die()
+		pass(2 * time.Minute)
+		x.Expect(x.Owned()).To(HaveLen(63))
+		x.Expect(b.logs.Count("cannot take a slot")).To(Equal(1))
+		x.relabel("test-slot-9", groupLabel, had)
+		pass(time.Minute)
+		x.Expect(x.Owned()).To(HaveLen(64))
+		b.end()
+	})
+}

@@ -74,24 +74,17 @@ func (r Records) Validate(identity string) error {
 }
 
 // slotOf returns the slot of a record whose kind is slot. It reports false if
-// the record's name or label does not name a slot. The name is enough if
-// somebody has removed the label.
+// the record's name does not name a slot. The label does not count, because a
+// person may have removed or changed it.
 func (r Records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
-	number, labelled := lease.Labels[slotLabel]
-	if !labelled {
-		number = strings.TrimPrefix(lease.Name, record.SlotPrefix(r.Name))
-	}
-	slot, err := strconv.Atoi(number)
+	slot, err := strconv.Atoi(strings.TrimPrefix(lease.Name, record.SlotPrefix(r.Name)))
 	return slot, err == nil && slot >= 0 && slot < slots && lease.Name == r.SlotName(slot)
 }
 
-// kindOf returns the kind of a record. It follows from the name if somebody has
-// removed the label.
+// kindOf returns the kind of a record of the group. It follows from the name,
+// because a person may have removed or changed the label.
 func (r Records) kindOf(lease *coordinationv1.Lease) string {
-	kind, labelled := lease.Labels[record.KindLabel]
 	switch {
-	case labelled:
-		return kind
 	case lease.Name == r.Name:
 		return configKind
 	case strings.HasPrefix(lease.Name, record.MemberPrefix(r.Name)):

@@ -64,10 +64,8 @@ func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time)
 		}
 		v.Members[lease.Name] = v.Members[lease.Name].See(next, now)
 	case configKind:
-		if lease.Name == v.records.Name {
-			v.Config = next
-		}
-	case slotKind, rangeKind:
+		v.Config = next
+	case slotKind:
 		if slot, ok := v.records.slotOf(lease, len(v.Slots)); ok {
 			if holder := record.Holder(next); holder != record.Holder(v.Slots[slot].Lease) {
 				delete(v.Unresponsive, holder) // it has just taken a slot
