@@ -19,23 +19,29 @@
 //
 // # Contract
 //
-//   - Answers equal the real server's answers in status, reason, body and
-//     events. The conformance test makes one table of calls to both.
-//   - Built-in kinds have the real server's defaults; a table compares them. A
-//     custom resource is defaulted, pruned and validated by its schema, if its
-//     kind was given one (package reconciletest/crd).
-//   - resourceVersion counts all writes that change an object. generation,
-//     uid, creationTimestamp, conflicts, preconditions, finalizers, two-phase
-//     deletion, the separation of status, selectors (an object that leaves the
-//     selection is DELETED), limit and continue, streaming lists, bookmarks
-//     and 410 work.
+//   - Answers equal the real server's in status, reason, body and events,
+//     except for the differences that docs/simulated-server.md lists.
+//   - Built-in kinds have the real server's defaults.
+//   - A custom resource is defaulted, pruned and validated by its schema, if
+//     its kind was given one. Without a schema, it is stored as it was sent.
+//   - resourceVersion counts all writes that change an object, of all kinds.
+//   - generation counts the changes of the spec.
+//   - A write with an old resourceVersion or with another UID is a conflict.
+//   - An object with a finalizer is deleted when the last one is removed.
+//   - A watch delivers an object that leaves its selection as DELETED.
+//   - All pages of a list show the state at its first page.
+//   - A watch from a resourceVersion that was compacted gets 410.
 //   - Without a [Scheduler] every call is served at once. With one, every call
-//     except the admin's parks. The same policy takes the same steps, so that
-//     two runs of a deterministic program have the same trace.
-//   - A [Fault] is injected before or after a call commits. [Server.Fence]
-//     kills one incarnation of a client: its later requests have no effect.
-//   - Calls do not block under a lock, and no goroutine outlives a call. A
-//     watch lives as long as its client reads it.
+//     waits until the scheduler releases it, except for discovery, the admin's
+//     calls, and updates of a series of events.
+//   - The same policy takes the same steps, so that two runs of a deterministic
+//     program have the same trace.
+//   - A [Fault] is injected before or after a call commits.
+//   - [Server.Fence] kills one incarnation of a client: its later requests have
+//     no effect.
+//
+// Calls do not block under a lock, and no goroutine outlives a call. A watch
+// lives as long as its client reads it.
 //
 // # What it does not do
 //
@@ -45,10 +51,12 @@
 // Deployments and the like have no controllers here: only the [Collector] acts.
 // Package reconciletest/actors has actors for Pods and Deployments.
 //
-// It answers in JSON, and [Server.Config] asks for JSON. It has no admission
-// except for namespace lifecycle and object quotas, and no conversion between
-// versions. It validates metadata, immutable fields, and the required fields
-// that are forgotten most often. It has neither TLS nor authentication.
+// It answers in JSON, and [Server.Config] asks for JSON. Of the admission
+// plugins, it has the namespace lifecycle, object quotas, priorities and
+// tolerations of Pods, and the allocation of Services' addresses and ports. It
+// has no conversion between versions. It validates metadata and immutable
+// fields completely, and of required fields and values those that are mistaken
+// most often (package rules). It has neither TLS nor authentication.
 // docs/simulated-server.md lists the differences from the real server.
 //
 // client-go takes its jitter from the global math/rand. A test that compares
