@@ -77,7 +77,7 @@ func run(t *testing.T, s scenario, seed uint64, want string) result {
 			policy.Calm(true)
 			policy.late = 1
 			limits.Steps = 20_000
-			limits.Until = func() bool { return broken() || w.monitor.settled() == "" }
+			limits.Stop = func() bool { return broken() || w.monitor.settled() == "" }
 			w.sched.Run(policy, limits)
 			if left := w.monitor.settled(); !broken() && left != "" {
 				w.monitor.violated("L1", "%s", left)
