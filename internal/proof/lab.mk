@@ -47,22 +47,46 @@ bench-page: ## Make what docs/benchmarks has of docs/benchmarks/results.txt agai
 proof: ## Explore controllers that others have published, unmodified, and make docs/proof.md of what is found. Not part of make test.
 	mkdir -p $(BIN) docs/proof
 	go run ./internal/proof/published/page begin $(PROOF_RESULTS) $$(git rev-parse --short HEAD)
-	cd internal/proof/published/kubernetes && $(PROOF) -timeout 60m .
-	cd internal/proof/published/kubernetes && $(PROOF) -modfile v1.35.4.mod -tags before136 -run '^TestPair' -timeout 20m .
-	cd internal/proof/published/resourceslice && $(PROOF) -timeout 10m .
-	cd internal/proof/published/resourceslice && $(PROOF) -modfile v0.36.3.mod -timeout 10m .
-	cd internal/proof/published/resourceclaim && $(PROOF) -timeout 10m .
-	cd internal/proof/published/resourceclaim && $(PROOF) -modfile v1.36.3.mod -tags before137 -timeout 10m .
-	cd internal/proof/published/jobs && $(PROOF) -timeout 10m .
-	cd internal/proof/published/jobs && $(PROOF) -modfile v1.36.3.mod -timeout 10m .
-	cd internal/proof/published/cluster-api && $(PROOF) -timeout 30m .
-	cd internal/proof/published/cluster-api-fixed && $(PROOF) -timeout 30m .
-	cd internal/proof/published/argo-rollouts && $(PROOF) -timeout 30m .
-	cd internal/proof/published/argo-rollouts && $(PROOF) -modfile fixed.mod -tags fixed -timeout 30m .
-	cd internal/proof/published/cert-manager && $(PROOF) -timeout 20m .
-	cd internal/proof/published/cert-manager && $(PROOF) -modfile fixed.mod -tags fixed -timeout 20m .
+	$(MAKE) --no-print-directory $(PROOF_PARTS:%=proof-of-%)
 	mv $(PROOF_RESULTS) docs/proof/results.jsonl
 	$(MAKE) --no-print-directory proof-page
+
+.PHONY: proof-part
+proof-part: ## Repeat a folder of make proof, and put its results in place of its earlier ones (PART=jobs).
+	mkdir -p $(BIN)
+	go run ./internal/proof/published/page begin $(PROOF_RESULTS) $$(git rev-parse --short HEAD)
+	$(MAKE) --no-print-directory $(PART:%=proof-of-%)
+	go run ./internal/proof/published/page merge docs/proof/results.jsonl $(PROOF_RESULTS)
+	$(MAKE) --no-print-directory proof-page
+
+# The folders of internal/proof/published that explore.
+PROOF_PARTS = kubernetes resourceslice resourceclaim jobs cluster-api cluster-api-fixed argo-rollouts cert-manager snapshotter
+EXPLORE = cd internal/proof/published/$(@:proof-of-%=%) && $(PROOF)
+
+.PHONY: $(PROOF_PARTS:%=proof-of-%)
+proof-of-kubernetes:
+	$(EXPLORE) -timeout 60m .
+	$(EXPLORE) -modfile v1.35.4.mod -tags before136 -run '^TestPair' -timeout 20m .
+proof-of-resourceslice:
+	$(EXPLORE) -timeout 10m .
+	$(EXPLORE) -modfile v0.36.3.mod -timeout 10m .
+proof-of-resourceclaim:
+	$(EXPLORE) -timeout 10m .
+	$(EXPLORE) -modfile v1.36.3.mod -tags before137 -timeout 10m .
+proof-of-jobs:
+	$(EXPLORE) -timeout 10m .
+	$(EXPLORE) -modfile v1.36.3.mod -timeout 10m .
+proof-of-cluster-api proof-of-cluster-api-fixed:
+	$(EXPLORE) -timeout 30m .
+proof-of-argo-rollouts:
+	$(EXPLORE) -timeout 30m .
+	$(EXPLORE) -modfile fixed.mod -tags fixed -timeout 30m .
+proof-of-cert-manager:
+	$(EXPLORE) -timeout 20m .
+	$(EXPLORE) -modfile fixed.mod -tags fixed -timeout 20m .
+proof-of-snapshotter:
+	$(EXPLORE) -timeout 10m .
+	$(EXPLORE) -modfile fixed.mod -tags fixed -timeout 10m .
 
 .PHONY: proof-page
 proof-page: ## Make docs/proof.md from docs/proof/results.jsonl, and internal/proof/published/page/proof.md, again.

@@ -31,6 +31,8 @@ func run(args []string) error {
 	switch {
 	case len(args) == 3 && args[0] == "begin":
 		return begin(args[1], args[2])
+	case len(args) == 3 && args[0] == "merge":
+		return merge(args[1], args[2])
 	case len(args) == 3 && args[0] == "write":
 		text, err := made(args[1])
 		if err != nil {
@@ -54,15 +56,37 @@ func run(args []string) error {
 
 // made returns the page that is made from the results in a file.
 func made(results string) ([]byte, error) {
-	text, err := os.ReadFile(results)
-	if err != nil {
-		return nil, fmt.Errorf("%w: to create the file, run make proof", err)
-	}
-	parsed, err := read(text, results)
+	parsed, err := readFile(results)
 	if err != nil {
 		return nil, err
 	}
 	return parsed.page(source)
+}
+
+// readFile reads the results in a file.
+func readFile(results string) (*runResults, error) {
+	text, err := os.ReadFile(results)
+	if err != nil {
+		return nil, fmt.Errorf("%w: to create the file, run make proof", err)
+	}
+	return read(text, results)
+}
+
+// merge adds the results of a later run to a file.
+func merge(file, later string) error {
+	kept, err := readFile(file)
+	if err != nil {
+		return err
+	}
+	again, err := readFile(later)
+	if err != nil {
+		return err
+	}
+	text, err := merged(kept, again)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644) //nolint:gosec // goes into docs
 }
 
 // machine is the first line of the results. It describes the machine.

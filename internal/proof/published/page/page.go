@@ -27,7 +27,7 @@ func (a *runResults) page(source string) ([]byte, error) {
 		"pair":     a.pair,
 		"findings": a.findings,
 		"finding":  a.finding,
-		"total":    a.total,
+		"runs":     a.all,
 		"perRun":   a.perRun,
 	}).Parse(source)
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *runResults) page(source string) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("<!-- Made by make proof, of proof/results.jsonl and internal/proof/published/page/proof.md: " +
 		"do not edit. -->\n\n")
-	if err := t.Execute(&b, a.machine); err != nil {
+	if err := t.Execute(&b, nil); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), a.forgotten()
@@ -130,19 +130,25 @@ func details(r *results.Result) string {
 	return b.String()
 }
 
-// total returns a text with the number of explorations and the time that they
-// took.
-func (a *runResults) total() string {
-	var elapsed, used float64
-	for _, r := range a.order {
-		elapsed += r.Elapsed
-		used += r.Processor
+// all returns a text that says of each run how many explorations it had, what
+// they took, and where and when it was.
+func (a *runResults) all() string {
+	var runs []string
+	for _, run := range a.runs {
+		var elapsed, used float64
+		for _, r := range run.results {
+			elapsed += r.Elapsed
+			used += r.Processor
+		}
+		runs = append(runs, fmt.Sprintf("%d explorations in %s, with %s of processor time, of commit %s, on %s, with Go %s for %s "+
+			"on %d cores, with a load of %v when they began", len(run.results), minutes(elapsed), minutes(used), run.Commit,
+			run.Date, run.Go, run.Platform, run.Cores, run.Load))
 	}
-	minutes := func(s float64) string {
-		return (time.Duration(s) * time.Second).String()
-	}
-	return fmt.Sprintf("%d explorations in %s, with %s of processor time", len(a.order), minutes(elapsed), minutes(used))
+	return strings.Join(runs, "; and ")
 }
+
+// minutes formats a number of seconds as minutes and seconds.
+func minutes(s float64) string { return (time.Duration(s) * time.Second).String() }
 
 // perRun returns a text with the least and the most processor time of a run,
 // each as the average of one exploration. It ignores explorations with a

@@ -17,12 +17,12 @@ const found = `{"commit":"abc1234","date":"2026-11-22","go":"1.26.8","platform":
 {"test":"TestPairJob","module":"kubernetes","version":"v1.35.4","runs":27,"planned":199,"tried":25,"ended":true,"elapsed":0.5,"processor":0.8,"oracle":"state","lines":46,"failure":"watch held back:\n    + pods d/web-*3 <there>\n  replay: token\n    1 call\n  hint: wait\n"}
 `
 
-const small = `# Page of {{.Commit}}
+const small = `# Page
 | Job | {{pair "TestPairJob"}} |
 
 {{findings}}
 
-{{total}}, {{perRun}}
+{{runs}}, {{perRun}}
 `
 
 func TestThePageHasWhatWasFound(t *testing.T) {
@@ -31,7 +31,7 @@ func TestThePageHasWhatWasFound(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	text, err := a.page(small)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(string(text)).To(gomega.HaveSuffix("do not edit. -->\n\n" + `# Page of abc1234
+	g.Expect(string(text)).To(gomega.HaveSuffix("do not edit. -->\n\n" + `# Page
 | Job | v1.35.4 | ` + "`state`" + ` | 25 | 0.5 | 0.8 | 46 | v1.36.3 | 1,217 of 1,217, 270 pairs; 3 known; 9.0 s |
 
 <details>
@@ -47,7 +47,7 @@ watch held back:
 
 </details>
 
-2 explorations in 9s, with 15s of processor time, 10 to 10 ms
+2 explorations in 9s, with 15s of processor time, of commit abc1234, on 2026-11-22, with Go 1.26.8 for linux/amd64 on 2 cores, with a load of 0.5 when they began, 10 to 10 ms
 `))
 }
 
@@ -144,7 +144,31 @@ func TestANewFileOfResultsSaysWhatTheMachineIs(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	a, err := read(text, file)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(a.Commit).To(gomega.Equal("abc1234"))
-	g.Expect(a.Cores).To(gomega.BeNumerically(">", 0))
+	g.Expect(a.runs).To(gomega.HaveLen(1))
+	g.Expect(a.runs[0].Commit).To(gomega.Equal("abc1234"))
+	g.Expect(a.runs[0].Cores).To(gomega.BeNumerically(">", 0))
 	g.Expect(a.order).To(gomega.BeEmpty())
+}
+
+func TestALaterRunReplacesWhatItRepeats(t *testing.T) {
+	g := gomega.NewWithT(t)
+	folder := t.TempDir()
+	file, later := filepath.Join(folder, "results.jsonl"), filepath.Join(folder, "later.jsonl")
+	lines := strings.SplitAfter(found, "\n")
+	begin := strings.Replace(lines[0], "abc1234", "def5678", 1)
+	again := strings.Replace(lines[1], `"elapsed":9.04`, `"elapsed":7`, 1)
+	g.Expect(os.WriteFile(file, []byte(found), 0o600)).To(gomega.Succeed())
+	g.Expect(os.WriteFile(later, []byte(begin+again), 0o600)).To(gomega.Succeed())
+	g.Expect(run([]string{"merge", file, later})).To(gomega.Succeed())
+
+	text, err := os.ReadFile(file)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	a, err := read(text, file)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(a.order).To(gomega.HaveLen(2))
+	page, err := a.page(small)
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(string(page)).To(gomega.And(gomega.ContainSubstring("3 known; 7.0 s"), gomega.ContainSubstring("state"),
+		gomega.ContainSubstring("1 explorations in 0s, with 0s of processor time, of commit abc1234"),
+		gomega.ContainSubstring("; and 1 explorations in 7s, with 15s of processor time, of commit def5678")))
 }

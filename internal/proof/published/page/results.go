@@ -1,57 +1,111 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/homeostat/homeostat/internal/proof/published/results"
 )
 
-// runResults are the results of one run of make proof.
+// runResults are the results of a run of make proof, and of later runs that have
+// repeated parts of it.
 type runResults struct {
-	machine
-
 	file  string
+	runs  []*oneRun
 	order []*results.Result
+	lines map[*results.Result]int // in the file, from 1
 	shown map[*results.Result]bool
 	// pending contains the findings in table cells that the page has not listed
 	// yet.
 	pending []*results.Result
 }
 
-// read parses results. An error names the file, the line, and a remedy.
+// oneRun has the results of one run.
+type oneRun struct {
+	machine
+
+	results []*results.Result
+}
+
+// read parses results. Each run begins with a line about the machine. An error
+// names the file, the line, and a remedy.
 func read(text []byte, file string) (*runResults, error) {
-	a := &runResults{file: file, shown: map[*results.Result]bool{}}
+	a := &runResults{file: file, lines: map[*results.Result]int{}, shown: map[*results.Result]bool{}}
 	seen := map[string]bool{}
 	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
 		fail := func(err error) error { return fmt.Errorf("%s:%d: %w: run make proof again", file, i+1, err) }
-		if i == 0 {
-			if err := decode(line, &a.machine); err != nil {
+		if i == 0 || strings.HasPrefix(line, `{"commit":`) {
+			run := &oneRun{}
+			if err := decode(line, &run.machine); err != nil {
 				return nil, fail(err)
 			}
-			if a.Commit == "" || a.Date == "" {
+			if run.Commit == "" || run.Date == "" {
 				return nil, fail(errors.New("the first line is not about the machine"))
 			}
+			a.runs = append(a.runs, run)
 			continue
 		}
 		r := &results.Result{}
 		if err := decode(line, r); err != nil {
 			return nil, fail(err)
 		}
-		key := r.Test + " with " + r.Version
 		switch {
 		case r.Test == "" || r.Version == "":
 			return nil, fail(errors.New("a result has no test or no version"))
-		case seen[key]:
-			return nil, fail(fmt.Errorf("there is a second result of %s", key))
+		case seen[name(r)]:
+			return nil, fail(fmt.Errorf("there is a second result of %s", name(r)))
 		}
-		seen[key] = true
+		seen[name(r)] = true
 		a.order = append(a.order, r)
+		a.lines[r] = i + 1
+		run := a.runs[len(a.runs)-1]
+		run.results = append(run.results, r)
 	}
 	return a, nil
+}
+
+// name returns the test and the version of a result, which identify it.
+func name(r *results.Result) string { return r.Test + " with " + r.Version }
+
+// merged returns the text of a file with the results of later runs at the end.
+// They replace earlier results of the same tests and versions.
+func merged(earlier, later *runResults) ([]byte, error) {
+	again := map[string]bool{}
+	for _, r := range later.order {
+		again[name(r)] = true
+	}
+	var lines []any
+	for _, run := range earlier.runs {
+		kept := slices.DeleteFunc(slices.Clone(run.results), func(r *results.Result) bool { return again[name(r)] })
+		if len(kept) > 0 {
+			lines = append(lines, run.lines(kept)...)
+		}
+	}
+	for _, run := range later.runs {
+		lines = append(lines, run.lines(run.results)...)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	for _, l := range lines {
+		if err := e.Encode(l); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// lines returns the line about the machine, and results.
+func (o *oneRun) lines(results []*results.Result) []any {
+	lines := []any{o.machine}
+	for _, r := range results {
+		lines = append(lines, r)
+	}
+	return lines
 }
 
 // decode parses one line of JSON. An unknown field is an error.
@@ -105,10 +159,10 @@ func (a *runResults) one(failed bool, tests ...string) (*results.Result, error) 
 
 // forgotten returns an error if there are results that the page does not show.
 func (a *runResults) forgotten() error {
-	for i, r := range a.order {
+	for _, r := range a.order {
 		if !a.shown[r] {
-			return fmt.Errorf("%s:%d: internal/proof/published/page/proof.md does not show the result of %s with %s: give it a "+
-				"row there", a.file, i+2, r.Test, r.Version)
+			return fmt.Errorf("%s:%d: internal/proof/published/page/proof.md does not show the result of %s: give it a row there",
+				a.file, a.lines[r], name(r))
 		}
 	}
 	if len(a.pending) > 0 {
