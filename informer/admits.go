@@ -31,6 +31,8 @@ func (r *reflectorStore[T]) admits(obj any) error {
 	switch key := bound.KeyOf(object); {
 	case key.Name == "":
 		return errors.New("the answer has an object without a name: a proxy or gateway has sent it")
+	case key.Namespace == "" && r.namespaced:
+		return fmt.Errorf("the answer has the object %q without a namespace: a proxy or gateway has sent it", key.Name)
 	case r.source.namespace != "" && key.Namespace != "" && key.Namespace != r.source.namespace:
 		return fmt.Errorf("the answer has an object of namespace %q, not %q: a proxy or gateway has sent it",
 			key.Namespace, r.source.namespace)
@@ -38,7 +40,25 @@ func (r *reflectorStore[T]) admits(obj any) error {
 	if kind := kindOf(object); kind != "" && r.kind != "" && kind != r.kind {
 		return fmt.Errorf("the answer has an object of kind %q, not %q: a proxy or gateway has sent it", kind, r.kind)
 	}
+	if u, ok := obj.(*unstructured.Unstructured); ok && r.source.resource.Version != "" {
+		if got, want := u.GetAPIVersion(), r.source.resource.GroupVersion().String(); got != "" && got != want {
+			return fmt.Errorf("the answer has an object of version %q, not %q: a proxy or gateway has sent it", got, want)
+		}
+	}
 	return nil
+}
+
+// isTable reports whether object is a Table, which a server sends to clients that
+// print objects. client-go's reflector skips it, so a change would be missed.
+func isTable(object Object) bool {
+	kind := object.GetObjectKind().GroupVersionKind()
+	return kind.Kind == "Table" && kind.Group == metav1.GroupName
+}
+
+// isInNamespace reports whether an object of a list has a namespace.
+func isInNamespace(obj any) bool {
+	object, ok := obj.(metav1.Object)
+	return ok && object.GetNamespace() != ""
 }
 
 // selected returns an error if the label selector does not select an object that
@@ -130,7 +150,7 @@ func (r *reflectorStore[T]) deletes(object T) error {
 // streaming list that goes back. The watch is ended before such an event.
 // Otherwise client-go's reflector would believe any bookmark, even one that
 // claims to end a streaming list. Of a streaming list it would leave out objects
-// of another type, and keep the last event about each object. kind is the kind
+// of another type, and of any watch Tables, and keep the last event about each object. kind is the kind
 // of untyped objects, if it is known.
 func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.Event) bool {
 	if r.source.isSimulated() {
@@ -149,6 +169,8 @@ func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.E
 				brought = nil // the cache has the states from now on
 			}
 		case e.Type == watch.Error:
+		case ok && isTable(object):
+			err = errors.New("the watch has a Table instead of an object: a proxy or gateway has sent it")
 		case !ok && r.dropin == nil: // a shared informer skips it, as in client-go
 			err = wrongType[T](e.Object)
 		case ok && brought != nil:

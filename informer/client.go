@@ -1,9 +1,11 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -106,6 +108,8 @@ type source struct {
 	// nil for other clients.
 	rest   rest.Interface
 	client string // the Go type of the client
+	// metadataOnly reports whether the client reads only the metadata of objects.
+	metadataOnly bool
 	// fake reports whether the client is a fake. Fakes cannot stream lists.
 	fake bool
 	// itemwise sends the requests of list and watch. It is nil for sources that
@@ -158,6 +162,7 @@ func sourceOf[T Object, L runtime.Object](c Client[T, L]) source {
 		watch:         read.Watch,
 		rest:          clients.GeneratedOf(c),
 		client:        fmt.Sprintf("%T", c),
+		metadataOnly:  reflect.TypeFor[T]() == reflect.TypeFor[*metav1.PartialObjectMetadata](),
 		fake:          clients.IsFake(c),
 		returnsShared: clients.ReturnsShared(c) && !read.IsOn(),
 	}
@@ -185,9 +190,24 @@ func (c client[T, L]) Watch(ctx context.Context, opts metav1.ListOptions) (watch
 // API server, it returns an error that says why.
 func (s source) genuine(list runtime.Object, err error) (runtime.Object, error) {
 	if err == nil && !s.isSimulated() {
-		err = absent.List(list)
+		err = cmp.Or(absent.List(list), s.otherResource(list))
 	}
 	return list, err
+}
+
+// otherResource returns an error if list says that it is of a different group or
+// version than the resource that the source reads. For example, a gateway may
+// have answered with a v1 List of what it could reach, and a cache that does not
+// look at the header Accept with the metadata alone.
+func (s source) otherResource(list runtime.Object) error {
+	got := list.GetObjectKind().GroupVersionKind()
+	switch want := s.resource.GroupVersion(); {
+	case got.Kind == "" || want.Version == "" || s.metadataOnly && got.Group == metav1.GroupName:
+	case got.GroupVersion() != want || got.Kind == "List":
+		return fmt.Errorf("the answer is a %q of %q, not a list of %q: a proxy or gateway has sent it",
+			got.Kind, got.GroupVersion(), s.resource.Resource+"."+want.String())
+	}
+	return nil
 }
 
 // sourceOfListerWatcher returns the source of a shared informer. A

@@ -134,6 +134,10 @@ func TestAnEventThatCannotFollowDeletesNothing(t *testing.T) {
 		"a change without a resourceVersion":        modified(versioned("a", "1", "")),
 		"a change of another UID, without deletion": modified(versioned("a", "7", "15")),
 		"an addition of another UID":                added(versioned("a", "7", "15")),
+		"a deletion of another version": rawEvent("DELETED",
+			`{"kind":"Node","apiVersion":"v2","metadata":{"name":"a","uid":"1","resourceVersion":"15"}}`),
+		"a Table": rawEvent("DELETED",
+			`{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"15"},"rows":[]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &contradicting{

@@ -93,6 +93,15 @@ func noLists() []absenttest.Page {
 			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":{}}`),
 		page("a part of a list without the token for the others",
 			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900","remainingItemCount":19},"items":[]}`),
+		page("a list of another version",
+			`{"kind":"ConfigMapList","apiVersion":"v2","metadata":{"resourceVersion":"900"},"items":[]}`),
+		page("a list of what a gateway could reach",
+			`{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`),
+		page("a list of metadata alone",
+			`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"900"},"items":[]}`),
+		page("a list with an object without a namespace",
+			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[`+
+				`{"metadata":{"namespace":"d","name":"1","uid":"1"}},{"metadata":{"name":"2","uid":"2"}}]}`),
 		page("a list with an object without a name",
 			`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[{"metadata":{"namespace":"d"}}]}`))
 }
@@ -377,6 +386,40 @@ func TestAPageThatComesAgainIsNoList(t *testing.T) {
 		for name, c := range caches {
 			x.Expect(c.Status().Synced).To(BeFalse(), name)
 			x.Expect(c.Status().Reason).To(ContainSubstring("is this page again"), name)
+		}
+		x.answer.Store(nil)
+		<-time.After(time.Minute)
+		for name, c := range caches {
+			x.Expect(c.Status().Objects).To(Equal(20), name)
+		}
+		x.Expect(deleted.Load()).To(BeZero())
+	})
+}
+
+// The answer to the request for the second page is of a different moment, and
+// lacks what the first page was to be followed by.
+func TestAPageOfAnotherMomentIsNoList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newGateway(t, &apisim.Options{NoStreamingLists: true})
+		last := absenttest.Page{
+			Status: http.StatusOK, ContentType: runtime.ContentTypeJSON,
+			Body: `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900"},"items":[]}`,
+		}
+		x.between(func(req *http.Request) *absenttest.Page {
+			query := req.URL.Query()
+			if query.Has("continue") {
+				return &last
+			}
+			if !query.Has("watch") {
+				req.URL.RawQuery = "limit=7"
+			}
+			return nil
+		})
+		caches, deleted := x.runBehind(t, &informer.Options{PageSize: 7})
+		<-time.After(time.Minute)
+		for name, c := range caches {
+			x.Expect(c.Status().Synced).To(BeFalse(), name)
+			x.Expect(c.Status().Reason).To(MatchRegexp("the first page of the list has the resourceVersion [0-9]+, and a later one 900"), name)
 		}
 		x.answer.Store(nil)
 		<-time.After(time.Minute)

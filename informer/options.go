@@ -91,9 +91,11 @@ type Options struct {
 	IndexLabels []string
 	// Transform modifies an object before it is stored, to drop fields that no
 	// reader needs. It must keep name, namespace, UID and resourceVersion, and
-	// must be idempotent. It must also keep ownerReferences and labels, if
-	// package patch or patch/children writes the objects: they say whose the
-	// object is.
+	// must be idempotent. It must also keep ownerReferences, labels and
+	// finalizers, if package patch or patch/children writes the objects: they
+	// say whose the object is, and whether a patch.Finalizer has work to do.
+	// Keep or drop a list as a whole: an edit may otherwise change the wrong one
+	// of two elements that look the same.
 	//
 	//	Transform: func(obj informer.Object) { obj.(*corev1.Pod).Spec.Volumes = nil },
 	//

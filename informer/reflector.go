@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,6 +77,7 @@ type reflectorStore[T Object] struct {
 	// lists counts the lists in flight. The reflector may leave one behind when
 	// it ends.
 	lists  requests.Calls
+	pages  requests.Pages  // of the last list
 	ctx    context.Context //nolint:containedctx // additional requests end with it
 	cancel context.CancelFunc
 	// ended is closed when the goroutines of the watch have ended.
@@ -91,6 +93,9 @@ type reflectorStore[T Object] struct {
 	// kind is the kind of the last list's objects if they are untyped. It is
 	// empty if it is not known.
 	kind string
+	// namespaced reports whether an object of the last list has a namespace. All
+	// objects of the kind then have one.
+	namespaced bool
 	// unlisted is the error of an object of a streaming list that client-go leaves
 	// out, or that the label selector does not select. Replace then refuses the
 	// list, because such an object is not deleted.
@@ -194,7 +199,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 		err = requests.ErrNoAnswer
 	}
 	if err == nil {
-		err = requests.NextPage(opts.Continue, list)
+		err = r.pages.Next(opts.Continue, list)
 	}
 	r.progress.answered(ctx, err)
 	if err != nil {
@@ -348,7 +353,7 @@ func (r *reflectorStore[T]) Delete(obj any) error {
 // list.
 func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	items := make([]*tree.Item[T], 0, len(list))
-	r.kind = ""
+	r.kind, r.namespaced = "", slices.ContainsFunc(list, isInNamespace)
 	if err := cmp.Or(r.unlisted, r.versionFault(rv)); err != nil {
 		r.watched.stop() // of a streaming list, which the reflector would leave open
 		return err

@@ -28,11 +28,11 @@ type objectDecoder struct {
 	runtime.ClientNegotiator
 
 	decode func(raw []byte, kind metav1.TypeMeta) (runtime.Object, error)
-	kind   string // of the objects, or empty if it is not known
+	kind   metav1.TypeMeta // of the objects; the kind is empty if it is not known
 }
 
 func newObjectDecoder[T Object](version schema.GroupVersion, kind string) objectDecoder {
-	return objectDecoder{negotiatorOf(version), decodeObject[T], kind}
+	return objectDecoder{negotiatorOf(version), decodeObject[T], metav1.TypeMeta{Kind: kind, APIVersion: version.String()}}
 }
 
 // negotiators has the negotiator of each version that an informer reads. Making
@@ -69,8 +69,8 @@ func decodeObject[T Object](raw []byte, kind metav1.TypeMeta) (runtime.Object, e
 			u.SetAPIVersion(kind.APIVersion)
 			u.SetKind(kind.Kind)
 		}
-		if typed, ok := object.(T); ok && !clients.IsGeneric(reflect.TypeFor[T]().Elem()) {
-			if err := otherKind(object, kind.Kind); err != nil {
+		if typed, ok := object.(T); ok && reflect.TypeFor[T]() != metadataType {
+			if err := otherKind(object, kind); err != nil {
 				stub, _ := Stub[T](Identity(typed), &Refusal{CauseKind, err})
 				return stub, nil
 			}
@@ -152,8 +152,7 @@ func (d objectDecoder) decodeEvent(data []byte) (runtime.Object, error) {
 	if bytes.Contains(data, []byte(kindStatus)) && unmarshal(data, &kind) == nil && isStatus(kind) {
 		return decodeStatus(data)
 	}
-	kind.Kind = d.kind
-	return d.decode(data, kind)
+	return d.decode(data, d.kind)
 }
 
 func decodeStatus(data []byte) (runtime.Object, error) {
@@ -235,11 +234,16 @@ func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 	return metadata, err == nil && metadata.Name != ""
 }
 
-// otherKind returns an error if an object says that it is of another kind. Most
-// objects of built-in kinds do not say it.
-func otherKind(object runtime.Object, kind string) error {
-	if got := object.GetObjectKind().GroupVersionKind().Kind; kind != "" && got != "" && got != kind {
-		return fmt.Errorf("the object says that it is of kind %q, not %q: a proxy or gateway has sent it", got, kind)
+// otherKind returns an error if an object says that it is of another kind, or of
+// a different version of the kind. Most objects of built-in kinds say neither.
+func otherKind(object runtime.Object, want metav1.TypeMeta) error {
+	got := object.GetObjectKind().GroupVersionKind()
+	switch {
+	case want.Kind != "" && got.Kind != "" && got.Kind != want.Kind:
+		return fmt.Errorf("the object says that it is of kind %q, not %q: a proxy or gateway has sent it", got.Kind, want.Kind)
+	case want.APIVersion != "" && got.Version != "" && got.GroupVersion().String() != want.APIVersion:
+		return fmt.Errorf("the object says that it is of version %q, not %q: a proxy or gateway has sent it",
+			got.GroupVersion(), want.APIVersion)
 	}
 	return nil
 }

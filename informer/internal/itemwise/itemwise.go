@@ -124,6 +124,7 @@ func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 type sender struct {
 	client              rest.Interface
 	resource, namespace string
+	version             string // of the resource, with its group
 	kind                string // of the objects, or empty if the client does not show it
 	metadataOnly        bool
 	protobuf            bool // the client decodes protobuf, which cannot fail for one object
@@ -151,7 +152,7 @@ func senderOf[T Object](client any, resource schema.GroupVersionResource) *sende
 		return nil
 	}
 	s := &sender{
-		resource: resource.Resource, namespace: original.Namespace, kind: clients.KindOf[T](client),
+		resource: resource.Resource, version: resource.GroupVersion().String(), namespace: original.Namespace, kind: clients.KindOf[T](client),
 		metadataOnly: reflect.TypeFor[T]() == metadataType,
 	}
 	_, s.protobuf = clients.Example[T]().(interface{ Unmarshal(data []byte) error })
@@ -191,10 +192,14 @@ func (s *sender) isOn() bool { return s != nil && s.enabled.Load() }
 // hasOtherKind reports whether an object of list says that it is of another kind.
 // The API server lists no such object.
 func (s *sender) hasOtherKind(list runtime.Object) bool {
-	if s == nil || s.kind == "" {
+	if s == nil || s.metadataOnly {
 		return false
 	}
-	return meta.EachListItem(list, func(object runtime.Object) error { return otherKind(object, s.kind) }) != nil
+	want := metav1.TypeMeta{Kind: s.kind, APIVersion: s.version}
+	if want.Kind == "" { // a list of untyped objects shows it
+		want.Kind = strings.TrimSuffix(list.GetObjectKind().GroupVersionKind().Kind, "List")
+	}
+	return meta.EachListItem(list, func(object runtime.Object) error { return otherKind(object, want) }) != nil
 }
 
 // list sends a request for a list, or for a page of one.

@@ -2,10 +2,14 @@ package requests
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
 // EachObject calls f with each object of a list, and returns the
@@ -16,6 +20,7 @@ import (
 func EachObject(
 	o metav1.ListOptions, list func(metav1.ListOptions) (runtime.Object, error), f func(runtime.Object) error,
 ) (rv string, err error) {
+	var pages Pages
 	for {
 		page, err := list(o)
 		if err != nil {
@@ -25,7 +30,7 @@ func EachObject(
 		if err != nil {
 			return "", err
 		}
-		if err := NextPage(o.Continue, page); err != nil {
+		if err := pages.Next(o.Continue, page); err != nil {
 			return "", err
 		}
 		if err := meta.EachListItem(page, f); err != nil {
@@ -37,14 +42,35 @@ func EachObject(
 	}
 }
 
-// NextPage returns an error if page was requested with the token continued, and
-// names the same token for the next page. Reading on would then never end. For
-// example, an HTTP cache that ignores the query of a URL answers every request
-// with the same page.
-func NextPage(continued string, page runtime.Object) error {
+// Pages checks that the pages of a list belong together. Its methods may be
+// called from several goroutines.
+type Pages struct {
+	version atomic.Pointer[string] // of the first page
+}
+
+// Next returns an error if page cannot be the answer to a request with the token
+// continued, or "" for the first page. It cannot be if it names the same token
+// for the next page, because reading on would never end: an HTTP cache that
+// ignores the query of a URL answers every request with the same page. Nor can
+// it be if it has a different resourceVersion than the first page: it is of a
+// different moment, so objects may be on neither page.
+func (p *Pages) Next(continued string, page runtime.Object) error {
 	accessor, err := meta.ListAccessor(page)
-	if err == nil && continued != "" && accessor.GetContinue() == continued {
+	if err != nil {
+		return err
+	}
+	rv := accessor.GetResourceVersion()
+	if continued == "" {
+		p.version.Store(&rv)
+		return nil
+	}
+	if accessor.GetContinue() == continued {
 		return errors.New("the next page of the list is this page again: a proxy or gateway has sent it")
 	}
-	return err
+	first := p.version.Load()
+	if first != nil && *first != rv && rvorder.Comparable(*first, rv) {
+		return fmt.Errorf("the first page of the list has the resourceVersion %s, and a later one %s: "+
+			"a proxy or gateway has sent it", *first, rv)
+	}
+	return nil
 }
