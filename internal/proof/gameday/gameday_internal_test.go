@@ -130,6 +130,8 @@ func TestAPodShowsHowItsLastProcessEndedUnlessItsNodeHasFailed(t *testing.T) {
 	r = &replica{identity: "mirror-0", node: "node-0", lost: true}
 	r.ended()
 	s = r.status(corev1.PodStatus{}, false).ContainerStatuses[0]
+	log, _ := r.logs()
+	g.Expect(log).To(Equal("no answer: node-0 does not answer\n"))
 	g.Expect(s.State.Running).NotTo(BeNil())
 	g.Expect(s.LastTerminationState.Terminated).To(BeNil())
 }

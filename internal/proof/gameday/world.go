@@ -85,11 +85,14 @@ func since(text string, marked int) string {
 
 // logs returns the log of the running process, and the log of the process
 // before it. If no process is running, log is the log of the last one, and
-// previous is empty.
+// previous is empty. The logs on a node that has failed cannot be read.
 func (r *replica) logs() (log, previous string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.process == nil {
+	switch {
+	case r.lost:
+		return "no answer: " + r.node + " does not answer\n", ""
+	case r.process == nil:
 		return r.previous, ""
 	}
 	return since(r.log.String(), r.marked), r.previous
