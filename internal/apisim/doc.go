@@ -43,6 +43,18 @@
 // Calls do not block under a lock, and no goroutine outlives a call. A watch
 // lives as long as its client reads it.
 //
+// # Rooms
+//
+//	requests   transport.go, call.go, dispatch.go, and a file for each verb, such as create.go and list.go
+//	storage    table.go, object.go, event.go; its watches in watch.go and watcher.go
+//	checks     validate.go, admission.go, quota.go, services.go; of the kinds in builtin.go and package rules
+//	discovery  discovery.go, openapi.go
+//	scheduler  scheduler.go, action.go, policy.go, run.go, fault.go
+//	controller collector.go
+//
+// The scheduler shares the server's lock. Parked calls, and events that wait in
+// watches, are its state as much as the server's, so the two are one package.
+//
 // # What it does not do
 //
 // Server-side apply records field owners from the first apply to an object on,
