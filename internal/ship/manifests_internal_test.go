@@ -128,7 +128,7 @@ func TestEveryProgramIsDeployedAsItShould(t *testing.T) {
 			}
 		})
 	}
-	for program := range programs {
+	for _, program := range programs {
 		if !deployed[program] {
 			t.Errorf("no manifest deploys %s", program)
 		}
