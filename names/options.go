@@ -97,8 +97,8 @@ func (o Options) validate() error {
 	return check.Err()
 }
 
-// A RefusedError is the error of a sweep that the safety limit has stopped. So
-// many orphans are more likely the result of a mistake than of deleted objects.
+// A RefusedError is the error of a sweep that the safety limit has stopped. A
+// mistake is a likelier reason for that many orphans than deleted objects.
 type RefusedError struct {
 	// Orphans is how many names would have been enqueued, and Known how many
 	// names are in scope.
@@ -119,7 +119,7 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	advice := e.Advice
 	if advice == "" {
-		advice = fmt.Sprintf("if they are deleted indeed, let one sweep pass with Confirm(%d) or names.Options.Confirmed, "+
+		advice = fmt.Sprintf("if they really are deleted, let one sweep pass with Confirm(%d) or names.Options.Confirmed, "+
 			"or raise names.Options.MaxCount or MaxShare", e.Orphans)
 	}
 	return fmt.Sprintf("safety limit: %d of %d known names are orphans (such as %s), more than %d "+

@@ -66,15 +66,15 @@ type Stats struct {
 // A Sweep compares the names that an outside system knows with a cache, at
 // start and periodically, and enqueues the orphans.
 //
-// Make one with [NewSweep]. Its methods are safe for concurrent use; only one Run
-// or Once sweeps at a time.
+// Make one with [NewSweep]. Its methods are safe for concurrent use; only one
+// Run or Once sweeps at a time.
 type Sweep struct {
 	lister  Lister
 	target  Target
 	options Options
 	wake    chan struct{}
 
-	one sync.Mutex // held during a sweep, so that only one runs; it guards no field
+	sweeping sync.Mutex // held during a sweep, so that only one runs; it guards no field
 
 	mu        sync.Mutex // guards the fields below
 	stats     Stats
@@ -142,8 +142,8 @@ func (s *Sweep) Run(ctx context.Context) error {
 // their panics. It returns a [RefusedError] if the safety limit has refused the
 // sweep.
 func (s *Sweep) Once(ctx context.Context) (enqueued int, err error) {
-	s.one.Lock()
-	defer s.one.Unlock()
+	s.sweeping.Lock()
+	defer s.sweeping.Unlock()
 	err = guard.ErrGoexit
 	defer func() { s.record(enqueued, err) }()
 	return s.sweep(ctx)
@@ -248,12 +248,12 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	inScope, outOfScope := 0, 0
 	var orphans []Orphan
 	for len(known) > 0 {
-		same := 1
-		for same < len(known) && known[same].Key == known[0].Key {
-			same++
+		size := 1
+		for size < len(known) && known[size].Key == known[0].Key {
+			size++
 		}
-		group := known[:same]
-		known = known[same:]
+		group := known[:size]
+		known = known[size:]
 		if !s.inScope(group[0]) {
 			outOfScope++
 			continue

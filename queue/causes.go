@@ -36,16 +36,16 @@ func (c *Cause) empty() bool {
 // are counted in Merged of the last cause.
 const maxCauses = 8
 
-// packedCause is a Cause in a third of its size. A resourceVersion is stored as
-// a number. Strings that are in the key or in the list of known names are not
-// stored again.
+// packedCause stores a Cause in a third of its size. A resourceVersion is
+// stored as a number. Strings that are in the key or in the list of known names
+// are not stored again.
 type packedCause struct {
 	oldVersion, newVersion uint64 // the versions as numbers; 0 if the version is in texts
 	next                   uint32
 	texts                  uint32 // number of the strings that do not fit; 0 if all strings fit
 	merged                 uint16
 	trigger, kind          uint8 // index in causes.known, plus one; 0 if the string is in texts
-	ofKey                  bool  // whether namespace and name are the key's
+	isKey                  bool  // whether namespace and name are the key's
 }
 
 // causes stores the causes of all keys as linked lists. A list is identified by
@@ -56,14 +56,14 @@ type causes struct {
 	known []string // the known triggers and types
 }
 
-// add appends c, which must not be empty, to the causes of a key. key is a
+// add adds c, which must not be empty, to the list of causes of a key. key is a
 // pointer to the key. If the list already has a cause with the same object and
-// the same trigger, c is merged into that cause.
+// the same trigger, add merges c into that cause.
 func (s *causes) add(list *uint32, key any, c *Cause) {
 	own, _ := key.(*types.NamespacedName)
 	link := list
 	for length := 1; *link != 0; length++ {
-		p := s.nodes.at(*link)
+		p := s.nodes.value(*link)
 		if s.absorb(p, own, c) {
 			return
 		}
@@ -74,30 +74,30 @@ func (s *causes) add(list *uint32, key any, c *Cause) {
 		link = &p.next
 	}
 	*link = s.nodes.take()
-	s.pack(s.nodes.at(*link), own, c)
+	s.pack(s.nodes.value(*link), own, c)
 }
 
 // pack stores c in p. p must be zero.
 func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
 	p.merged = addSaturated(0, c.Merged)
 	p.trigger, p.kind = s.intern(c.Trigger), s.intern(c.Type)
-	p.ofKey = own != nil && own.Name == c.Name && own.Namespace == c.Namespace
+	p.isKey = own != nil && own.Name == c.Name && own.Namespace == c.Namespace
 	p.oldVersion, p.newVersion = encodeVersion(c.OldVersion), encodeVersion(c.NewVersion)
-	if !p.ofKey || p.trigger == 0 && c.Trigger != "" || p.kind == 0 && c.Type != "" ||
+	if !p.isKey || p.trigger == 0 && c.Trigger != "" || p.kind == 0 && c.Type != "" ||
 		p.oldVersion == 0 && c.OldVersion != "" || p.newVersion == 0 && c.NewVersion != "" {
 		p.texts = s.texts.take()
-		*s.texts.at(p.texts) = *c
+		*s.texts.value(p.texts) = *c
 	}
 }
 
 // absorb merges c into p if both name the same object and the same trigger, and
 // reports whether it did so.
 func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) bool {
-	if p.ofKey {
+	if p.isKey {
 		if own.Name != c.Name || own.Namespace != c.Namespace {
 			return false
 		}
-	} else if t := s.texts.at(p.texts); t.Name != c.Name || t.Namespace != c.Namespace {
+	} else if t := s.texts.value(p.texts); t.Name != c.Name || t.Namespace != c.Namespace {
 		return false
 	}
 	if p.trigger != 0 && s.known[p.trigger-1] != c.Trigger || p.trigger == 0 && s.textsOf(p).Trigger != c.Trigger {
@@ -110,7 +110,7 @@ func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) boo
 		p.texts = s.texts.take()
 	}
 	if p.texts != 0 {
-		t := s.texts.at(p.texts)
+		t := s.texts.value(p.texts)
 		t.Type, t.NewVersion = c.Type, c.NewVersion
 	}
 	return true
@@ -121,15 +121,15 @@ func (s *causes) textsOf(p *packedCause) Cause {
 	if p.texts == 0 {
 		return Cause{}
 	}
-	return *s.texts.at(p.texts)
+	return *s.texts.value(p.texts)
 }
 
 // list returns the causes of a key, starting with cause number first. key is a
 // pointer to the key.
 func (s *causes) list(first uint32, key any) []Cause {
 	var list []Cause
-	for n := first; n != 0; n = s.nodes.at(n).next {
-		p := s.nodes.at(n)
+	for n := first; n != 0; n = s.nodes.value(n).next {
+		p := s.nodes.value(n)
 		c := s.textsOf(p)
 		c.Merged = int(p.merged)
 		if p.trigger != 0 {
@@ -138,7 +138,7 @@ func (s *causes) list(first uint32, key any) []Cause {
 		if p.kind != 0 {
 			c.Type = s.known[p.kind-1]
 		}
-		if own, ok := key.(*types.NamespacedName); ok && p.ofKey {
+		if own, ok := key.(*types.NamespacedName); ok && p.isKey {
 			c.Namespace, c.Name = own.Namespace, own.Name
 		}
 		if p.oldVersion != 0 {
@@ -154,7 +154,7 @@ func (s *causes) list(first uint32, key any) []Cause {
 
 func (s *causes) drop(first uint32) {
 	for first != 0 {
-		p := s.nodes.at(first)
+		p := s.nodes.value(first)
 		next := p.next
 		if p.texts != 0 {
 			s.texts.drop(p.texts)
@@ -201,6 +201,6 @@ func encodeVersion(version string) (n uint64) {
 }
 
 func addSaturated(n uint16, more int) uint16 {
-	const most = 1<<16 - 1
-	return uint16(min(int(n)+max(more, 0), most)) //nolint:gosec // bounded by most
+	const limit = 1<<16 - 1
+	return uint16(min(int(n)+max(more, 0), limit)) //nolint:gosec // bounded by most
 }

@@ -42,7 +42,7 @@ func (i Item[K]) Causes() []Cause {
 	if l == nil {
 		return nil
 	}
-	return s.causes.list(l.causes, &s.table.at(l.entry).key)
+	return s.causes.list(l.causes, &s.table.value(l.entry).key)
 }
 
 // Own reports whether every addition that led to the dispatch was marked with
@@ -57,7 +57,7 @@ func (i Item[K]) Own() bool {
 	i.queue.mu.Lock()
 	defer i.queue.unlock()
 	l := i.queue.schedule.leaseOf(i.lease, i.ticket)
-	return l != nil && l.own
+	return l != nil && l.isOwn
 }
 
 // Hold delays the next dispatch of the key until d has passed since the call,
@@ -73,7 +73,7 @@ func (i Item[K]) Hold(d time.Duration) {
 	defer i.queue.unlock()
 	s := &i.queue.schedule
 	if l := s.leaseOf(i.lease, i.ticket); l != nil {
-		s.ensureRetryState(s.table.at(l.entry)).hold = deadline(s.now(), d)
+		s.ensureRetryState(s.table.value(l.entry)).hold = deadline(s.now(), d)
 		s.counters.holds++
 	}
 }
@@ -81,13 +81,13 @@ func (i Item[K]) Hold(d time.Duration) {
 // Done ends the item with success and forgets the key's failures. The key is
 // dispatched again only if it was added while it was held, or if it is added
 // later.
-func (i Item[K]) Done() { i.queue.end(i.lease, i.ticket, &ending{how: done}) }
+func (i Item[K]) Done() { i.queue.end(i.lease, i.ticket, &ending{outcome: done}) }
 
 // After ends the item with success and forgets the key's failures. The key is
 // dispatched again after d, in lane Retrying, or earlier if it is added. A d of
 // zero or less means at once.
 func (i Item[K]) After(d time.Duration) {
-	i.queue.end(i.lease, i.ticket, &ending{how: after, delay: d})
+	i.queue.end(i.lease, i.ticket, &ending{outcome: after, delay: d})
 }
 
 // Retry ends the item with failure. The key is dispatched again after its
@@ -96,7 +96,7 @@ func (i Item[K]) After(d time.Duration) {
 // held.
 func (i Item[K]) Retry() {
 	if i.queue != nil {
-		i.queue.end(i.lease, i.ticket, &ending{how: retry, jitter: i.queue.jitter()})
+		i.queue.end(i.lease, i.ticket, &ending{outcome: retry, jitter: i.queue.jitter()})
 	}
 }
 
@@ -105,33 +105,33 @@ func (i Item[K]) Retry() {
 // requests in its Retry-After header. The failure is counted, so a later Retry
 // waits longer.
 func (i Item[K]) RetryAfter(d time.Duration) {
-	i.queue.end(i.lease, i.ticket, &ending{how: retryAfter, delay: d})
+	i.queue.end(i.lease, i.ticket, &ending{outcome: retryAfter, delay: d})
 }
 
 // end ends the item with this lease and ticket. The item itself is not a
 // parameter, because copying it costs more. q is nil for the zero Item.
-func (q *Queue[K]) end(place uint32, ticket uint64, outcome *ending) {
+func (q *Queue[K]) end(place uint32, ticket uint64, e *ending) {
 	if q == nil {
 		return
 	}
 	q.mu.Lock()
 	if q.schedule.leaseOf(place, ticket) != nil {
-		q.schedule.finish(place, outcome)
+		q.schedule.finish(place, e)
 	}
 	q.unlock()
 }
 
 // ending describes how a worker ended an item.
 type ending struct {
-	how    how
-	delay  time.Duration
-	jitter float64 // a random number in [0, 1)
+	outcome outcome
+	delay   time.Duration
+	jitter  float64 // a random number in [0, 1)
 }
 
-type how uint8
+type outcome uint8
 
 const (
-	done how = iota
+	done outcome = iota
 	after
 	retry
 	retryAfter
@@ -171,7 +171,7 @@ func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 		case s.lanes.ready > 0:
 			admitted = true
 			err = q.passGate(ctx)
-		case s.mode == stopped, s.mode == draining && (!patient || !s.owes()):
+		case s.mode == stopped, s.mode == draining && (!patient || !s.mustWait()):
 			return ErrStopped
 		case !yielded:
 			yielded = true
@@ -216,13 +216,13 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	n, e := s.lanes.pop()
 	place := s.leases.take()
 	s.lastTicket++
-	l := s.leases.at(place)
-	l.entry, l.causes, l.ticket, l.since, l.waited = n, e.causes, s.lastTicket, now, s.waitOf(e, now)
-	l.own = e.marks&notOwn == 0
+	l := s.leases.value(place)
+	l.entry, l.causes, l.ticket, l.dispatched, l.waited = n, e.causes, s.lastTicket, now, s.waitOf(e, now)
+	l.isOwn = e.marks&notOwn == 0
 	item.key, item.lease, item.ticket = e.key, place, s.lastTicket
 	s.counters.waited(e.lane, l.waited)
-	e.causes, e.marks, e.state, e.pending = 0, 0, held, nothing
-	e.at, e.next = 0, place
+	e.causes, e.marks, e.state, e.pending = 0, 0, held, noAddition
+	e.stateTime, e.next = 0, place
 	if r := s.retries.get(e.retry); r != nil {
 		item.failures = r.failures
 	}
@@ -235,12 +235,12 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 
 // waitOf returns how long the key of e has waited for a worker of this process.
 // See schedule.opened.
-func (s *schedule[K]) waitOf(e *entry[K], now int64) int64 { return now - max(e.at, s.opened) }
+func (s *schedule[K]) waitOf(e *entry[K], now int64) int64 { return now - max(e.stateTime, s.opened) }
 
 // leaseOf returns the lease of an item, or nil if the item has ended.
 func (s *schedule[K]) leaseOf(place uint32, ticket uint64) *lease {
 	if s.leases.contains(place) {
-		if l := s.leases.at(place); l.ticket == ticket {
+		if l := s.leases.value(place); l.ticket == ticket {
 			return l
 		}
 	}
@@ -249,57 +249,57 @@ func (s *schedule[K]) leaseOf(place uint32, ticket uint64) *lease {
 
 // finish ends a lease, and schedules the next dispatch of its key if the key
 // needs one.
-func (s *schedule[K]) finish(place uint32, outcome *ending) {
-	l := s.leases.at(place)
-	n, past := l.entry, l.causes
+func (s *schedule[K]) finish(place uint32, end *ending) {
+	l := s.leases.value(place)
+	n, leaseCauses := l.entry, l.causes
 	s.leases.drop(place)
-	e := s.table.at(n)
+	e := s.table.value(n)
 	if e.pending == demand {
 		s.readded--
 		s.counters.began-- // enqueue counts it again
 	}
 	e.state = absent
-	if outcome.how == done && e.retry == 0 && e.pending != timer { // the time does not matter
-		s.causes.drop(past)
+	if end.outcome == done && e.retry == 0 && e.pending != timer { // the time does not matter
+		s.causes.drop(leaseCauses)
 		if e.pending == demand && s.mode != stopped {
-			s.enqueue(n, e, e.at)
+			s.enqueue(n, e, e.stateTime)
 		} else {
 			s.remove(n, e)
 		}
 		return
 	}
 	now := s.now()
-	switch outcome.how {
+	switch end.outcome {
 	case done:
 		s.clearFailures(e)
 	case after:
 		s.clearFailures(e)
-		s.mergeAddition(e, &AddOptions{Lane: Retrying, After: outcome.delay}, now)
+		s.mergeAddition(e, &AddOptions{Lane: Retrying, After: end.delay}, now)
 	case retry, retryAfter:
-		past = s.fail(e, past, outcome, now)
+		leaseCauses = s.fail(e, leaseCauses, end, now)
 	case released:
 	}
-	s.causes.drop(past)
+	s.causes.drop(leaseCauses)
 	s.reschedule(n, now)
 }
 
 // fail makes e back off, unless it was added with ResetBackoff while it was
-// held. past is the list of the causes of the failed attempt, which are kept
-// for the retry. fail returns the list of causes that is no longer needed, for
-// the caller to drop.
-func (s *schedule[K]) fail(e *entry[K], past uint32, outcome *ending, now int64) (rest uint32) {
+// held. failed is the list of the causes of the failed attempt; the retry has
+// them, too. fail returns the list of causes that is no longer needed, for the
+// caller to drop.
+func (s *schedule[K]) fail(e *entry[K], failed uint32, end *ending, now int64) (rest uint32) {
 	if e.marks&wasReset != 0 {
 		s.clearFailures(e)
 		if e.pending == demand {
 			s.retries.failed++
-			return past
+			return failed
 		}
 	}
 	r := s.ensureRetryState(e)
 	s.retries.fail(r)
-	delay := outcome.delay
-	if outcome.how == retry {
-		delay = s.options.Backoff.after(r.failures, outcome.jitter)
+	delay := end.delay
+	if end.outcome == retry {
+		delay = s.options.Backoff.delay(r.failures, end.jitter)
 	}
 	r.backoff = deadline(now, delay)
 	if e.pending != demand {
@@ -307,7 +307,7 @@ func (s *schedule[K]) fail(e *entry[K], past uint32, outcome *ending, now int64)
 		s.setPending(e, timer, r.backoff)
 	}
 	e.lane = Retrying
-	rest, e.causes = e.causes, past
+	rest, e.causes = e.causes, failed
 	for _, c := range s.causes.list(rest, &e.key) {
 		s.causes.add(&e.causes, &e.key, &c)
 	}

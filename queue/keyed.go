@@ -14,10 +14,9 @@ import (
 // They take a key instead of an item.
 func (q *Queue[K]) Parts() keyed.Queue[K] { return byKey[K]{q} }
 
-// byKey is a view of a queue whose operations take keys instead of items. A
-// delayed addition is not merged with an addition without a delay, so each of
-// them leads to a dispatch. The time of the delayed addition is stored in
-// retryState.later.
+// byKey is a view of a queue whose operations take keys. A delayed addition is
+// not merged with an addition without a delay, so each of them leads to a
+// dispatch. retryState.laterDue is the time of the delayed addition.
 type byKey[K comparable] struct{ queue *Queue[K] }
 
 func (b byKey[K]) AddLater(key K, delay time.Duration, failed bool) bool {
@@ -41,7 +40,7 @@ func (b byKey[K]) AddLater(key K, delay time.Duration, failed bool) bool {
 	r := s.ensureRetryState(e)
 	if failed {
 		s.retries.fail(r)
-		delay = s.options.Backoff.after(r.failures, jitter)
+		delay = s.options.Backoff.delay(r.failures, jitter)
 	}
 	s.setLater(n, r, deadline(s.now(), delay))
 	return true
@@ -72,9 +71,9 @@ func (b byKey[K]) Done(key K, timed bool) (age time.Duration, ok bool) {
 	}
 	place := e.next
 	if timed {
-		age = time.Duration(s.now() - s.leases.at(place).since)
+		age = time.Duration(s.now() - s.leases.value(place).dispatched)
 	}
-	s.finish(place, &ending{how: released})
+	s.finish(place, &ending{outcome: released})
 	return age, true
 }
 
@@ -83,7 +82,7 @@ func (b byKey[K]) Failures(key K) int {
 	defer b.queue.unlock()
 	s := &b.queue.schedule
 	if n, e := s.table.get(key); n != 0 && e.retry != 0 {
-		return int(s.retries.at(e.retry).failures)
+		return int(s.retries.value(e.retry).failures)
 	}
 	return 0
 }
@@ -115,7 +114,7 @@ func (b byKey[K]) Reopen() {
 		if o.entry == 0 {
 			continue
 		}
-		e := s.table.at(o.entry)
+		e := s.table.value(o.entry)
 		if r := s.retries.get(e.retry); r == nil || r.failures == 0 {
 			continue
 		}

@@ -4,8 +4,8 @@ import (
 	"iter"
 )
 
-// One in this many consecutive dispatches comes from the lane, while a key waits
-// there.
+// While a key waits in a lower lane, one in this many consecutive dispatches is
+// taken from that lane.
 const (
 	retryingShare   = 8
 	backgroundShare = 16
@@ -35,8 +35,8 @@ type group struct {
 	fifos [laneCount]fifo
 }
 
-// fifo is the list of the waiting keys of one group in one lane. The keys are
-// linked by their entries. next and prev are the neighbours of the group in the
+// fifo is the list of the waiting keys of one group in one lane. The entries of
+// the keys are linked. next and prev are the neighbours of the group in the
 // ring.
 type fifo struct {
 	head, tail uint32
@@ -46,10 +46,10 @@ type fifo struct {
 // push puts e, entry n, at the end of its lane.
 func (l *lanes[K]) push(n uint32, e *entry[K]) {
 	g := l.groupOf(e)
-	r, f := &l.rings[e.lane], &l.groups.at(g).fifos[e.lane]
+	r, f := &l.rings[e.lane], &l.groups.value(g).fifos[e.lane]
 	e.prev, e.next = f.tail, 0
 	if f.tail != 0 {
-		l.entries.at(f.tail).next = n
+		l.entries.value(f.tail).next = n
 	} else {
 		f.head = n
 		l.join(e.lane, g)
@@ -62,14 +62,14 @@ func (l *lanes[K]) push(n uint32, e *entry[K]) {
 // unlink takes e out of its lane.
 func (l *lanes[K]) unlink(e *entry[K]) {
 	g := l.groupOf(e)
-	f := &l.groups.at(g).fifos[e.lane]
+	f := &l.groups.value(g).fifos[e.lane]
 	if e.prev != 0 {
-		l.entries.at(e.prev).next = e.next
+		l.entries.value(e.prev).next = e.next
 	} else {
 		f.head = e.next
 	}
 	if e.next != 0 {
-		l.entries.at(e.next).prev = e.prev
+		l.entries.value(e.next).prev = e.prev
 	} else {
 		f.tail = e.prev
 	}
@@ -82,26 +82,26 @@ func (l *lanes[K]) unlink(e *entry[K]) {
 
 // join puts a group at the end of a ring.
 func (l *lanes[K]) join(lane Lane, g uint32) {
-	r, f := &l.rings[lane], &l.groups.at(g).fifos[lane]
+	r, f := &l.rings[lane], &l.groups.value(g).fifos[lane]
 	if r.cursor == 0 {
 		r.cursor, f.next, f.prev = g, g, g
 		return
 	}
-	first := &l.groups.at(r.cursor).fifos[lane]
+	first := &l.groups.value(r.cursor).fifos[lane]
 	f.next, f.prev = r.cursor, first.prev
-	l.groups.at(first.prev).fifos[lane].next = g
+	l.groups.value(first.prev).fifos[lane].next = g
 	first.prev = g
 }
 
 // leave takes a group out of a ring.
 func (l *lanes[K]) leave(lane Lane, g uint32) {
-	r, f := &l.rings[lane], &l.groups.at(g).fifos[lane]
+	r, f := &l.rings[lane], &l.groups.value(g).fifos[lane]
 	if f.next == g {
 		r.cursor = 0
 		return
 	}
-	l.groups.at(f.prev).fifos[lane].next = f.next
-	l.groups.at(f.next).fifos[lane].prev = f.prev
+	l.groups.value(f.prev).fifos[lane].next = f.next
+	l.groups.value(f.next).fifos[lane].prev = f.prev
 	if r.cursor == g {
 		r.cursor = f.next
 	}
@@ -117,10 +117,10 @@ func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 		}
 	}
 	r.skipped = 0
-	f := &l.groups.at(r.cursor).fifos[lane]
+	f := &l.groups.value(r.cursor).fifos[lane]
 	r.cursor = f.next
 	n = f.head
-	e = l.entries.at(n)
+	e = l.entries.value(n)
 	l.unlink(e)
 	return n, e
 }
@@ -164,17 +164,17 @@ func (l *lanes[K]) enter(name string, hash uint32) (tag uint32) {
 	g, ok := l.numberOf[name]
 	if !ok {
 		g = l.groups.take()
-		l.groups.at(g).name = name
+		l.groups.value(g).name = name
 		l.numberOf[name] = g
 	}
-	l.groups.at(g).users++
+	l.groups.value(g).users++
 	return g
 }
 
 // exit counts one key less in the group with this tag. It must not be called in
 // a queue without groups.
 func (l *lanes[K]) exit(tag uint32) {
-	g := l.groups.at(tag)
+	g := l.groups.value(tag)
 	g.users--
 	if g.users == 0 {
 		delete(l.numberOf, g.name)
@@ -188,7 +188,7 @@ func (l *lanes[K]) heads(lane Lane) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		first := l.rings[lane].cursor
 		for g := first; g != 0; {
-			f := &l.groups.at(g).fifos[lane]
+			f := &l.groups.value(g).fifos[lane]
 			if g = f.next; !yield(f.head) || g == first {
 				return
 			}

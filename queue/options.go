@@ -77,8 +77,8 @@ func (b Backoff) validate() error {
 
 // ceiling returns the longest delay after n failures in a row.
 func (b Backoff) ceiling(n uint32) time.Duration {
-	const enough = 62
-	shift := min(n-1, enough)
+	const maxShift = 62
+	shift := min(n-1, maxShift)
 	if b.Base > b.Cap>>shift {
 		return b.Cap
 	}
@@ -86,7 +86,7 @@ func (b Backoff) ceiling(n uint32) time.Duration {
 }
 
 // after returns the delay after n failures in a row. The jitter is in [0, 1).
-func (b Backoff) after(n uint32, jitter float64) time.Duration {
+func (b Backoff) delay(n uint32, jitter float64) time.Duration {
 	return time.Duration((1 - jitter) * float64(b.ceiling(n)))
 }
 

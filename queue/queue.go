@@ -68,7 +68,7 @@ func (q *Queue[K]) Name() string { return q.schedule.options.Name }
 func (q *Queue[K]) unlock() {
 	s := &q.schedule
 	if s.mode != running && s.lanes.ready == 0 && s.readded == 0 {
-		if s.mode == stopped || !s.owes() {
+		if s.mode == stopped || !s.mustWait() {
 			q.waiters.wakeAll()
 		}
 		if s.leases.live == 0 && q.emptied != nil {
@@ -120,9 +120,9 @@ func (q *Queue[K]) Forget(key K) {
 	if n == 0 || e.retry == 0 {
 		return
 	}
-	r := s.retries.at(e.retry)
+	r := s.retries.value(e.retry)
 	s.retries.forget(r)
-	if e.pending == nothing && e.state != held {
+	if e.pending == noAddition && e.state != held {
 		r.backoff = 0
 		s.reschedule(n, s.now())
 	}
@@ -143,12 +143,12 @@ func (q *Queue[K]) Cancel(key K) bool {
 	}
 	dropped := s.dropLater(e)
 	if e.pending == timer && e.state != waiting {
-		s.setPending(e, nothing, 0)
+		s.setPending(e, noAddition, 0)
 		s.causes.drop(e.causes)
 		e.causes, dropped = 0, true
 		e.marks &^= notOwn | ownTimer
 	}
-	if dropped && e.pending == nothing && e.state != held {
+	if dropped && e.pending == noAddition && e.state != held {
 		s.reschedule(n, s.now())
 	}
 	return dropped
@@ -162,10 +162,10 @@ func (q *Queue[K]) Release(key K) {
 	defer q.unlock()
 	s := &q.schedule
 	n, e := s.table.get(key)
-	if n == 0 || e.retry == 0 || s.retries.at(e.retry).hold == 0 {
+	if n == 0 || e.retry == 0 || s.retries.value(e.retry).hold == 0 {
 		return
 	}
-	s.retries.at(e.retry).hold = 0
+	s.retries.value(e.retry).hold = 0
 	if e.state == delayed {
 		s.reschedule(n, s.now())
 	}

@@ -81,7 +81,7 @@ func (s *schedule[K]) insert(key K, hash uint32, group string) (n uint32, e *ent
 // merge adds a key that already has entry n. now is the time of the addition; 0
 // means the current time.
 func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
-	e := s.table.at(n)
+	e := s.table.value(n)
 	if !a.Cause.empty() {
 		s.causes.add(&e.causes, &e.key, &a.Cause)
 	}
@@ -91,7 +91,7 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 			e.marks |= wasReset
 		}
 	}
-	if e.pending != nothing {
+	if e.pending != noAddition {
 		s.counters.merged++
 	}
 	if e.state == waiting {
@@ -118,7 +118,7 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 // without a delay (demand) replaces a timer, and of two timers the earlier one
 // counts.
 func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
-	if r := s.retries.get(e.retry); e.pending == nothing {
+	if r := s.retries.get(e.retry); e.pending == noAddition {
 		e.lane = min(a.Lane, Background)
 	} else if r == nil || r.backoff <= now {
 		e.lane = min(e.lane, a.Lane)
@@ -134,15 +134,15 @@ func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
 			s.setPending(e, demand, now)
 		}
 	case e.pending == demand:
-	case e.pending == nothing || a.Replace || due < s.due(e):
+	case e.pending == noAddition || a.Replace || due < s.due(e):
 		e.note(a)
 		s.setPending(e, timer, due)
 	}
 }
 
-// note records in e's marks whether an addition is the caller's own. For an
-// addition with a delay it sets ownTimer, because such an addition leads to a
-// dispatch only if its timer expires.
+// note records in the marks of e whether an addition is the caller's own. An
+// addition with a delay leads to a dispatch only if its timer expires, so note
+// only sets ownTimer for it.
 func (e *entry[K]) note(a *AddOptions) {
 	switch {
 	case a.After <= 0 && !a.Own:
@@ -154,7 +154,8 @@ func (e *entry[K]) note(a *AddOptions) {
 	}
 }
 
-// expire records that the pending timer leads to the next dispatch.
+// expire records that the pending timer has expired and leads to the next
+// dispatch.
 func (e *entry[K]) expire() {
 	if e.marks&ownTimer == 0 {
 		e.marks |= notOwn
@@ -178,7 +179,7 @@ func (s *schedule[K]) setPending(e *entry[K], p pending, due int64) {
 		return
 	}
 	s.unschedule(e)
-	e.at = due
+	e.stateTime = due
 }
 
 // due returns the time of e's pending addition.
@@ -186,16 +187,16 @@ func (s *schedule[K]) due(e *entry[K]) int64 {
 	if r := s.retries.get(e.retry); r != nil {
 		return r.due
 	}
-	return e.at
+	return e.stateTime
 }
 
 // ensureRetryState returns the retryState of e, and makes one if necessary.
 func (s *schedule[K]) ensureRetryState(e *entry[K]) *retryState {
 	if e.retry == 0 {
 		e.retry = s.retries.take()
-		s.retries.at(e.retry).due = e.at
+		s.retries.value(e.retry).due = e.stateTime
 	}
-	return s.retries.at(e.retry)
+	return s.retries.value(e.retry)
 }
 
 // clearFailures ends the back-off of e and forgets its failures.
@@ -211,14 +212,14 @@ func (s *schedule[K]) clearFailures(e *entry[K]) {
 // ends of the back-off, the hold and the minimum interval. No worker may hold
 // the entry.
 func (s *schedule[K]) reschedule(n uint32, now int64) {
-	e := s.table.at(n)
+	e := s.table.value(n)
 	due := int64(0)
-	if e.pending != nothing {
+	if e.pending != noAddition {
 		due = s.due(e)
 	}
 	if r := s.retries.get(e.retry); r != nil {
 		due = max(due, r.earliest())
-		if r.failures == 0 && r.later == 0 && r.earliest() <= now {
+		if r.failures == 0 && r.laterDue == 0 && r.earliest() <= now {
 			s.retries.setBackingOff(r, false)
 			s.retries.setSurplus(r, 0)
 			s.retries.drop(e.retry)
@@ -228,7 +229,7 @@ func (s *schedule[K]) reschedule(n uint32, now int64) {
 	switch {
 	case due > now && (s.mode == running || s.mode == draining && e.pending == demand):
 		s.delay(n, due)
-	case s.mode == running && e.pending != nothing,
+	case s.mode == running && e.pending != noAddition,
 		s.mode == draining && e.pending == demand:
 		s.enqueue(n, e, due)
 	case s.mode == running && e.retry != 0:
@@ -255,10 +256,10 @@ func (s *schedule[K]) recount(e *entry[K]) {
 	if e.state == delayed {
 		surplus++
 	}
-	if r.later != 0 {
+	if r.laterDue != 0 {
 		surplus++
 	}
-	if (e.state == delayed || e.state == idle) && (e.pending != nothing || r.later != 0) {
+	if (e.state == delayed || e.state == idle) && (e.pending != noAddition || r.laterDue != 0) {
 		surplus--
 	}
 	s.retries.setSurplus(r, surplus)
@@ -271,21 +272,21 @@ func (s *schedule[K]) enqueue(n uint32, e *entry[K], since int64) {
 	if e.pending == timer {
 		e.expire()
 	}
-	e.state, e.at = waiting, since
+	e.state, e.stateTime = waiting, since
 	s.counters.began++
 	s.lanes.push(n, e)
 }
 
 // delay makes entry n wait until a point in time.
-func (s *schedule[K]) delay(n uint32, until int64) {
-	e := s.table.at(n)
-	if e.state != delayed || e.at != until {
+func (s *schedule[K]) delay(n uint32, due int64) {
+	e := s.table.value(n)
+	if e.state != delayed || e.stateTime != due {
 		s.unschedule(e)
-		e.state, e.at = delayed, until
-		s.timers.push(until, n)
+		e.state, e.stateTime = delayed, due
+		s.timers.push(due, n)
 	}
 	r := s.retries.get(e.retry)
-	s.retries.setBackingOff(r, r != nil && r.backoff == until && e.pending != nothing)
+	s.retries.setBackingOff(r, r != nil && r.backoff == due && e.pending != noAddition)
 }
 
 // unschedule makes the timer of e stale.
@@ -304,12 +305,12 @@ func (s *schedule[K]) current(t timerNode) bool {
 	if !s.table.contains(t.entry) {
 		return false
 	}
-	e := s.table.at(t.entry)
-	if e.state == delayed && e.at == t.due {
+	e := s.table.value(t.entry)
+	if e.state == delayed && e.stateTime == t.due {
 		return true
 	}
 	r := s.retries.get(e.retry)
-	return r != nil && r.later == t.due
+	return r != nil && r.laterDue == t.due
 }
 
 // promote reschedules the delayed keys whose time has come. A key has one timer
@@ -322,9 +323,9 @@ func (s *schedule[K]) promote(now int64) {
 			s.timers.stale--
 			continue
 		}
-		e := s.table.at(t.entry)
-		if e.state != delayed || e.at != t.due {
-			s.retries.at(e.retry).later = 0
+		e := s.table.value(t.entry)
+		if e.state != delayed || e.stateTime != t.due {
+			s.retries.value(e.retry).laterDue = 0
 			s.recount(e)
 			s.merge(t.entry, &AddOptions{}, t.due)
 			continue
@@ -338,16 +339,16 @@ func (s *schedule[K]) promote(now int64) {
 // setLater sets to due the time of the delayed addition that entry n got through
 // byKey. It does nothing if an earlier time is set already.
 func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
-	if r.later != 0 {
+	if r.laterDue != 0 {
 		s.counters.merged++
-		if r.later <= due {
+		if r.laterDue <= due {
 			return
 		}
 		s.timers.stale++
 	}
-	r.later = due
+	r.laterDue = due
 	s.timers.push(due, n)
-	s.recount(s.table.at(n))
+	s.recount(s.table.value(n))
 	s.timers.sweep(s.current)
 }
 
@@ -355,10 +356,10 @@ func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
 // whether there was one.
 func (s *schedule[K]) dropLater(e *entry[K]) bool {
 	r := s.retries.get(e.retry)
-	if r == nil || r.later == 0 {
+	if r == nil || r.laterDue == 0 {
 		return false
 	}
-	r.later = 0
+	r.laterDue = 0
 	s.recount(e)
 	s.timers.expire(s.current)
 	return true
@@ -391,7 +392,7 @@ func (s *schedule[K]) end(m mode, drop func(*entry[K]) bool) {
 	s.mode = m
 	var kept timers
 	for n, top := uint32(1), s.table.top; n <= top && s.table.live > 0; n++ {
-		e := s.table.at(n)
+		e := s.table.value(n)
 		switch {
 		case e.state == absent:
 		case drop(e):
@@ -399,17 +400,17 @@ func (s *schedule[K]) end(m mode, drop func(*entry[K]) bool) {
 		default:
 			s.dropLater(e)
 			if e.state == delayed {
-				kept.push(e.at, n)
+				kept.push(e.stateTime, n)
 			}
 		}
 	}
 	s.timers = kept
 }
 
-// owes reports whether a drained queue must still dispatch keys that do not
+// mustWait reports whether a drained queue must still dispatch keys that do not
 // wait for a worker yet. Such keys were added, and are held by a worker, or
 // delayed by a hold, a minimum interval or a back-off.
-func (s *schedule[K]) owes() bool { return s.readded > 0 || len(s.timers.nodes) > s.timers.stale }
+func (s *schedule[K]) mustWait() bool { return s.readded > 0 || len(s.timers.nodes) > s.timers.stale }
 
 const waitBuckets = 15
 

@@ -21,12 +21,12 @@ type slab[T any] struct {
 	live   int
 }
 
-// at returns the value with number i. The number must have been taken.
-func (s *slab[T]) at(i uint32) *T {
+// value returns the value with number i. The number must have been taken.
+func (s *slab[T]) value(i uint32) *T {
 	return &s.chunks[i>>chunkBits][i&(chunkSize-1)]
 }
 
-// contains reports whether at may be called with i.
+// contains reports whether value may be called with i.
 func (s *slab[T]) contains(i uint32) bool {
 	return int(i>>chunkBits) < len(s.chunks)
 }
@@ -60,7 +60,7 @@ func (s *slab[T]) grow() {
 // drop frees number i. A slab that becomes empty returns most of its memory.
 func (s *slab[T]) drop(i uint32) {
 	var zero T
-	*s.at(i) = zero
+	*s.value(i) = zero
 	s.live--
 	if s.live > 0 {
 		s.free = append(s.free, i)

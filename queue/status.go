@@ -75,8 +75,8 @@ func (q *Queue[K]) Stats() Stats {
 		Delayed: len(s.timers.nodes) - s.timers.stale - s.retries.surplus,
 	}
 	for n := uint32(1); n <= s.leases.top; n++ {
-		if l := s.leases.at(n); l.ticket != 0 {
-			age := time.Duration(now - l.since)
+		if l := s.leases.value(n); l.ticket != 0 {
+			age := time.Duration(now - l.dispatched)
 			stats.HeldTime += age
 			stats.OldestHeld = max(stats.OldestHeld, age)
 		}
@@ -84,7 +84,7 @@ func (q *Queue[K]) Stats() Stats {
 	for l := range stats.Lanes {
 		counted, since := &s.counters.lanes[l], now
 		for head := range s.lanes.heads(Lane(l)) { //nolint:gosec // one of three
-			since = min(since, max(s.table.at(head).at, s.opened))
+			since = min(since, max(s.table.value(head).stateTime, s.opened))
 		}
 		stats.Lanes[l] = LaneStats{
 			Depth:  s.lanes.rings[l].waiting,
@@ -189,15 +189,15 @@ func (l *listing[K]) time(t int64) time.Time { return l.epoch.Add(time.Duration(
 func (l *listing[K]) addHeld() {
 	var leases []*lease // pointers, since sorting them adds less code to a program than sorting structs
 	for n := uint32(1); n <= l.leases.top; n++ {
-		if h := l.leases.at(n); h.ticket != 0 {
+		if h := l.leases.value(n); h.ticket != 0 {
 			leases = append(leases, h)
 		}
 	}
 	slices.SortFunc(leases, func(a, b *lease) int { return cmp.Compare(a.ticket, b.ticket) })
 	for _, h := range leases[:l.room(len(leases))] {
-		e := l.table.at(h.entry)
+		e := l.table.value(h.entry)
 		status := l.describe(e, Held, h.causes)
-		status.Since, status.Readded = l.time(h.since), e.pending == demand
+		status.Since, status.Readded = l.time(h.dispatched), e.pending == demand
 		l.entries = append(l.entries, status)
 	}
 }
@@ -214,14 +214,14 @@ func (l *listing[K]) addDelayed(now int64) {
 	})
 	nodes = slices.CompactFunc(nodes, func(a, b *timerNode) bool { return a.entry == b.entry })
 	for _, t := range nodes[:l.room(len(nodes))] {
-		e := l.table.at(t.entry)
+		e := l.table.value(t.entry)
 		status := l.describe(e, Delayed, e.causes)
 		status.Next = l.time(t.due)
-		if r := l.retries.get(e.retry); r != nil && e.pending == nothing {
+		if r := l.retries.get(e.retry); r != nil && e.pending == noAddition {
 			status.Lane, status.Next = Normal, l.time(max(t.due, r.earliest()))
 		} else if r != nil {
-			status.BackingOff = r.backoff > now && r.backoff == e.at
-			status.OnHold = r.hold > now && r.hold == e.at
+			status.BackingOff = r.backoff > now && r.backoff == e.stateTime
+			status.OnHold = r.hold > now && r.hold == e.stateTime
 		}
 		l.entries = append(l.entries, status)
 	}
@@ -230,19 +230,19 @@ func (l *listing[K]) addDelayed(now int64) {
 // leads reports whether a timer leads to a dispatch of its key. The key must
 // neither wait nor be held.
 func (l *listing[K]) leads(t *timerNode) bool {
-	e := l.table.at(t.entry)
-	if e.state == delayed && e.at == t.due {
-		return e.pending != nothing
+	e := l.table.value(t.entry)
+	if e.state == delayed && e.stateTime == t.due {
+		return e.pending != noAddition
 	}
-	return e.pending == nothing && (e.state == delayed || e.state == idle)
+	return e.pending == noAddition && (e.state == delayed || e.state == idle)
 }
 
 func (l *listing[K]) addWaiting(lane Lane) {
 	for head := range l.lanes.heads(lane) {
-		for n := head; n != 0 && l.room(1) > 0; n = l.table.at(n).next {
-			e := l.table.at(n)
+		for n := head; n != 0 && l.room(1) > 0; n = l.table.value(n).next {
+			e := l.table.value(n)
 			status := l.describe(e, Waiting, e.causes)
-			status.Since = l.time(e.at)
+			status.Since = l.time(e.stateTime)
 			l.entries = append(l.entries, status)
 		}
 	}

@@ -2,14 +2,13 @@ package queue
 
 import "hash/maphash"
 
-// entry is the queue's record of one key. It fills one cache line if the key is
-// a namespace and a name.
+// entry is the queue's record of one key. If a key is a namespace and a name,
+// its entry fills one cache line.
 type entry[K comparable] struct {
 	key K
-	// at is a time whose meaning depends on the state: when a waiting key began
-	// to wait, when a delayed key will be dispatched, or when the pending
-	// addition of a held key is due.
-	at int64
+	// stateTime is when a waiting key began to wait, when a delayed key will be
+	// dispatched, or when the pending addition of a held key is due.
+	stateTime int64
 	// next and prev link waiting keys. For a held key, next is the number of
 	// its lease.
 	next, prev uint32
@@ -38,28 +37,28 @@ type state uint8
 const (
 	absent  state = iota
 	waiting       // for a worker
-	delayed       // until entry.at, with or without something pending
+	delayed       // until entry.stateTime, with or without a pending addition
 	held          // held by a worker
 	idle          // only its failures are remembered
 )
 
-// pending is the reason for the next dispatch of a key.
+// pending is the kind of addition for which a key is dispatched next.
 type pending uint8
 
 const (
-	nothing pending = iota
-	timer           // an addition with a delay; Cancel drops it
-	demand          // an addition without a delay; Cancel keeps it
+	noAddition pending = iota
+	timer              // an addition with a delay; Cancel drops it
+	demand             // an addition without a delay; Cancel keeps it
 )
 
 // lease is one dispatch of a key. It ends with its item.
 type lease struct {
-	entry  uint32
-	causes uint32
-	ticket uint64 // a number that is never used twice; 0 if the lease has ended
-	since  int64
-	waited int64
-	own    bool // whether every addition that led to the dispatch was the caller's own
+	entry      uint32
+	causes     uint32
+	ticket     uint64 // a number that is never used twice; 0 if the lease has ended
+	dispatched int64
+	waited     int64
+	isOwn      bool // whether every addition that led to the dispatch was the caller's own
 }
 
 // retryState is the part of a key's state that is kept after its dispatch, such
@@ -72,8 +71,8 @@ type retryState struct {
 	backoff    int64 // end of the back-off
 	hold       int64 // end of the hold
 	interval   int64 // end of the minimum interval
-	due        int64 // the time of the pending addition, in place of entry.at
-	later      int64 // the time of a delayed addition through byKey; 0 without such an addition
+	due        int64 // the time of the pending addition, in place of entry.stateTime
+	laterDue   int64 // the time of a delayed addition through byKey; 0 without such an addition
 }
 
 // earliest returns when the key may be dispatched again.
@@ -94,7 +93,7 @@ func (r *retries) get(n uint32) *retryState {
 	if n == 0 {
 		return nil
 	}
-	return r.at(n)
+	return r.value(n)
 }
 
 func (r *retries) fail(s *retryState) {
@@ -159,7 +158,7 @@ func (t *table[K]) hash(key K) uint32 {
 func (t *table[K]) find(key K, hash uint32) uint32 {
 	for i := hash & t.mask; ; i = (i + 1) & t.mask {
 		found := t.slots[i]
-		if found.entry == 0 || found.hash == hash && t.at(found.entry).key == key {
+		if found.entry == 0 || found.hash == hash && t.value(found.entry).key == key {
 			return found.entry
 		}
 	}
@@ -168,7 +167,7 @@ func (t *table[K]) find(key K, hash uint32) uint32 {
 // get returns the number of key's entry and the entry, or 0 and nil.
 func (t *table[K]) get(key K) (n uint32, e *entry[K]) {
 	if n = t.find(key, t.hash(key)); n != 0 {
-		e = t.at(n)
+		e = t.value(n)
 	}
 	return n, e
 }
@@ -176,7 +175,7 @@ func (t *table[K]) get(key K) (n uint32, e *entry[K]) {
 // insert adds an entry for a key that has no entry yet.
 func (t *table[K]) insert(key K, hash uint32) (n uint32, e *entry[K]) {
 	n = t.take()
-	e = t.at(n)
+	e = t.value(n)
 	e.key = key
 	if 4*t.live > 3*len(t.slots) {
 		t.resize(2 * len(t.slots))

@@ -60,17 +60,17 @@ func (t *timers) sift(i int, node timerNode) {
 		if first >= len(nodes) {
 			break
 		}
-		least := first
+		earliest := first
 		for c := first + 1; c < min(first+4, len(nodes)); c++ {
-			if nodes[c].before(nodes[least]) {
-				least = c
+			if nodes[c].before(nodes[earliest]) {
+				earliest = c
 			}
 		}
-		if !nodes[least].before(node) {
+		if !nodes[earliest].before(node) {
 			break
 		}
-		nodes[i] = nodes[least]
-		i = least
+		nodes[i] = nodes[earliest]
+		i = earliest
 	}
 	nodes[i] = node
 }

@@ -15,12 +15,12 @@ import (
 // own. The caller that arrived last is woken first, and the caller with the
 // timer is woken last of all.
 type waiters struct {
-	clock  clock.Clock
-	idle   []*waiter // the waiters without a timer
-	timer  *waiter   // the waiter with the timer, or nil
-	until  int64     // when the timer of the waiter in timer fires
-	spare  []*waiter
-	waking int // number of waiters that were woken and have not returned from wait yet
+	clock    clock.Clock
+	idle     []*waiter // the waiters without a timer
+	timer    *waiter   // the waiter with the timer, or nil
+	timerDue int64     // when the timer of the waiter in timer fires
+	spare    []*waiter
+	waking   int // number of waiters that were woken and have not returned from wait yet
 }
 
 // waiter is one caller of Get.
@@ -38,7 +38,7 @@ func (w *waiters) wait(ctx context.Context, mu *sync.Mutex, now, due int64) erro
 	one := w.take()
 	var alarm <-chan time.Time
 	if due != 0 && w.timer == nil {
-		w.timer, w.until = one, due
+		w.timer, w.timerDue = one, due
 		alarm = one.arm(w.clock, time.Duration(due-now))
 	} else {
 		w.idle = append(w.idle, one)
@@ -94,7 +94,7 @@ func (w *waiters) notify(ready int, due int64) {
 		if w.waking == 0 {
 			w.wakeNext()
 		}
-	case due < w.until:
+	case due < w.timerDue:
 		w.wakeTimer()
 	}
 }

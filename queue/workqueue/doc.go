@@ -1,5 +1,8 @@
 // Package workqueue makes a queue usable where client-go's is expected, for
-// controllers that were written for client-go.
+// controllers that were written for client-go:
+//
+//	q, err := queue.New[string](nil)
+//	limited := workqueue.New(q, nil) // a workqueue.TypedRateLimitingInterface[string] of client-go
 //
 //	client-go's methods ──▶ New(q, nil) ──▶ q, a queue.Queue ──▶ q.Stats, q.Entries
 //
@@ -12,5 +15,6 @@
 //   - ShutDown is Drain of the queue. ShutDownWithDrain also waits until every
 //     waiting or held key is done, or ShutDown is called.
 //
-// Everything enters lane Normal, in order of arrival, and has no causes.
+// All keys enter lane Normal, in the order of their arrival, and have no
+// causes.
 package workqueue

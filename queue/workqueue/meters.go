@@ -68,8 +68,8 @@ func (m *meters[K]) publish() {
 	}
 }
 
-// got records that Get has returned a key.
-func (m *meters[K]) got(waited time.Duration) {
+// recordGet records that Get has returned a key.
+func (m *meters[K]) recordGet(waited time.Duration) {
 	if m == nil {
 		return
 	}
@@ -82,8 +82,8 @@ func (m *meters[K]) got(waited time.Duration) {
 	}
 }
 
-// did records that the work on a key has ended.
-func (m *meters[K]) did(age time.Duration) {
+// recordDone records that the work on a key has ended.
+func (m *meters[K]) recordDone(age time.Duration) {
 	if m == nil {
 		return
 	}

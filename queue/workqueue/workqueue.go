@@ -104,13 +104,13 @@ func (w *adapter[K]) Get() (key K, shutdown bool) {
 	if err != nil {
 		return key, true
 	}
-	w.meters.got(waited)
+	w.meters.recordGet(waited)
 	return key, false
 }
 
 func (w *adapter[K]) Done(key K) {
 	if age, ok := w.keys.Done(key, w.meters != nil); ok {
-		w.meters.did(age)
+		w.meters.recordDone(age)
 	}
 }
 
@@ -118,7 +118,8 @@ func (w *adapter[K]) Len() int { return w.queue.Len() }
 
 func (w *adapter[K]) ShuttingDown() bool { return w.keys.Draining() }
 
-// ShutDown also ends calls of ShutDownWithDrain that wait for held keys.
+// ShutDown stops the intake of the queue, as in client-go. It also ends calls
+// of ShutDownWithDrain that wait for held keys.
 func (w *adapter[K]) ShutDown() {
 	w.queue.Drain()
 	w.meters.publish()

@@ -84,7 +84,7 @@ func namesIn(file *zonefile.File) names.Func {
 // advise adds to the error about a refused sweep the flag of the command line
 // with which the sweep is allowed.
 func advise(e *names.RefusedError) {
-	e.Advice = fmt.Sprintf("if their Services are deleted indeed, start once with --confirm-orphans=%d", e.Orphans)
+	e.Advice = fmt.Sprintf("if their Services really are deleted, start once with --confirm-orphans=%d", e.Orphans)
 }
 
 func validate(file *zonefile.File) error {
