@@ -88,25 +88,25 @@ func (r *reflectorStore[T]) distinct(items []*tree.Item[T]) ([]*tree.Item[T], er
 			kept = append(kept, it)
 			continue
 		}
-		have, listed := kept[last].Object.GetResourceVersion(), it.Object.GetResourceVersion()
+		keptRV, listedRV := kept[last].Object.GetResourceVersion(), it.Object.GetResourceVersion()
 		switch {
-		case versions.Older(listed, have):
-		case versions.Older(have, listed), r.source.isSimulated(), !matters(tree.Change[T]{Old: kept[last], New: it}):
+		case versions.Older(listedRV, keptRV):
+		case versions.Older(keptRV, listedRV), r.source.isSimulated(), !matters(tree.Change[T]{Old: kept[last], New: it}):
 			kept[last] = it
 		default:
 			return nil, fmt.Errorf("the list has %q twice, with the resourceVersions %q and %q: "+
-				"a proxy or gateway has sent it", it.Key, have, listed)
+				"a proxy or gateway has sent it", it.Key, keptRV, listedRV)
 		}
 	}
 	return kept, nil
 }
 
-// follows returns an error if an event about object, which a watch has brought,
-// cannot follow the events before it. That is so if the cache has a different
-// object with the same name, because a watch of the API server would first have
-// brought the deletion of that object. It is also so if the event lacks the UID
-// or the resourceVersion. For a cache of shards follows always returns nil,
-// because such a cache may be ahead of its watch.
+// follows returns an error if an event of a watch about object cannot follow
+// the events before it. For example, the cache may have an object with the same
+// name and another UID, although a watch of the API server would first have
+// reported the deletion of that object. An event without a UID or
+// resourceVersion is an error, too. For a cache of shards follows always
+// returns nil, because such a cache may be ahead of its watch.
 func (r *reflectorStore[T]) follows(object T) error {
 	it := r.sink.store.table.Get(bound.KeyOf(object))
 	if it == nil || r.part != nil || r.source.isSimulated() {
@@ -146,12 +146,13 @@ func (r *reflectorStore[T]) deletes(object T) error {
 }
 
 // misleads returns a function that reports whether the API server cannot have
-// sent an event: a bookmark, an object of another Go type, or an event of a
-// streaming list that goes back. The watch is ended before such an event.
-// Otherwise client-go's reflector would believe any bookmark, even one that
-// claims to end a streaming list. Of a streaming list it would leave out objects
-// of another type, and of any watch Tables, and keep the last event about each object. kind is the kind
-// of untyped objects, if it is known.
+// sent an event: a wrong bookmark, an object of another Go type, or an event of
+// a streaming list that is older than the one before it. The watch is ended
+// before such an event. Otherwise client-go's reflector would believe any
+// bookmark, even one that claims to end a streaming list. It would skip the
+// Tables of any watch, and objects of another type in a streaming list, and keep
+// the last event about each object even if it is an old one. kind is the kind of
+// untyped objects, if it is known.
 func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.Event) bool {
 	if r.source.isSimulated() {
 		return nil
@@ -184,8 +185,7 @@ func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.E
 	}
 }
 
-// streamed contains the last state of each object that a streaming list has
-// brought.
+// streamed contains the last state of each object in a streaming list.
 type streamed map[types.NamespacedName]streamedState
 
 type streamedState struct {
@@ -194,8 +194,8 @@ type streamedState struct {
 }
 
 // follow records an event of a streaming list. It returns an error if the event
-// cannot follow the one before it about the same object: it is older, or
-// belongs to another object although the deletion of the first is missing.
+// is older than the one before it about the same object, or if it is about a
+// different object with the same name and the deletion of the first is missing.
 func (s streamed) follow(event watch.EventType, object Object) error {
 	key := bound.KeyOf(object)
 	last := s[key]

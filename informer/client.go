@@ -271,8 +271,8 @@ func (r *reflectorStore[T]) unpacked(list runtime.Object) (runtime.Object, error
 	}}, nil
 }
 
-// observed stores the objects of a shared informer, and tells an observer of
-// each change in the step that stores it. As client-go does, it also reports
+// observed stores the objects of a shared informer. It reports each change to
+// an observer while it stores the change. As client-go does, it also reports
 // objects that have not changed.
 type observed[T Object] struct {
 	store    *store[T]

@@ -17,9 +17,8 @@ func all(tests ...func(t *testing.T)) func(t *testing.T) {
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"Of the objects that others refer to, each is listed and watched by its name, and no other is cached " +
-			"(Referenced).": TestOnlyWhatIsReferredToIsListedWatchedAndCached,
-		"One that cannot be read affects no other.": TestAForbiddenReferenceConcernsNoOtherAndHeals,
+		"Referenced caches only the objects that others refer to, and lists and watches each by its name.": TestOnlyWhatIsReferredToIsListedWatchedAndCached,
+		"A referenced object that cannot be read does not affect the others.":                              TestAForbiddenReferenceConcernsNoOtherAndHeals,
 		"Get, Snapshot, Select, indexes and iteration copy nothing and allocate nothing.": all(
 			TestReadsAllocateNothing, TestIndexReadsAllocateNothing),
 		"They do not wait for the watch, nor does the watch wait for them.":                                 TestReadersAndTheWriterDoNotWait,

@@ -42,8 +42,8 @@ type divided[T Object] struct {
 
 	// feed.mu guards the fields below.
 
-	holds []*hold            // the shards that callers of AddShards need
-	last  *reflectorStore[T] // the last watch; it ended when the last shard was removed
+	holds     []*hold            // the shards that callers of AddShards need
+	lastWatch *reflectorStore[T] // the last watch; it ended when the last shard was removed
 }
 
 // hold contains the shards that one caller of AddShards needs.
@@ -92,8 +92,8 @@ func (d *divided[T]) Remove(last T) {
 }
 
 // isPast reports whether a change would bring back a state that is older than
-// an additional list. Such a change has an earlier state of an object, or an
-// object that has been deleted since. store.writing must be held.
+// an additional list. Such a change contains an earlier state of an object, or
+// an object that was deleted before the list. store.writing must be held.
 func (d *divided[T]) isPast(c tree.Change[T]) bool {
 	return d.isOutdated(c) || d.store.unreadable.isNewer(c.New.Key, c.New.Object.GetResourceVersion())
 }
@@ -130,7 +130,7 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], how versions.Occa
 	s.publishList(isListed, items, how, upTo, nil)
 	d.cover.Listed(rv)
 	s.writing.Unlock()
-	s.delivery.after(done) // not with the list: another goroutine may deliver it before its shards are complete
+	s.delivery.notifyDelivered(done) // not with the list: another goroutine may deliver it before its shards are complete
 }
 
 // newest returns items, which were listed at rv, together with newer states
@@ -239,9 +239,9 @@ func (d *divided[T]) selects(opts *metav1.ListOptions, set keyspace.Set) {
 
 // List implements [partial.Cache].
 func (d *divided[T]) List(ctx context.Context, opts metav1.ListOptions) (list runtime.Object, err error) {
-	through, ok := d.through()
+	client, ok := d.shardClient()
 	if ok {
-		list, err = through.Get().UseProtobufAsDefault().Resource(d.source.resource.Resource).
+		list, err = client.Get().UseProtobufAsDefault().Resource(d.source.resource.Resource).
 			VersionedParams(&opts, metav1.ParameterCodec).Do(ctx).Get()
 		list, err = d.source.genuine(list, err)
 	}
@@ -256,20 +256,20 @@ func (d *divided[T]) List(ctx context.Context, opts metav1.ListOptions) (list ru
 
 // Watch implements [partial.Cache].
 func (d *divided[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	if through, ok := d.through(); ok {
-		return clientOf[T](through, d.source.resource.Resource, d.source.namespace).Watch(ctx, opts)
+	if client, ok := d.shardClient(); ok {
+		return clientOf[T](client, d.source.resource.Resource, d.source.namespace).Watch(ctx, opts)
 	}
 	return d.source.watch(ctx, opts)
 }
 
-// through returns a client that is like the client of the source, but leaves
-// out the objects of other shards.
-func (d *divided[T]) through() (through rest.Interface, ok bool) {
+// shardClient returns a client that is like the client of the source, but
+// leaves out the objects of other shards.
+func (d *divided[T]) shardClient() (client rest.Interface, ok bool) {
 	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.IsOn() {
 		return nil, false
 	}
-	through, why := wire.Through(d.source.rest, d.Keep())
-	return through, why == ""
+	client, why := wire.Through(d.source.rest, d.Keep())
+	return client, why == ""
 }
 
 // Keep implements [partial.Cache].
@@ -324,8 +324,8 @@ func (d *divided[T]) held() keyspace.Set {
 }
 
 // addShards keeps the objects of set until remove is called with them. It is a
-// function because the methods of feed are linked into every program, with each
-// type that one of them refers to.
+// function because each method of feed is linked into every program, together
+// with the types that it uses.
 func addShards[T Object](ctx context.Context, f *feed[T], set keyspace.Set) (remove func(keyspace.Set), err error) {
 	select {
 	case f.adding <- struct{}{}: // one after the other
@@ -365,7 +365,7 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 	}
 	f := d.feed
 	f.mu.Lock()
-	watches, last := s.watches, d.last
+	watches, last := s.watches, d.lastWatch
 	f.mu.Unlock()
 	if len(watches) > 0 {
 		return d.extend(ctx, watches[0], set)
@@ -402,7 +402,7 @@ func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
 	var ending []*reflectorStore[T]
 	if f.session == s && len(d.held()) == 0 {
 		if ending, s.watches = s.watches, nil; len(ending) > 0 {
-			d.last = ending[0]
+			d.lastWatch = ending[0]
 		}
 	}
 	ended, staying := f.session != s || s.stopping, s.watches

@@ -22,8 +22,8 @@
 //   - Get, Snapshot, Select, indexes and iteration copy nothing and allocate
 //     nothing. They do not wait for the watch, nor does the watch wait for
 //     them.
-//   - Iteration is sorted by namespace and name. A snapshot does
-//     not change with the cache.
+//   - Iteration is sorted by namespace and name. A snapshot does not change with
+//     the cache.
 //   - Equal parts of objects are stored once, unless Options.NoSharing is set, and
 //     all fields are kept.
 //   - Cached objects that were modified in place are detected, by default in tests,
@@ -48,9 +48,9 @@
 //     panics, affects no other object. It proves no deletion, is named in
 //     Status.Problems with the field, and heals when it is changed or deleted
 //     ([Informer.Unreadable]).
-//   - Of the objects that others refer to, each is listed and watched by its
-//     name, and no other is cached ([Referenced]). One that cannot be read
-//     affects no other.
+//   - [Referenced] caches only the objects that others refer to, and lists and
+//     watches each by its name. A referenced object that cannot be read does not
+//     affect the others.
 //   - Calls of Run may overlap: the first one starts the watch, and the last one to
 //     end stops it.
 //   - It works with client-go's fake clients, and in testing/synctest.

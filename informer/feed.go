@@ -194,8 +194,8 @@ func (f *feed[T]) currentSources() []source {
 }
 
 // watchesNamespace reports whether the objects of namespace are or will be
-// cached. For this a source must be known to list the namespace, and its shard
-// must have been added.
+// cached. A source must be known to list the namespace, and the shard of the
+// namespace must have been added.
 func (f *feed[T]) watchesNamespace(namespace string) bool {
 	reads, _ := f.reads(namespace)
 	return reads && f.keeps(namespace)
@@ -235,7 +235,7 @@ func (f *feed[T]) reads(namespace string) (reads, known bool) {
 		known = known && s.reach.Certainty == clients.Certain
 	}
 	if !known {
-		_, reads = f.brought.Load(namespace)
+		_, reads = f.seenNamespaces.Load(namespace)
 	}
 	return reads, reads || known
 }
@@ -402,7 +402,7 @@ func (f *feed[T]) syncedIn(namespace string) bool {
 			return r.progress.synced.Load()
 		}
 	}
-	// SetNamespaces is about to start it, if there is one.
+	// If the namespace has a source, SetNamespaces is about to start its watch.
 	return f.part() != nil || !slices.ContainsFunc(f.sources, func(s source) bool { return s.namespace == namespace })
 }
 
@@ -411,8 +411,8 @@ func (f *feed[T]) waitForSyncIn(ctx context.Context, namespace string) error {
 	return f.waitUntil(ctx, func() bool { return f.syncedIn(namespace) })
 }
 
-// waitUntil returns when ready returns true. ready must not depend on anything
-// except the first lists.
+// waitUntil returns when ready returns true. ready must depend only on the
+// first lists.
 func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
 	if versions.WaitFor(ctx, func(done func()) func() { return f.marks.On(&versions.Waiter{Call: done, Ready: ready}) }) {
 		return nil

@@ -89,11 +89,12 @@ type handler[T Object] struct {
 // batch is one delivery of the store: events for the handlers that were
 // registered when the batch was queued, followed by a call of done.
 type batch[T Object] struct {
-	// came is when the change was published. It is zero if there are no events.
-	came     time.Time
-	events   []Event[T]
-	handlers []*handler[T]
-	done     func()
+	// published is when the change was published. It is zero if there are no
+	// events.
+	published time.Time
+	events    []Event[T]
+	handlers  []*handler[T]
+	done      func()
 }
 
 // delivery calls handlers in the order of the changes, one call at a time.
@@ -201,7 +202,7 @@ func (d *delivery[T]) count() (handlers int, since time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for n := 0; since.IsZero() && n < len(d.batches); n++ {
-		since = d.batches[n].came
+		since = d.batches[n].published
 	}
 	return len(d.handlers), since
 }
@@ -210,14 +211,15 @@ func (d *delivery[T]) count() (handlers int, since time.Time) {
 // released its locks.
 func (d *delivery[T]) enqueue(b batch[T]) {
 	if b.handlers = d.handlers; len(b.events) > 0 {
-		b.came = time.Now()
+		b.published = time.Now()
 	}
 	d.counted.events.Add(int64(len(b.events)))
 	d.batches = append(d.batches, b)
 }
 
-// after calls done when everything that is already queued has been delivered.
-func (d *delivery[T]) after(done func()) {
+// notifyDelivered calls done when everything that is already queued has been
+// delivered.
+func (d *delivery[T]) notifyDelivered(done func()) {
 	d.mu.Lock()
 	d.batches = append(d.batches, batch[T]{done: done})
 	d.mu.Unlock()

@@ -19,28 +19,27 @@ import (
 type history[T Object] struct {
 	reflector *reflectorStore[T]
 	cached    Snapshot[T]
-	// before is the resourceVersion up to which the cache has every write.
-	before string
+	// cachedRV is the resourceVersion up to which the cache has every write.
+	cachedRV string
 	// contents is the number of objects whose contents may still be compared.
 	contents int
 }
 
 func (r *reflectorStore[T]) historyOf(cached Snapshot[T], before string) *history[T] {
-	return &history[T]{reflector: r, cached: cached, before: before}
+	return &history[T]{reflector: r, cached: cached, cachedRV: before}
 }
 
-// lacks reports whether item, which the server has, cannot be part of the
-// history. This is so if item is older than the end of the history, and the
-// cache has a different state of the object or does not have the object. The
-// server then has another history, because it was restored or replaced by
-// another server.
+// lacks reports whether item, an object on the server, cannot be part of the
+// history. For example, item is older than the end of the history, but the
+// cache does not have it or has a different state of it. The server then has
+// another history, because it was restored or replaced by another server.
 func (h *history[T]) lacks(item T) bool {
 	listed, key := item.GetResourceVersion(), bound.KeyOf(item)
-	if h.before == "" || listed == "" || versions.Older(h.before, listed) || !h.reflector.comparable() {
+	if h.cachedRV == "" || listed == "" || versions.Older(h.cachedRV, listed) || !h.reflector.comparable() {
 		return false
 	}
-	have, uid, ok := h.reflector.newest(h.cached, key)
-	if !ok || have != listed || uid != item.GetUID() {
+	seenRV, uid, ok := h.reflector.newest(h.cached, key)
+	if !ok || seenRV != listed || uid != item.GetUID() {
 		return true
 	}
 	cached, ok := h.cached.Get(key)
@@ -103,8 +102,8 @@ func (b *backlog[T]) lastChanged() (key types.NamespacedName, ok bool) {
 	newest := ""
 	for object := range b.base.All() {
 		rv, k := object.GetResourceVersion(), bound.KeyOf(object)
-		mine := r.source.namespace == "" || r.source.namespace == k.Namespace
-		if mine && b.counts(k) && (newest == "" || versions.Older(newest, rv)) {
+		inSource := r.source.namespace == "" || r.source.namespace == k.Namespace
+		if inSource && b.counts(k) && (newest == "" || versions.Older(newest, rv)) {
 			newest, key = rv, k
 		}
 	}

@@ -107,7 +107,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.feed = &feed[T]{
 		sink: sink[T]{
 			options: &i.options, identity: i.identity, counted: i.counted, store: i.store,
-			selector: i.scope.labels, brought: &sync.Map{},
+			selector: i.scope.labels, seenNamespaces: &sync.Map{},
 		},
 		sources: sources, adding: make(chan struct{}, 1),
 	}
@@ -289,10 +289,10 @@ func (i *Informer[T]) WaitForObject(ctx context.Context, key types.NamespacedNam
 	return i.waitForLatest(ctx, &key)
 }
 
-func (i *Informer[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
+func (i *Informer[T]) waitForLatest(ctx context.Context, target *types.NamespacedName) error {
 	err := i.err
 	if err == nil {
-		err = i.feed.waitForLatest(ctx, only)
+		err = i.feed.waitForLatest(ctx, target)
 	}
 	if err != nil {
 		return fmt.Errorf("waiting until the cache of %s is as new as the server: %w", i.Name(), err)

@@ -39,24 +39,24 @@ var (
 	errEnded   = errors.New("the watch has ended")
 )
 
-// waitForLatest waits until the cache is as new as the server. If only is nil,
-// this concerns all objects. Otherwise it concerns the object of the key only
-// or, if the key has no name, the objects of its namespace.
-func (f *feed[T]) waitForLatest(ctx context.Context, only *types.NamespacedName) error {
+// waitForLatest waits until the cache is as new as the server. If target is
+// nil, this concerns all objects. Otherwise it concerns only the object of the
+// key target or, if the key has no name, the objects of its namespace.
+func (f *feed[T]) waitForLatest(ctx context.Context, target *types.NamespacedName) error {
 	final := func(err error) bool { return errors.Is(err, errWrapped) }
 	return f.retry(ctx, nil, "cannot determine the server's resourceVersion", final, func() error {
-		if err := f.waitToCatchUp(ctx, only); err != nil {
+		if err := f.waitToCatchUp(ctx, target); err != nil {
 			return err
 		}
-		return f.catchUp(ctx, only)
+		return f.catchUp(ctx, target)
 	})
 }
 
 // waitToCatchUp waits for the first lists of the watches that must catch up.
-func (f *feed[T]) waitToCatchUp(ctx context.Context, only *types.NamespacedName) error {
+func (f *feed[T]) waitToCatchUp(ctx context.Context, target *types.NamespacedName) error {
 	switch {
-	case only != nil && f.connect != nil:
-		return f.waitForSyncIn(ctx, only.Namespace)
+	case target != nil && f.connect != nil:
+		return f.waitForSyncIn(ctx, target.Namespace)
 	case f.options.Independent:
 		return f.waitUntil(ctx, f.hasStarted)
 	}
@@ -93,14 +93,14 @@ func withCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// catchUp waits for each watch that may deliver the object of the key only. If
-// only is nil, it waits for all watches that have synced.
-func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
+// catchUp waits for each watch that may deliver the object of the key target.
+// If target is nil, it waits for all watches that have synced.
+func (f *feed[T]) catchUp(ctx context.Context, target *types.NamespacedName) error {
 	watches, _ := f.current()
 	for _, r := range watches {
 		watched := r.source.namespace
-		if only == nil && r.progress.synced.Load() || only != nil && (watched == "" || watched == only.Namespace) {
-			if err := r.catchUp(ctx, only); err != nil {
+		if target == nil && r.progress.synced.Load() || target != nil && (watched == "" || watched == target.Namespace) {
+			if err := r.catchUp(ctx, target); err != nil {
 				return err
 			}
 		}
@@ -110,11 +110,11 @@ func (f *feed[T]) catchUp(ctx context.Context, only *types.NamespacedName) error
 
 // catchUp lists the server's objects, and waits until the watch has delivered
 // them.
-func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedName) error {
+func (r *reflectorStore[T]) catchUp(ctx context.Context, target *types.NamespacedName) error {
 	if r.source.follows != nil {
 		return errWrapped
 	}
-	b := newBacklog(r, catchUpPage, only)
+	b := newBacklog(r, catchUpPage, target)
 	for first := true; ; first = false {
 		more, err := b.addPage(ctx)
 		if err != nil {
@@ -129,7 +129,7 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 	}
 	b.addMissing()
 	if err := b.wait(ctx, nil, b.empty); err != nil {
-		return fmt.Errorf("%d objects are not up to date with resourceVersion %s: %w", len(b.behind), b.rv, err)
+		return fmt.Errorf("%d objects are not up to date with resourceVersion %s: %w", len(b.undelivered), b.rv, err)
 	}
 	if b.reached() {
 		return b.verdict()
@@ -142,9 +142,9 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, only *types.NamespacedN
 type backlog[T Object] struct {
 	reflector *reflectorStore[T]
 	limit     int64 // number of objects in a page
-	// only is the only object that counts. If it has no name, all objects of
+	// target is the only object that counts. If it has no name, all objects of
 	// its namespace count. If it is nil, all objects count.
-	only *types.NamespacedName
+	target *types.NamespacedName
 	// complete is the set of shards that were complete when the list started.
 	// In a cache of some shards, only objects of these shards count.
 	complete keyspace.Set
@@ -158,17 +158,17 @@ type backlog[T Object] struct {
 	idle bool
 
 	listed map[types.NamespacedName]struct{}
-	// behind contains the objects that the watch has yet to deliver, each with
-	// its resourceVersion, or with "" for a deletion.
-	behind map[types.NamespacedName]string
+	// undelivered contains the objects that the watch has yet to deliver, each
+	// with its resourceVersion, or with "" for a deletion.
+	undelivered map[types.NamespacedName]string
 	// lost is true if the server has lost a state that the cache has.
 	lost bool
 }
 
-func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.NamespacedName) *backlog[T] {
+func newBacklog[T Object](r *reflectorStore[T], limit int64, target *types.NamespacedName) *backlog[T] {
 	b := &backlog[T]{
-		reflector: r, limit: limit, only: only,
-		listed: map[types.NamespacedName]struct{}{}, behind: map[types.NamespacedName]string{},
+		reflector: r, limit: limit, target: target,
+		listed: map[types.NamespacedName]struct{}{}, undelivered: map[types.NamespacedName]string{},
 	}
 	if r.part != nil {
 		b.complete = r.part.Complete()
@@ -180,7 +180,7 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, only *types.Namespa
 
 // counts reports whether the cache should have the object of key.
 func (b *backlog[T]) counts(key types.NamespacedName) bool {
-	return (b.only == nil || *b.only == key || b.only.Name == "" && b.only.Namespace == key.Namespace) &&
+	return (b.target == nil || *b.target == key || b.target.Name == "" && b.target.Namespace == key.Namespace) &&
 		(b.reflector.part == nil || keyspace.Has(b.complete, key.Namespace))
 }
 
@@ -200,8 +200,8 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	if part := b.reflector.part; part != nil {
 		part.Select(&options, b.complete)
 	}
-	if b.only != nil {
-		options.FieldSelector = selecting(*b.only, options.FieldSelector)
+	if b.target != nil {
+		options.FieldSelector = selecting(*b.target, options.FieldSelector)
 	}
 	page, err := b.reflector.list(ctx, options)
 	if err != nil {
@@ -232,8 +232,8 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 // history differs from the history in the cache.
 func (b *backlog[T]) contradicts(item T) bool {
 	key := bound.KeyOf(item)
-	have, _, ok := b.reflector.newest(b.reflector.sink.store.snapshot(), key)
-	if !b.counts(key) || ok && versions.Older(b.startRV, have) {
+	seenRV, _, ok := b.reflector.newest(b.reflector.sink.store.snapshot(), key)
+	if !b.counts(key) || ok && versions.Older(b.startRV, seenRV) {
 		return false // its shard is not kept, or it has changed since
 	}
 	h := b.reflector.historyOf(b.base, b.startRV)
@@ -252,19 +252,20 @@ func (b *backlog[T]) add(item T) {
 		return // fakes ignore field selectors, and some servers ignore shards
 	}
 	b.listed[key] = struct{}{}
-	have, uid, ok := b.reflector.newest(b.reflector.sink.store.snapshot(), key)
-	if !ok || versions.Older(have, item.GetResourceVersion()) {
-		b.behind[key] = item.GetResourceVersion()
+	seenRV, uid, ok := b.reflector.newest(b.reflector.sink.store.snapshot(), key)
+	if !ok || versions.Older(seenRV, item.GetResourceVersion()) {
+		b.undelivered[key] = item.GetResourceVersion()
 	}
-	b.lost = b.lost || ok && b.hasLost(have, uid, item)
+	b.lost = b.lost || ok && b.hasLost(seenRV, uid, item)
 }
 
 // hasLost reports whether the server has lost a state of an object because it
-// was restored. have and uid belong to the state that the watch has brought.
-// item is the different state in the list, although the list is newer.
-func (b *backlog[T]) hasLost(have string, uid types.UID, item T) bool {
+// was restored. cachedRV and uid belong to the state that the watch has
+// delivered. item is the different state in the list, although the list is
+// newer.
+func (b *backlog[T]) hasLost(seenRV string, uid types.UID, item T) bool {
 	listed := item.GetResourceVersion()
-	return !versions.Older(b.rv, have) && (versions.Older(listed, have) || listed == have && uid != item.GetUID())
+	return !versions.Older(b.rv, seenRV) && (versions.Older(listed, seenRV) || listed == seenRV && uid != item.GetUID())
 }
 
 // verdict returns requests.ErrRestored if the cache has a state that the server
@@ -274,10 +275,10 @@ func (b *backlog[T]) verdict() error {
 		return nil
 	}
 	cached := b.reflector.sink.store.snapshot()
-	for key, rv := range b.behind {
-		have, _, ok := b.reflector.newest(cached, key)
+	for key, rv := range b.undelivered {
+		seenRV, _, ok := b.reflector.newest(cached, key)
 		if ok && b.reflector.keeps(key.Namespace) {
-			b.lost = b.lost || rv == "" && !versions.Older(b.rv, have) || rv != "" && versions.Older(have, rv)
+			b.lost = b.lost || rv == "" && !versions.Older(b.rv, seenRV) || rv != "" && versions.Older(seenRV, rv)
 		}
 	}
 	if b.lost {
@@ -314,7 +315,7 @@ func (b *backlog[T]) addMissing() {
 	add := func(key types.NamespacedName, rv string) {
 		_, listed := b.listed[key]
 		if b.counts(key) && !listed && !versions.Older(b.rv, rv) {
-			b.behind[key] = ""
+			b.undelivered[key] = ""
 		}
 	}
 	store, namespace := b.reflector.sink.store, b.reflector.source.namespace
@@ -346,18 +347,18 @@ func (b *backlog[T]) empty() bool {
 		return true
 	}
 	cached := b.reflector.sink.store.snapshot() // it is never ahead of Get
-	for key, rv := range b.behind {
+	for key, rv := range b.undelivered {
 		newest, _, ok := b.reflector.newest(cached, key)
 		switch {
 		case !b.reflector.keeps(key.Namespace): // its shard was removed
-			delete(b.behind, key)
+			delete(b.undelivered, key)
 		case rv == "" && (!ok || versions.Older(b.rv, newest)),
 			rv != "" && ok && !versions.Older(newest, rv),
 			rv != "" && !versions.Older(b.mark(), rv): // it was deleted again
-			delete(b.behind, key)
+			delete(b.undelivered, key)
 		}
 	}
-	return len(b.behind) == 0
+	return len(b.undelivered) == 0
 }
 
 // wait returns when done returns true, when limit fires (nil means never), or

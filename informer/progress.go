@@ -66,7 +66,7 @@ const maxBrokenStreams = 2
 // request is the last request of a source.
 type request struct {
 	phase      phase
-	since      time.Time
+	sent       time.Time
 	unanswered bool
 	// patience is how long the request may be unanswered before this is logged
 	// again.
@@ -95,7 +95,7 @@ func (p *progress) begin(phase phase) {
 		p.brokenStreams++
 	}
 	p.noteEnd()
-	p.request = request{phase: phase, since: time.Now(), unanswered: true}
+	p.request = request{phase: phase, sent: time.Now(), unanswered: true}
 	p.mu.Unlock()
 	if !opened.IsZero() {
 		p.log.V(1).Info("watch ended", "namespace", p.source.namespace,
@@ -308,7 +308,7 @@ func (p *progress) whyNotSynced() string {
 
 // firstList returns what the first list is waiting for. The caller holds mu.
 func (p *progress) firstList() string {
-	phase, ago := p.request.phase, time.Since(p.request.since).Round(time.Millisecond)
+	phase, ago := p.request.phase, time.Since(p.request.sent).Round(time.Millisecond)
 	switch {
 	case errors.Is(p.err, requests.ErrGoexit):
 		return p.err.Error()
@@ -431,16 +431,16 @@ func (p *progress) warnOfSilence() (next time.Time) {
 	if !r.unanswered {
 		return time.Time{}
 	}
-	if next = r.since.Add(max(firstWarning, r.patience)); time.Now().Before(next) {
+	if next = r.sent.Add(max(firstWarning, r.patience)); time.Now().Before(next) {
 		return next
 	}
-	silence := time.Since(r.since)
+	silence := time.Since(r.sent)
 	r.patience = 2 * silence
 	if p.troubles.isDue("no answer", time.Now()) {
 		p.log.Info("no answer from the server yet", "phase", r.phase.String(), "waiting", p.waitingFor(),
 			"for", silence.String(), "server", p.source.server, "namespace", p.source.namespace)
 	}
-	return r.since.Add(r.patience)
+	return r.sent.Add(r.patience)
 }
 
 // endSilentWatch stops an open watch that is silent, so that the reflector
@@ -456,7 +456,7 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	switch {
 	case r.phase == phaseStream:
 		// A busy server that never sends the bookmark is not silent.
-		next = requests.Earlier(p.lastActivity().Add(requests.StreamIdle), r.since.Add(10*requests.StreamIdle))
+		next = requests.Earlier(p.lastActivity().Add(requests.StreamIdle), r.sent.Add(10*requests.StreamIdle))
 		message = "streaming list did not end, falling back to a plain list"
 	case r.bookmarks:
 		next, message = p.lastActivity().Add(requests.WatchIdle), "watch stalled, reopening"

@@ -282,8 +282,8 @@ func (c referenceCache[T]) Clear() { c.feed.clearIfUnused() }
 // Forget implements [references.Cache].
 func (c referenceCache[T]) Forget(key types.NamespacedName) { c.store.forget(key) }
 
-// After implements [references.Cache].
-func (c referenceCache[T]) After(done func()) { c.store.delivery.after(done) }
+// OnDelivered implements [references.Cache].
+func (c referenceCache[T]) OnDelivered(done func()) { c.store.delivery.notifyDelivered(done) }
 
 // referenceSource implements [references.Source] with the store of a reflector
 // that does not run.

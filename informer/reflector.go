@@ -43,9 +43,9 @@ type sink[T Object] struct {
 	counted  *counters
 	store    *store[T]
 	marks    versions.Marks
-	// brought contains the namespaces of the objects that sources have brought,
-	// for sources that do not show which namespaces they read.
-	brought *sync.Map
+	// seenNamespaces contains the namespaces of the objects that sources have
+	// returned, for sources that do not show which namespaces they read.
+	seenNamespaces *sync.Map
 	// complete reports whether all watches have stored and delivered their
 	// first list.
 	complete func() bool
@@ -326,7 +326,7 @@ func (r *reflectorStore[T]) Update(obj any) error {
 // noteNamespace records that the source reads the namespace of an object.
 func (r *reflectorStore[T]) noteNamespace(it *tree.Item[T]) {
 	if r.source.reach.Certainty != clients.Certain {
-		r.sink.brought.LoadOrStore(it.Key.Namespace, true)
+		r.sink.seenNamespaces.LoadOrStore(it.Key.Namespace, true)
 	}
 }
 
@@ -431,5 +431,5 @@ func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
 		r.noteRestored(seen, rv)
 	}
 	r.target.CaughtUp(rv)
-	r.sink.store.delivery.after(func() { r.sink.marks.Advance(r.source.namespace, rv, false) })
+	r.sink.store.delivery.notifyDelivered(func() { r.sink.marks.Advance(r.source.namespace, rv, false) })
 }

@@ -187,7 +187,7 @@ func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error
 		return nil
 	}
 	r := watches[0]
-	p.toRV = d.comeTo()
+	p.toRV = d.reachedRV()
 	if versions.Older(p.toRV, p.fromRV) {
 		return apierrors.NewResourceExpired(requests.ErrRestored.Error()) // the server has lost the deletions since then
 	}
@@ -196,10 +196,10 @@ func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error
 	})
 }
 
-// comeTo returns the resourceVersion that the cache has reached. As long as the
-// watch is behind the last list of shards, this is the resourceVersion of that
-// list.
-func (d *divided[T]) comeTo() string {
+// reachedRV returns the resourceVersion that the cache has reached. As long as
+// the watch is behind the last list of shards, this is the resourceVersion of
+// that list.
+func (d *divided[T]) reachedRV() string {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
 	return cmp.Or(d.cover.Newest(), d.feed.marks.Lowest())
@@ -297,7 +297,7 @@ func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keysp
 		return err
 	}
 	// Another goroutine may be calling the handlers.
-	if !versions.WaitFor(ctx, func(done func()) func() { d.store.delivery.after(done); return func() {} }) {
+	if !versions.WaitFor(ctx, func(done func()) func() { d.store.delivery.notifyDelivered(done); return func() {} }) {
 		return context.Cause(ctx)
 	}
 	d.feed.updateSynced()

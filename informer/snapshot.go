@@ -127,9 +127,9 @@ type state[T Object] struct {
 	indexes []tree.Index[T]
 }
 
-// after returns the state after c, a change for which matters returns true. It
+// apply returns the state after c, a change for which matters returns true. It
 // does not modify s.
-func (s *state[T]) after(c tree.Change[T]) *state[T] {
+func (s *state[T]) apply(c tree.Change[T]) *state[T] {
 	next := *s
 	if c.New == nil {
 		next.root = s.root.Without(c.Old.Key)

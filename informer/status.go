@@ -168,11 +168,11 @@ func (i *Informer[T]) Status() Status {
 	return s
 }
 
-// Problem is something that one part of a program cannot do while the rest goes
-// on: an object that cannot be decoded, a namespace that was deleted, a watch
-// that is refused. The process stays ready. /readyz and the status page name
-// the problem, and the metric homeostat_problems counts it by its cause, for an
-// alert.
+// Problem is something that does not work in one part of a program while the
+// rest continues: an object that cannot be decoded, a namespace that was
+// deleted, a watch that is refused. The process stays ready. /readyz and the
+// status page name the problem, and the metric homeostat_problems counts it by
+// its cause, for an alert.
 //
 // A source of problems computes them from its state whenever it is asked, so
 // that a problem that is solved disappears by itself. An informer returns them
@@ -194,8 +194,8 @@ type Problem struct {
 	Cause string
 	// Reason is the error, without contents of objects. It may say more than Cause.
 	Reason string
-	// Remedy is what a person can do, such as "mend or delete the object". It
-	// is empty if there is nothing to do but wait.
+	// Remedy is what a person can do, such as "correct or delete the object".
+	// It is empty if waiting is enough.
 	Remedy string
 	// Since is when the problem began. Zero if that is not known.
 	Since time.Time
@@ -226,7 +226,7 @@ func (p Problem) String() string {
 // works if it has brought an event, or has been open for a while. A list that
 // succeeds does not end an outage.
 type outage struct {
-	since time.Time // the time of the first failure; zero while a watch works
+	began time.Time // the time of the first failure; zero while a watch works
 	err   error     // the last failure
 	// cause is requests.CauseOf(err). All failures since causeSince have had
 	// this cause.
@@ -237,8 +237,8 @@ type outage struct {
 // add records that a request has failed with err.
 func (o *outage) add(err error) {
 	now := time.Now()
-	if o.since.IsZero() {
-		o.since = now
+	if o.began.IsZero() {
+		o.began = now
 	}
 	if cause := requests.CauseOf(err); cause != o.cause {
 		o.cause, o.causeSince = cause, now
@@ -295,17 +295,17 @@ func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := &p.outage
-	if o.since.IsZero() || p.watchWorks() || !p.synced.Load() {
+	if o.began.IsZero() || p.watchWorks() || !p.synced.Load() {
 		return nil, time.Time{}
 	}
 	if o.cause == requests.CauseUnauthorized {
 		unauthorizedSince = o.causeSince
 	}
-	if time.Since(o.since) < requests.OutageTime {
+	if time.Since(o.began) < requests.OutageTime {
 		return nil, unauthorizedSince
 	}
 	problem := Problem{
-		Cause: o.cause, Reason: redact.Text(o.err.Error()), Remedy: requests.RemedyOf(o.cause), Since: o.since,
+		Cause: o.cause, Reason: redact.Text(o.err.Error()), Remedy: requests.RemedyOf(o.cause), Since: o.began,
 	}
 	if p.source.namespace != "" {
 		problem.Object = fmt.Sprintf("namespace %q", p.source.namespace)
@@ -318,7 +318,7 @@ func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 func (p *progress) isMissing() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.synced.Load() && (!p.outage.since.IsZero() || time.Since(p.began) >= requests.OutageTime)
+	return !p.synced.Load() && (!p.outage.began.IsZero() || time.Since(p.began) >= requests.OutageTime)
 }
 
 // missing returns the namespaces whose first list is missing, if the namespaces
@@ -339,7 +339,7 @@ func (f *feed[T]) missing() (problems []Problem) {
 		problems = append(problems, Problem{
 			Object: fmt.Sprintf("namespace %q", r.source.namespace), Cause: "namespace not listed",
 			Reason: r.progress.whyNotSynced(), Since: r.progress.began,
-			Remedy: "its keys wait, those of other namespaces do not",
+			Remedy: "its keys wait; keys of other namespaces do not",
 		})
 	}
 	return problems

@@ -125,7 +125,7 @@ func (s *store[T]) putLocked(c tree.Change[T]) {
 func (s *store[T]) storeChange(c tree.Change[T]) bool {
 	why, next := itemwise.Why(c.New.Object), (*state[T])(nil)
 	if why == nil {
-		next, why = s.after(c)
+		next, why = s.afterChange(c)
 	}
 	if why != nil {
 		s.putRefused(c, why)
@@ -156,7 +156,7 @@ func (s *store[T]) removeLocked(key types.NamespacedName, last T) {
 		}
 		s.table.Remove(key)
 		s.detector.Update(c)
-		next, b.events = next.after(c), []Event[T]{{Old: last, Type: Deleted}}
+		next, b.events = next.apply(c), []Event[T]{{Old: last, Type: Deleted}}
 	}
 	ended := s.unreadable.remove(key)
 	if c.Old != nil || len(ended) > 0 {

@@ -199,7 +199,7 @@ func (u *unreadables) problems() []Problem {
 	for n, e := range errs {
 		problems[n] = Problem{
 			Object: strings.TrimPrefix(e.Key.String(), "/"), Cause: e.cause, Reason: firstLineOf(e.Err), Since: e.Since,
-			Remedy: "mend or delete the object",
+			Remedy: "correct or delete the object",
 		}
 	}
 	return problems
@@ -214,13 +214,13 @@ func firstLineOf(err error) string {
 // object. If a cause has more, the field More of the tenth is the number of
 // problems that were left out.
 func firstProblems(problems []Problem) (first []Problem) {
-	const most = 10
+	const limit = 10
 	slices.SortFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.Object, b.Object))
 	})
 	listed := map[string]int{}
 	for _, p := range problems {
-		if listed[p.Cause]++; listed[p.Cause] <= most {
+		if listed[p.Cause]++; listed[p.Cause] <= limit {
 			first = append(first, p)
 		} else {
 			first[len(first)-1].More++
@@ -231,8 +231,8 @@ func firstProblems(problems []Problem) (first []Problem) {
 
 // refusedItem is an item that cannot be stored, and the reason.
 type refusedItem[T Object] struct {
-	it  *tree.Item[T]
-	why *itemwise.Refusal
+	item   *tree.Item[T]
+	reason *itemwise.Refusal
 	// stored is true if the item is stored already.
 	stored bool
 }
@@ -240,10 +240,10 @@ type refusedItem[T Object] struct {
 // refuse records and logs that an item cannot be stored. writing must be held.
 func (s *store[T]) refuse(r refusedItem[T]) {
 	e := &UnreadableError{
-		Kind: s.identity.Kind(), Key: r.it.Key, UID: r.it.Object.GetUID(),
-		ResourceVersion: r.it.Object.GetResourceVersion(), Since: time.Now(),
-		Err: r.why.Err, cause: r.why.Cause, stored: r.stored,
-		labels: r.it.Object.GetLabels(), owners: r.it.Object.GetOwnerReferences(),
+		Kind: s.identity.Kind(), Key: r.item.Key, UID: r.item.Object.GetUID(),
+		ResourceVersion: r.item.Object.GetResourceVersion(), Since: time.Now(),
+		Err: r.reason.Err, cause: r.reason.Cause, stored: r.stored,
+		labels: r.item.Object.GetLabels(), owners: r.item.Object.GetOwnerReferences(),
 	}
 	if s.unreadable.set(e) {
 		s.delivery.log().Error(e, "object cannot be cached, waiting until it changes",
@@ -256,14 +256,14 @@ func (s *store[T]) refuse(r refusedItem[T]) {
 // deleted. writing must be held, and the caller calls delivery.run after
 // releasing it.
 func (s *store[T]) putRefused(c tree.Change[T], why *itemwise.Refusal) {
-	s.refuse(refusedItem[T]{it: c.New, why: why})
+	s.refuse(refusedItem[T]{item: c.New, reason: why})
 	b := batch[T]{done: s.unreadable.telling([]types.NamespacedName{c.New.Key}, nil)}
 	next := s.latest.Load()
 	if c.Old != nil && isRecreated(c.Old, c.New) {
-		gone := tree.Change[T]{Old: c.Old}
+		deletion := tree.Change[T]{Old: c.Old}
 		s.table.Remove(c.Old.Key)
-		s.detector.Update(gone)
-		next, b.events = next.after(gone), eventsOf(gone, nil)
+		s.detector.Update(deletion)
+		next, b.events = next.apply(deletion), eventsOf(deletion, nil)
 	}
 	s.publish(next, b)
 }
@@ -275,11 +275,11 @@ func isRecreated[T Object](old, it *tree.Item[T]) bool {
 	return before != after && before != "" && after != ""
 }
 
-// after returns the state after a change, or a refusal if the function of an
-// index panics for the object.
-func (s *store[T]) after(c tree.Change[T]) (next *state[T], why *itemwise.Refusal) {
+// afterChange returns the state after a change, or a refusal if the function of
+// an index panics for the object.
+func (s *store[T]) afterChange(c tree.Change[T]) (next *state[T], why *itemwise.Refusal) {
 	key := cmp.Or(c.New, c.Old).Key
-	why = s.caught(key, func() { next = s.latest.Load().after(c) })
+	why = s.caught(key, func() { next = s.latest.Load().apply(c) })
 	return next, why
 }
 
@@ -300,7 +300,7 @@ func (s *store[T]) readable(
 		}
 		c := s.changeTo(it)
 		if !outdated && (how == versions.RestoredList || matters(c)) {
-			refused = append(refused, refusedItem[T]{it: it, why: why})
+			refused = append(refused, refusedItem[T]{item: it, reason: why})
 		}
 		if c.Old != nil && !isRecreated(c.Old, it) {
 			readable = append(readable, c.Old)
@@ -332,7 +332,7 @@ func (s *store[T]) withoutPanics(
 			readable = append(readable, it)
 			continue
 		}
-		refused = append(refused, refusedItem[T]{it: it, why: why})
+		refused = append(refused, refusedItem[T]{item: it, reason: why})
 		if old := s.table.Get(it.Key); old != nil && !isRecreated(old, it) {
 			readable = append(readable, old)
 		}
@@ -349,8 +349,8 @@ func (s *store[T]) settleUnreadable(
 ) (changed []types.NamespacedName) {
 	stillRefused := map[types.NamespacedName]bool{}
 	for _, r := range refused {
-		stillRefused[r.it.Key] = true
-		changed = append(changed, r.it.Key)
+		stillRefused[r.item.Key] = true
+		changed = append(changed, r.item.Key)
 	}
 	ended := s.unreadable.removeIf(func(e *UnreadableError) bool {
 		if stillRefused[e.Key] || !isListed(e.Key.Namespace) || rv != "" && versions.Older(rv, e.ResourceVersion) {

@@ -264,7 +264,7 @@ func TestAnUnreadableObjectIsLeftOutAndNamed(t *testing.T) {
 					x.Expect(x.in.Unreadable(keyOfJob("b"))).To(MatchError(And(
 						ContainSubstring(`job "d/b"`), ContainSubstring(c.why))))
 					x.Expect(x.in.Status().Problems).To(ConsistOf(informer.Problem{
-						Object: "d/b", Cause: "not decodable", Reason: c.why, Remedy: "mend or delete the object", Since: x.began,
+						Object: "d/b", Cause: "not decodable", Reason: c.why, Remedy: "correct or delete the object", Since: x.began,
 					}))
 					x.Expect(x.logs.matching("cannot be cached")).To(ConsistOf(
 						And(ContainSubstring(`"name"="b"`), ContainSubstring(`"namespace"="d"`))))
@@ -752,7 +752,7 @@ func TestAClientWithAListOfItsOwnIsNotReplaced(t *testing.T) {
 		defer running(logs.important(x.t.Context()), in)()
 		pass(time.Minute)
 		x.Expect(in.HasSynced()).To(BeFalse())
-		x.Expect(in.Status().Reason).To(And(ContainSubstring("informer_test.ownJobs does not show"),
+		x.Expect(in.Status().Reason).To(And(ContainSubstring("informer_test.ownJobs hides how it sends requests"),
 			ContainSubstring("it cannot be left out")))
 	})
 }

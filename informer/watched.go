@@ -28,34 +28,35 @@ type watched struct {
 	mu  sync.Mutex // guards the fields below
 	set keyspace.Set
 	// current is nil while a watch, or a list before it, is being requested.
-	current watch.Interface
-	since   time.Time
+	current  watch.Interface
+	openedAt time.Time
 	// streaming is true while the watch brings the first list.
 	streaming bool
 	changed   chan struct{} // closed when a watch is opened, or the first list has been received
 	// narrowing runs until narrowNow is called; nil without a call of narrow.
 	narrowing *time.Timer
 	hasEnded  bool // whether there will be no further watch
-	// ours is true if this program has ended the watch, and not the server.
-	ours bool
+	// endedHere is true if this program has ended the watch, and not the
+	// server.
+	endedHere bool
 }
 
 // stop ends the open watch, if there is one.
 func (w *watched) stop() {
 	w.mu.Lock()
 	current := w.current
-	w.ours = true
+	w.endedHere = true
 	w.mu.Unlock()
 	if current != nil {
 		current.Stop()
 	}
 }
 
-// stoppedByUs reports whether this program has ended the last watch.
-func (w *watched) stoppedByUs() bool {
+// endedByProgram reports whether this program has ended the last watch.
+func (w *watched) endedByProgram() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.ours
+	return w.endedHere
 }
 
 // end records that there will be no further watch.
@@ -78,7 +79,7 @@ func (w *watched) opening() {
 func (w *watched) opened(opened watch.Interface, set keyspace.Set, streaming bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.set, w.current, w.since, w.streaming, w.ours = set, opened, time.Now(), streaming, false
+	w.set, w.current, w.openedAt, w.streaming, w.endedHere = set, opened, time.Now(), streaming, false
 	w.notify()
 }
 
@@ -86,7 +87,7 @@ func (w *watched) opened(opened watch.Interface, set keyspace.Set, streaming boo
 func (w *watched) streamed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.streaming, w.since = false, time.Now() // the reflector restarts its measurement, too
+	w.streaming, w.openedAt = false, time.Now() // the reflector restarts its measurement, too
 	w.notify()
 }
 
@@ -122,7 +123,7 @@ func (w *watched) narrowNow(wanted func() keyspace.Set, helps func() bool) {
 	w.narrowing = nil
 	current, ended := w.current, w.hasEnded
 	wide := !ended && len(w.set.Minus(wanted())) > 0
-	tooEarly := current == nil || w.streaming || time.Since(w.since) < shortWatch
+	tooEarly := current == nil || w.streaming || time.Since(w.openedAt) < shortWatch
 	w.mu.Unlock()
 	switch {
 	case wide && tooEarly:
@@ -147,7 +148,7 @@ func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keysp
 		changed, current := w.changed, w.current
 		var long <-chan time.Time
 		if current != nil && !w.streaming {
-			long = time.After(shortWatch - time.Since(w.since))
+			long = time.After(shortWatch - time.Since(w.openedAt))
 		}
 		w.mu.Unlock()
 		for waiting := true; waiting; {
@@ -229,11 +230,11 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 	if s.part != nil {
 		keep = s.part.Keep()
 	}
-	through, why := specs.Through(s.source.rest, keep)
+	restClient, why := specs.Through(s.source.rest, keep)
 	if why != "" {
 		return nil, nil, why
 	}
-	return specs, clientOf[T](through, s.source.resource.Resource, s.source.namespace), ""
+	return specs, clientOf[T](restClient, s.source.resource.Resource, s.source.namespace), ""
 }
 
 // clientOf returns a client like a generated client for a built-in kind, to
@@ -410,7 +411,7 @@ func (r *reflectorStore[T]) comparable() bool {
 // brokeOff records that the server may have been restored, if the last watch
 // ended unexpectedly.
 func (r *reflectorStore[T]) brokeOff() {
-	if r.progress.endedEarly() && !r.watched.stoppedByUs() && r.comparable() {
+	if r.progress.endedEarly() && !r.watched.endedByProgram() && r.comparable() {
 		r.clockMu.Lock()
 		r.clock.unsure = true
 		r.clockMu.Unlock()

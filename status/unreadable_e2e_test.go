@@ -174,7 +174,7 @@ func unreadableAtTheServer(
 		return lines
 	}
 	failing := func() int { return controller.Stats().Failing }
-	const mend = "; mend or delete the object"
+	const mend = "; correct or delete the object"
 
 	g.Eventually(seen.of("a")).Should(BeEquivalentTo(1))
 	g.Eventually(failing).Should(Equal(1))

@@ -26,7 +26,7 @@ func TestContract(t *testing.T) {
 		"An answer that is not the API server's is not accepted as a list, even if it reports success.":                TestAGatewaysAnswerIsNoList,
 		"An object for which the transform function or the function of an index panics affects no other object, and is named " +
 			"in the log and by Informers.": TestAPanicConcernsOneObject,
-		"An object that the client cannot decode fails the whole list, as with client-go, until it is mended; Informers " +
+		"An object that the client cannot decode fails the whole list, as with client-go, until it is corrected; Informers " +
 			"has the error, with the field.": TestAnObjectThatClientGoCannotDecodeFailsTheList,
 	})
 }

@@ -34,7 +34,7 @@
 //   - An object for which the transform function or the function of an index panics
 //     affects no other object, and is named in the log and by [Informers].
 //   - An object that the client cannot decode fails the whole list, as with
-//     client-go, until it is mended; [Informers] has the error, with the field.
+//     client-go, until it is corrected; [Informers] has the error, with the field.
 //
 // Wrap and Indexer share objects with the underlying cache: do not modify the
 // objects. They do not start or stop caches. The factory of a wrapped shared

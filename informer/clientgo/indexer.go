@@ -92,8 +92,8 @@ func (v *view[T]) GetByKey(key string) (found any, exists bool, err error) {
 	return nil, false, nil
 }
 
-// Index returns the objects that have at least one of the values of obj in an
-// index, without duplicates.
+// Index returns the objects that share at least one value with obj in an index,
+// without duplicates.
 func (v *view[T]) Index(name string, obj any) ([]any, error) {
 	x, err := v.index(name)
 	if err != nil {

@@ -79,7 +79,7 @@ func (i *Informers) WaitForLatest(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// statePoll is how often waitForLatest looks whether the informer can still
+// statePoll is how often waitForLatest checks whether the informer can still
 // become as new as the server.
 const statePoll = 100 * time.Millisecond
 

@@ -35,20 +35,20 @@ type notification struct {
 type delivery struct {
 	notification
 
-	// many yields the notifications of a list or a resync. It is nil if the
+	// notifications yields the notifications of a list or a resync. It is nil if the
 	// delivery is a single notification.
-	many iter.Seq[notification]
+	notifications iter.Seq[notification]
 	// changes reports whether unchanged objects are skipped.
 	changes bool
 }
 
 // yieldAll calls yield for each of the notifications.
 func (d *delivery) yieldAll(yield func(notification) bool) {
-	if d.many == nil {
+	if d.notifications == nil {
 		yield(d.notification)
 		return
 	}
-	for n := range d.many {
+	for n := range d.notifications {
 		if (!d.changes || !n.unchanged) && !yield(n) {
 			return
 		}

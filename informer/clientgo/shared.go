@@ -44,10 +44,11 @@ const minimumResync = time.Second
 //
 //	factory.InformerFor(&corev1.Pod{}, newPods)
 //
-// The example has such a function, which lists and watches with the typed
-// client. A ListerWatcher that [cache.NewListWatchFromClient] has made from the
-// RESTClient of a typed client asks the server for JSON, unless the rest.Config
-// sets ContentType. JSON takes several times the processor time of protobuf.
+// The example of this function has a newPods, which lists and watches with the
+// typed client. A ListerWatcher that [cache.NewListWatchFromClient] has made
+// from the RESTClient of a typed client asks the server for JSON, unless the
+// rest.Config sets ContentType. JSON takes several times the processor time of
+// protobuf.
 //
 // Handlers, stores and indexers keep the promises of client-go. The cache and
 // the watches keep more promises; see the package's contract. Use [Informers]
@@ -55,10 +56,10 @@ const minimumResync = time.Second
 //
 // An object that Go cannot decode fails the list of its kind. The ListerWatcher
 // decodes a list or a page as a whole, and its error names the field, but
-// neither the object nor the place of the next page. So no smaller pages and no
-// text of the error could tell which object to skip. Informers of package
-// cluster's clients, which read raw answers, skip and name it. A cache of
-// unstructured or metadata-only objects can decode it.
+// neither the object nor the start of the next page. So this informer cannot
+// skip the object. Informers of package cluster's clients read raw answers,
+// skip such an object and name it. A cache of unstructured or metadata-only
+// objects can decode it.
 func NewSharedIndexInformer(
 	lw cache.ListerWatcher, exampleObject runtime.Object, defaultEventHandlerResyncPeriod time.Duration,
 	indexers cache.Indexers,
@@ -246,10 +247,10 @@ func (s *shared) GetController() cache.Controller { return controller{s} }
 // controller is the result of GetController. It cannot run the informer.
 type controller struct{ shared *shared }
 
-// Run does nothing, because only Run of the shared informer starts it.
+// Run has no effect, because only Run of the shared informer starts it.
 func (controller) Run(<-chan struct{}) {}
 
-// RunWithContext does nothing, because only RunWithContext of the shared
+// RunWithContext has no effect, because only RunWithContext of the shared
 // informer starts it.
 func (controller) RunWithContext(context.Context) {}
 
@@ -315,7 +316,7 @@ func (s *shared) Replaced(removed []object, current iter.Seq2[object, object], r
 	s.distributing.Lock()
 	defer s.distributing.Unlock()
 	for l, resyncs := range s.listeners {
-		l.add(delivery{notification: notification{initial: first}, many: slices.Values(changes), changes: !resyncs})
+		l.add(delivery{notification: notification{initial: first}, notifications: slices.Values(changes), changes: !resyncs})
 	}
 	if !first {
 		return
@@ -338,7 +339,7 @@ func (s *shared) Resync() {
 	defer s.distributing.Unlock()
 	for l, resyncs := range s.listeners {
 		if resyncs {
-			l.add(delivery{many: notices})
+			l.add(delivery{notifications: notices})
 		}
 	}
 }
@@ -450,7 +451,7 @@ func (s *shared) join(l *listener, started bool) {
 	if !started {
 		return
 	}
-	l.add(delivery{notification: notification{initial: true}, many: s.stored(func(object object) notification {
+	l.add(delivery{notification: notification{initial: true}, notifications: s.stored(func(object object) notification {
 		return notification{object: object, initial: true}
 	})})
 	if s.HasSynced() {

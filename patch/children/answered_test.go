@@ -75,7 +75,7 @@ func TestDeleteAllNamesTheChildrenThatCannotBeRead(t *testing.T) {
 				now := metav1.Now()
 				w.owner.DeletionTimestamp = &now
 				err = set.DeleteAll(w.t.Context(), w.owner)
-				w.Expect(err).To(MatchError(ContainSubstring(`child "d/b" cannot be read: mend or delete it`)))
+				w.Expect(err).To(MatchError(ContainSubstring(`child "d/b" cannot be read: correct or delete it`)))
 				w.Expect(err).NotTo(MatchError(ContainSubstring(`"d/x"`)), "it belongs to another owner")
 				w.Expect(w.has()).To(Equal([]string{"b", "x"}))
 				w.Expect(w.user.CoreV1().Secrets("d").Delete(w.t.Context(), "b", metav1.DeleteOptions{})).To(Succeed())

@@ -141,7 +141,7 @@ func (c *call[T]) unreadable() error {
 	for _, m := range c.cache.Parts().Unreadable() {
 		key := bound.KeyOf(&m)
 		if err := c.cache.Unreadable(key); err != nil && c.relationOf(&m) == mine {
-			errs = append(errs, fmt.Errorf("child %q cannot be read: mend or delete it: %w", key, err))
+			errs = append(errs, fmt.Errorf("child %q cannot be read: correct or delete it: %w", key, err))
 		}
 	}
 	return errors.Join(errs...)

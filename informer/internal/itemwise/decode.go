@@ -138,15 +138,16 @@ func (l *List) DeepCopyObject() runtime.Object {
 // kindStatus is the kind of the server's errors.
 const kindStatus = "Status"
 
-// isStatus reports whether an answer is one of the server's errors. A kind of
-// another group may have the same name. For example, the kind Status of group
-// example.com is an object like any other.
+// isStatus reports whether an answer is an error of the server, which has kind
+// Status of the core group. Another group may have a kind with the same name.
+// For example, the kind Status of group example.com is an object like any
+// other.
 func isStatus(kind metav1.TypeMeta) bool {
 	return kind.Kind == kindStatus && (kind.APIVersion == "v1" || kind.APIVersion == "")
 }
 
-// decodeEvent decodes the object of an event. The object of an error event is a
-// Status.
+// decodeEvent decodes the object of an event. An error event has a Status as
+// its object.
 func (d objectDecoder) decodeEvent(data []byte) (runtime.Object, error) {
 	var kind metav1.TypeMeta
 	if bytes.Contains(data, []byte(kindStatus)) && unmarshal(data, &kind) == nil && isStatus(kind) {

@@ -1,6 +1,13 @@
-// Package itemwise lists and watches with a client of client-go, and decodes the
-// objects one by one. So an object that Go cannot decode does not affect the
-// others: a [Stub] stands for it.
+// Package itemwise lists and watches with a client of client-go, and decodes
+// the objects one by one. So an object that Go cannot decode does not affect
+// the others: a [Stub] stands for it.
+//
+//	reader := itemwise.New[*corev1.Pod](client, requests, resource)
+//	list, err := reader.List(ctx, opts)
+//	...
+//	if why := itemwise.Why(object); why != nil {
+//		// object is a stub, and why says what cannot be decoded
+//	}
 //
 // For example, a Pod whose spec.nodeName is a number makes client-go refuse the
 // whole list of Pods. This package returns the list with a stub for that Pod,
@@ -9,9 +16,8 @@
 //	informer ──▶ Reader ──▶ the client        until an object cannot be decoded
 //	                   └──▶ requests of its own, decoded object by object
 //
-// The informer gives a [Reader] the client, as [Requests], and takes lists and
-// watches from it. The rest of the informer only asks [Why] an object is a
-// stub.
+// The informer passes its client to a [Reader], as [Requests], and lists and
+// watches with the Reader.
 package itemwise
 
 import (
@@ -60,7 +66,7 @@ type Reader struct {
 	client Requests
 	name   string // the Go type of the client, for errors
 	fake   bool
-	own    *sender // nil if it is not known how the client sends its requests
+	sender *sender // nil if it is not known how the client sends its requests
 }
 
 // New returns a Reader of the objects of a resource. reqs sends its requests
@@ -68,37 +74,37 @@ type Reader struct {
 // how they send their requests.
 func New[T Object](client any, reqs Requests, resource schema.GroupVersionResource) *Reader {
 	return &Reader{
-		client: reqs, name: fmt.Sprintf("%T", client), fake: clients.IsFake(client), own: senderOf[T](client, resource),
+		client: reqs, name: fmt.Sprintf("%T", client), fake: clients.IsFake(client), sender: senderOf[T](client, resource),
 	}
 }
 
 // IsOn reports whether the Reader sends all requests itself. It returns false
 // for a nil Reader.
-func (r *Reader) IsOn() bool { return r != nil && r.own.isOn() }
+func (r *Reader) IsOn() bool { return r != nil && r.sender.isOn() }
 
 // List sends a request for a list, or for a page of one.
 func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	if r.own.isOn() {
-		return r.own.list(ctx, opts)
+	if r.sender.isOn() {
+		return r.sender.list(ctx, opts)
 	}
 	asked := &clients.Asked{Context: ctx}
 	answer, err := r.client.List(asked, opts)
 	switch {
-	case !IsUndecodable(ctx, err) && (err != nil || !r.own.hasOtherKind(answer)):
+	case !IsUndecodable(ctx, err) && (err != nil || !r.sender.hasOtherKind(answer)):
 		return answer, err
-	case r.own != nil && asked.IsDirect(&r.own.lists):
-	case r.fake, r.own == nil && !SoundsUndecodable(err):
+	case r.sender != nil && asked.IsDirect(&r.sender.lists):
+	case r.fake, r.sender == nil && !SoundsUndecodable(err):
 		return answer, err
 	case err == nil:
-		return nil, fmt.Errorf("the list has an object that is not of kind %q: a proxy or gateway has sent it", r.own.kind)
+		return nil, fmt.Errorf("the list has an object that is not of kind %q: a proxy or gateway has sent it", r.sender.kind)
 	default:
-		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be left out: %s does not show with what "+
-			"it sends its requests, or does more than that)", err, r.name)
+		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be skipped: the client %s hides how it sends "+
+			"requests, or does more than send them)", err, r.name)
 	}
 	deep := isNested(err)
-	answer, err = r.own.list(ctx, opts)
-	if list, ok := answer.(*List); ok && (deep || slices.ContainsFunc(list.Items, isStub)) && r.own.watches.Load() {
-		r.own.enabled.Store(true)
+	answer, err = r.sender.list(ctx, opts)
+	if list, ok := answer.(*List); ok && (deep || slices.ContainsFunc(list.Items, isStub)) && r.sender.watches.Load() {
+		r.sender.enabled.Store(true)
 	}
 	return answer, err
 }
@@ -106,17 +112,17 @@ func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 // Watch opens a watch. The watch ends without an error when an object cannot be
 // decoded, and the next one is then opened by the Reader itself.
 func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	if r.own.isOn() {
-		return r.own.watch(ctx, opts)
+	if r.sender.isOn() {
+		return r.sender.watch(ctx, opts)
 	}
 	asked := &clients.Asked{Context: ctx}
 	w, err := r.client.Watch(asked, opts)
-	own := r.own
-	takesOver := own != nil && asked.IsDirect(&own.watches) && own.lists.Load() && !own.protobuf
+	s := r.sender
+	takesOver := s != nil && asked.IsDirect(&s.watches) && s.lists.Load() && !s.protobuf
 	if err != nil || !takesOver || requests.IsEmpty(w) {
 		return w, err
 	}
-	return requests.NewEndable(w, own.endsUndecodable), nil
+	return requests.NewEndable(w, s.endsUndecodable), nil
 }
 
 // sender sends the requests of a client through the same connection, and
@@ -147,8 +153,8 @@ func senderOf[T Object](client any, resource schema.GroupVersionResource) *sende
 		return nil
 	}
 	original := clients.SenderOf(client)
-	through := original.REST
-	if through == nil || through.Client == nil {
+	restClient := original.REST
+	if restClient == nil || restClient.Client == nil {
 		return nil
 	}
 	s := &sender{
@@ -156,14 +162,14 @@ func senderOf[T Object](client any, resource schema.GroupVersionResource) *sende
 		metadataOnly: reflect.TypeFor[T]() == metadataType,
 	}
 	_, s.protobuf = clients.Example[T]().(interface{ Unmarshal(data []byte) error })
-	base := through.Get().URL()
+	base := restClient.Get().URL()
 	if !original.Versioned {
-		base = through.Get().AbsPath(pathOf(resource.GroupVersion())).URL()
+		base = restClient.Get().AbsPath(pathOf(resource.GroupVersion())).URL()
 	}
 	made, err := rest.NewRESTClient(base, "", rest.ClientContentConfig{
 		ContentType: runtime.ContentTypeJSON, GroupVersion: resource.GroupVersion(),
 		Negotiator: newObjectDecoder[T](resource.GroupVersion(), s.kind),
-	}, through.GetRateLimiter(), through.Client)
+	}, restClient.GetRateLimiter(), restClient.Client)
 	if err != nil {
 		return nil
 	}
@@ -213,11 +219,11 @@ func (s *sender) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	return s.request(&opts, "PartialObjectMetadata").Watch(ctx)
 }
 
-func (s *sender) request(opts *metav1.ListOptions, as string) *rest.Request {
+func (s *sender) request(opts *metav1.ListOptions, metadataKind string) *rest.Request {
 	r := s.client.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource(s.resource).
 		VersionedParams(opts, metav1.ParameterCodec)
 	if s.metadataOnly {
-		r.SetHeader("Accept", "application/json;as="+as+";g=meta.k8s.io;v=v1,application/json")
+		r.SetHeader("Accept", "application/json;as="+metadataKind+";g=meta.k8s.io;v=v1,application/json")
 	}
 	if opts.TimeoutSeconds != nil {
 		r.Timeout(time.Duration(*opts.TimeoutSeconds) * time.Second)
@@ -260,9 +266,9 @@ const (
 )
 
 // endsUndecodable reports whether an event is the error of an object that
-// client-go cannot decode, and then turns s on. The watch ends without an error,
-// so that the next one starts at the same place. After an error, a reflector
-// would list all objects again.
+// client-go cannot decode. If so, it also enables s. The watch then ends
+// without an error, so that the next one starts at the same place. After an
+// error, a reflector would list all objects again.
 func (s *sender) endsUndecodable(event watch.Event) bool {
 	if event.Type != watch.Error {
 		return false

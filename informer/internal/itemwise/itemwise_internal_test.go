@@ -95,7 +95,7 @@ func TestOnlyAnUndecodableObjectTurnsReadingObjectByObjectOn(t *testing.T) {
 				Negotiator: newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion, ""),
 			}, nil, server.Client())
 			g.Expect(err).NotTo(HaveOccurred())
-			list, err := (&Reader{client: failing{err: c.err}, own: i}).List(t.Context(), metav1.ListOptions{})
+			list, err := (&Reader{client: failing{err: c.err}, sender: i}).List(t.Context(), metav1.ListOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(list).To(HaveField("Items", HaveLen(1)))
 			g.Expect(i.isOn()).To(Equal(c.on))

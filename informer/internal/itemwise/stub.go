@@ -52,24 +52,24 @@ var stubMark = "unreadable:" + rand.Text() + ":"
 const stubEnd = ": "
 
 // Stub returns an object that stands for one that cannot be cached, on its way
-// through client-go's reflector. The stub has the metadata in like, and carries
+// through client-go's reflector. The stub has the metadata in identity, and carries
 // the reason in its mark. Stub returns false for a T that has no ObjectMeta.
-func Stub[T Object](like metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
-	like.SelfLink = stubMark + why.Cause + stubEnd + why.Err.Error() //nolint:staticcheck // servers no longer use it
+func Stub[T Object](identity metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
+	identity.SelfLink = stubMark + why.Cause + stubEnd + why.Err.Error() //nolint:staticcheck // servers no longer use it
 	object := clients.Example[T]()
 	if object == nil { // of an interface
 		object = &metav1.PartialObjectMetadata{}
 	}
 	if u, generic := object.(*unstructured.Unstructured); generic {
-		u.SetName(like.Name)
-		u.SetNamespace(like.Namespace)
-		u.SetUID(like.UID)
-		u.SetResourceVersion(like.ResourceVersion)
-		u.SetSelfLink(like.SelfLink) //nolint:staticcheck // as above
-		u.SetLabels(like.Labels)
-		u.SetOwnerReferences(like.OwnerReferences)
+		u.SetName(identity.Name)
+		u.SetNamespace(identity.Namespace)
+		u.SetUID(identity.UID)
+		u.SetResourceVersion(identity.ResourceVersion)
+		u.SetSelfLink(identity.SelfLink) //nolint:staticcheck // as above
+		u.SetLabels(identity.Labels)
+		u.SetOwnerReferences(identity.OwnerReferences)
 	} else if metadata := metadataOf(object); metadata != nil {
-		*metadata = like
+		*metadata = identity
 	} else {
 		return stub, false
 	}
@@ -92,8 +92,8 @@ func metadataOf(object any) *metav1.ObjectMeta {
 	return metadata
 }
 
-// Why returns the reason for which an object cannot be cached if object is the
-// stub of it. Otherwise it returns nil.
+// Why returns why an object cannot be cached if object is a stub. Otherwise it
+// returns nil.
 func Why(object Object) *Refusal {
 	mark, isStub := strings.CutPrefix(object.GetSelfLink(), stubMark)
 	if !isStub {

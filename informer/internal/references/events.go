@@ -23,14 +23,14 @@ func (r *Set) watch(s *session, f *reference, rv string) error {
 	seconds := int64(lasts.Seconds())
 	opts := f.selecting(metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds, AllowWatchBookmarks: true})
 	opened, err := requests.OpenInTime(s.ctx, func(ctx context.Context) (watch.Interface, error) {
-		return f.through.Watch(ctx, opts)
+		return f.source.Watch(ctx, opts)
 	})
 	if err != nil {
 		return err
 	}
 	w := &openWatch{Interface: opened, opened: time.Now(), closing: &s.closing}
 	w.markActive()
-	if !f.through.IsFake {
+	if !f.source.IsFake {
 		w.deadline = w.opened.Add(lasts + requests.EndGrace)
 	}
 	r.mu.Lock()
@@ -40,7 +40,7 @@ func (r *Set) watch(s *session, f *reference, rv string) error {
 		return errNotHeld
 	}
 	r.options.Counters.Watches.Add(1)
-	f.watch, f.resumes, f.shares, f.gap = w, false, false, f.through.IsFake
+	f.watch, f.resumes, f.shares, f.gap = w, false, false, f.source.IsFake
 	w.stopReading = s.readers.Read(opened.ResultChan(), func(event watch.Event, open bool) {
 		r.receive(f, w, event, open)
 	})
@@ -73,7 +73,7 @@ func (r *Set) receive(f *reference, w *openWatch, event watch.Event, open bool) 
 
 // takeEvent stores an event of a watch, for the reference to which it belongs.
 func (r *Set) takeEvent(f *reference, w *openWatch, event watch.Event) error {
-	object, err := f.through.Object(event.Object)
+	object, err := f.source.Object(event.Object)
 	if err != nil {
 		return err
 	}
@@ -98,15 +98,15 @@ func (r *Set) store(f *reference, w *openWatch, kind watch.EventType, object met
 	var err error
 	rv := object.GetResourceVersion()
 	r.mu.Lock()
-	current := !f.dropped && f.isWatchedBy(w) && (f.through.IsFake || !isPast(kind, rv, f.received))
+	current := !f.dropped && f.isWatchedBy(w) && (f.source.IsFake || !isPast(kind, rv, f.received))
 	r.mu.Unlock()
 	if !current {
 		return nil
 	}
 	if kind == watch.Deleted {
-		err = f.through.Remove(object)
+		err = f.source.Remove(object)
 	} else {
-		err = f.through.Put(object)
+		err = f.source.Put(object)
 	}
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (r *Set) advance(f *reference, w *openWatch, rv string) {
 	}
 	r.mu.Unlock()
 	if current {
-		r.cache.After(func() { r.delivered(f, rv, false) })
+		r.cache.OnDelivered(func() { r.delivered(f, rv, false) })
 	}
 }
 
@@ -187,7 +187,7 @@ func (r *Set) drop(f *reference) {
 		f.watch.stop()
 		f.watch = nil
 	}
-	due := f.due(true)
+	due := f.takeDue(true)
 	r.mu.Unlock()
 	r.cache.Forget(f.key)
 	r.mu.Lock()

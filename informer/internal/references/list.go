@@ -24,7 +24,7 @@ func (r *Set) bring(s *session, f *reference) error {
 	open := f.watch != nil || f.shares || r.join(f)
 	resumes, start := f.resumes && f.epoch == r.epoch, f.received
 	r.mu.Unlock()
-	fake := f.through.IsFake
+	fake := f.source.IsFake
 	if !open && resumes && !fake {
 		switch err := r.watch(s, f, start); {
 		case err == nil:
@@ -74,7 +74,7 @@ func (r *Set) Confirm(ctx context.Context, key types.NamespacedName) (comparable
 	}
 	select {
 	case <-delivered:
-		return !f.through.IsFake, nil
+		return !f.source.IsFake, nil
 	case <-s.ended:
 		return false, requests.ErrNotRunning
 	case <-ctx.Done():
@@ -91,7 +91,7 @@ func (r *Set) list(
 	r.mu.Lock()
 	asked := listing{epoch: r.epoch, breaks: f.breaks, received: f.received}
 	if f.shares {
-		asked.shared = f.through.shared.received
+		asked.shared = f.source.shared.received
 	}
 	r.mu.Unlock()
 	found, rv, err := r.find(ctx, f)
@@ -116,7 +116,7 @@ func (r *Set) find(ctx context.Context, f *reference) (found metav1.Object, rv s
 	defer cancel()
 	list := func(o metav1.ListOptions) (runtime.Object, error) { return r.request(ctx, f, o) }
 	rv, err = requests.EachObject(f.selecting(metav1.ListOptions{}), list, func(obj runtime.Object) error {
-		object, err := f.through.Object(obj)
+		object, err := f.source.Object(obj)
 		// A gateway may have joined pages of different moments.
 		newest := found == nil || err == nil && !versions.Older(object.GetResourceVersion(), found.GetResourceVersion())
 		if err == nil && bound.KeyOf(object) == f.key && newest {
@@ -158,7 +158,7 @@ func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed)
 	rv, asked := l.rv, l.asked
 	f.storing.Lock()
 	defer f.storing.Unlock()
-	comparable := !f.through.IsFake
+	comparable := !f.source.IsFake
 	r.mu.Lock()
 	if f.dropped {
 		r.mu.Unlock()
@@ -172,9 +172,9 @@ func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed)
 	}
 	w := f.watch
 	if f.shares && isBefore(asked.shared) {
-		r.lose(f.through.shared)
-		if w := f.through.shared.watch; w != nil {
-			r.end(f.through.shared, w, requests.ErrRestored)
+		r.lose(f.source.shared)
+		if w := f.source.shared.watch; w != nil {
+			r.end(f.source.shared, w, requests.ErrRestored)
 		}
 		r.session.wakeUp()
 	}
@@ -193,11 +193,11 @@ func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed)
 	case found == nil:
 		r.cache.Forget(f.key)
 	default:
-		if err := f.through.Put(found); err != nil {
+		if err := f.source.Put(found); err != nil {
 			return restored, err
 		}
 	}
-	r.cache.After(func() {
+	r.cache.OnDelivered(func() {
 		r.listed(f, rv, asked, restored)
 		close(l.delivered)
 	})
@@ -226,7 +226,7 @@ func (r *Set) delivered(f *reference, rv string, restored bool) {
 	if restored || !versions.Older(rv, r.newest) {
 		r.newest = rv
 	}
-	due := f.due(false)
+	due := f.takeDue(false)
 	r.mu.Unlock()
 	for _, w := range due {
 		w.call()

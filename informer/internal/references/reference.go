@@ -25,8 +25,8 @@ const keepUnheld = time.Minute
 // reference is an object that is referred to, and the state of its watch.
 type reference struct {
 	key types.NamespacedName
-	// through is the source of the object's namespace.
-	through *source
+	// source reads the objects of the object's namespace.
+	source *source
 	// wrong says why no such object can exist. If it is set, no request is
 	// sent.
 	wrong error
@@ -103,8 +103,8 @@ func (w *openWatch) markActive() { w.active.Store(time.Now().UnixNano()) }
 
 func (w *openWatch) lastActivity() time.Time { return time.Unix(0, w.active.Load()) }
 
-// stalls returns the time at which the watch is replaced if it has not brought
-// anything by then. It returns zero if the watch is never replaced.
+// stalls returns the time at which the watch is replaced if it stays silent
+// until then. It returns zero if the watch is never replaced.
 func (w *openWatch) stalls() (deadline time.Time) {
 	if w.bookmarks.Load() {
 		deadline = w.lastActivity().Add(requests.WatchIdle)
@@ -171,9 +171,9 @@ func (f *reference) hasSeen(rv string) bool {
 	return f.listed && f.sure == f.breaks && !versions.Older(f.delivered, rv)
 }
 
-// due removes the waiters whose call is due, or all of them with force, and
+// takeDue removes the waiters whose call is due, or all of them with force, and
 // returns them. Set.mu is held.
-func (f *reference) due(force bool) (due []*waiter) {
+func (f *reference) takeDue(force bool) (due []*waiter) {
 	f.waiters = slices.DeleteFunc(f.waiters, func(w *waiter) bool {
 		isDue := force || f.hasSeen(w.rv)
 		if isDue {

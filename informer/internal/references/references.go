@@ -51,9 +51,9 @@ type Cache interface { //nolint:interfacebloat // it has one implementation
 	Clear()
 	// Forget removes the object of key, and calls the handlers.
 	Forget(key types.NamespacedName)
-	// After calls done when everything that was stored before has been delivered
+	// OnDelivered calls done when everything that was stored before has been delivered
 	// to the handlers.
-	After(done func())
+	OnDelivered(done func())
 }
 
 // Source reads the objects of a namespace, and puts them into the cache.
@@ -151,16 +151,16 @@ func (r *Set) Release(key types.NamespacedName) {
 
 // newReference returns the reference to an object. mu is held.
 func (r *Set) newReference(key types.NamespacedName) *reference {
-	f := &reference{key: key, through: r.sourceOf(key.Namespace), epoch: -1}
+	f := &reference{key: key, source: r.sourceOf(key.Namespace), epoch: -1}
 	switch {
 	case r.options.Scope == meta.RESTScopeNameRoot && key.Namespace != "":
 		f.wrong = fmt.Errorf("%s %q has a namespace, but its kind is cluster-scoped", r.cache.Kind(), key)
 	case r.options.Scope == meta.RESTScopeNameNamespace && key.Namespace == "":
 		f.wrong = fmt.Errorf("%s %q has no namespace, but its kind is namespaced", r.cache.Kind(), key.Name)
-	case f.through.Err != nil:
-		f.wrong = f.through.Err
+	case f.source.Err != nil:
+		f.wrong = f.source.Err
 	}
-	if shared := f.through.shared; shared != nil {
+	if shared := f.source.shared; shared != nil {
 		shared.wrong = f.wrong // each of these errors is about the namespace
 	}
 	return f

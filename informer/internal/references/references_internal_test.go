@@ -53,7 +53,7 @@ func (*idle) Connect(string) Connection         { return Connection{} }
 func (*idle) Begin(context.Context) logr.Logger { return logr.Discard() }
 func (*idle) End(context.Context) error         { return nil }
 func (*idle) Clear()                            {}
-func (*idle) After(done func())                 { done() }
+func (*idle) OnDelivered(done func())           { done() }
 func (c *idle) Forget(key types.NamespacedName) { c.forgotten = append(c.forgotten, key) }
 func (*idle) options(scope meta.RESTScopeName) Options {
 	return Options{WatchNamespaceAbove: 2, Scope: scope, Counters: &requests.Counters{}}

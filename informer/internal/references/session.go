@@ -113,7 +113,7 @@ func (r *Set) leave(ctx context.Context, s *session) error {
 		if f.watch != nil {
 			f.watch.stop()
 		}
-		released = append(released, f.due(true)...)
+		released = append(released, f.takeDue(true)...)
 		f.watch, f.listed, f.resumes, f.busy, f.err, f.failures = nil, false, false, false, nil, 0
 		f.shares, f.gap, f.retryAt = false, false, time.Time{}
 		if f.holds == 0 && !f.isShared() {
@@ -174,7 +174,7 @@ func (r *Set) begin(s *session, now time.Time) (next time.Time, unheld []*refere
 		}
 		switch unneeded := f.holds == 0 && !now.Before(f.unheld.Add(keepUnheld)); {
 		case unneeded && f.isShared():
-			r.dropShared(f.through)
+			r.dropShared(f.source)
 			next = now // for the references that it has watched
 		case unneeded:
 			f.dropping = true
@@ -203,8 +203,8 @@ func compareReferences(a, b *reference) int {
 	return tree.CompareKeys(a.key, b.key)
 }
 
-// nextOf returns the time of the next action for a reference, or zero if there
-// is nothing to do. mu is held.
+// nextOf returns the time of the next action for a reference, or zero if the
+// reference needs no action. mu is held.
 func (r *Set) nextOf(f *reference) (due time.Time) {
 	if f.dropping || f.dropped {
 		return time.Time{}
@@ -218,7 +218,7 @@ func (r *Set) nextOf(f *reference) (due time.Time) {
 		if f.watch != nil {
 			due = requests.Earlier(due, f.watch.stalls())
 		}
-	case f.isShared() || !f.through.shared.isAwaited():
+	case f.isShared() || !f.source.shared.isAwaited():
 		due = requests.Earlier(due, latest(f.retryAt, time.Unix(0, 1)))
 	}
 	return due

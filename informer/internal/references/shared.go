@@ -82,7 +82,7 @@ func (f *reference) isAwaited() bool {
 
 // isWatchedBy reports whether w is the watch of the object. Set.mu is held.
 func (f *reference) isWatchedBy(w *openWatch) bool {
-	return f.watch == w || f.shares && f.through.shared.watch == w
+	return f.watch == w || f.shares && f.source.shared.watch == w
 }
 
 // watched yields the shared watches of the namespaces, and after them all
@@ -110,7 +110,7 @@ func (r *Set) countUsers(s *source, namespace string) {
 	limit := r.options.WatchNamespaceAbove
 	switch f := s.shared; {
 	case s.used > limit && f == nil && s.Err == nil:
-		s.shared = &reference{key: types.NamespacedName{Namespace: namespace}, through: s, holds: 1}
+		s.shared = &reference{key: types.NamespacedName{Namespace: namespace}, source: s, holds: 1}
 	case s.used > limit && f != nil:
 		f.holds = 1
 	case f != nil && f.holds > 0 && s.used <= limit/2:
@@ -138,7 +138,7 @@ func (r *Set) dropShared(s *source) {
 // own watch at the point that the shared one had reached. mu is held.
 func (r *Set) part(f *reference, resumes bool) {
 	for _, ref := range r.refs {
-		if ref.shares && ref.through == f.through {
+		if ref.shares && ref.source == f.source {
 			ref.resumes = resumes && ref.listed && !ref.gap
 			if !resumes {
 				ref.breaks++
@@ -161,7 +161,7 @@ func (r *Set) lose(f *reference) {
 // join lets f share the watch of its namespace if that watch is open, and
 // reports whether it is. mu is held.
 func (r *Set) join(f *reference) bool {
-	if shared := f.through.shared; shared == nil || shared.watch == nil {
+	if shared := f.source.shared; shared == nil || shared.watch == nil {
 		return false
 	}
 	f.shares, f.gap, f.resumes = true, true, false
@@ -171,7 +171,7 @@ func (r *Set) join(f *reference) bool {
 // bringShared opens the watch of a namespace: where the last one ended if that is
 // possible, and otherwise at the present state.
 func (r *Set) bringShared(s *session, f *reference) error {
-	if f.through.IsFake {
+	if f.source.IsFake {
 		return r.watch(s, f, "")
 	}
 	r.mu.Lock()
@@ -204,7 +204,7 @@ func (r *Set) bringShared(s *session, f *reference) error {
 func (r *Set) request(ctx context.Context, f *reference, o metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, referenceTimeout, requests.ErrNoAnswer)
 	defer cancel()
-	list, err := f.through.List(ctx, o)
+	list, err := f.source.List(ctx, o)
 	if err != nil && errors.Is(context.Cause(ctx), requests.ErrNoAnswer) {
 		err = requests.ErrNoAnswer
 	}
@@ -215,14 +215,14 @@ func (r *Set) request(ctx context.Context, f *reference, o metav1.ListOptions) (
 // mu is held.
 func (r *Set) openedShared(s *session, f *reference) {
 	if !f.refused {
-		f.through.told = f.through.told && f.err != nil
+		f.source.told = f.source.told && f.err != nil
 		return
 	}
 	f.retryAt = time.Now().Add(wait.Jitter(askAgain, 0.1))
-	if !f.through.told {
-		f.through.told = true
+	if !f.source.told {
+		f.source.told = true
 		s.log.Info("the namespace cannot be watched, watching each object that others refer to by its name",
-			"namespace", f.key.Namespace, "references", f.through.used, "error", f.err.Error())
+			"namespace", f.key.Namespace, "references", f.source.used, "error", f.err.Error())
 	}
 }
 
@@ -256,7 +256,7 @@ func (r *Set) advanceShared(f *reference, w *openWatch, rv string, bookmark bool
 	f.received = rv
 	var sharing []*reference
 	for _, ref := range r.refs {
-		if bookmark && ref.shares && ref.through == f.through && !ref.gap {
+		if bookmark && ref.shares && ref.source == f.source && !ref.gap {
 			sharing = append(sharing, ref)
 		}
 	}

@@ -33,13 +33,13 @@ func RemedyOf(cause string) string { return remedies[cause] }
 var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseUnauthorized: "renew the credentials of this program",
 	CauseForbidden:    "grant the verbs list and watch",
-	CauseNotServed: "ask `kubectl get crd` for the name in the brackets: if it is not found, it was deleted, and its " +
-		"objects with it; otherwise serve this version of the kind again, or upgrade this program",
-	CauseUnreachable: "look whether the API server runs, and at the network between",
-	CauseNoAnswer:    "look whether the API server is overloaded, and at the network between",
-	CauseCertificate: "look at the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
-	CauseThrottled:   "look at the API server's priority levels and flow schemas",
-	CauseEndsAtOnce:  "look whether the API server restarts or is slow, and at proxies and load balancers between",
+	CauseNotServed: "run `kubectl get crd` with the name in the brackets: if it is not found, the kind was deleted " +
+		"together with its objects; otherwise serve this version of the kind again, or upgrade this program",
+	CauseUnreachable: "check that the API server runs, and the network in between",
+	CauseNoAnswer:    "check whether the API server is overloaded, and the network in between",
+	CauseCertificate: "check the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
+	CauseThrottled:   "check the API server's priority levels and flow schemas",
+	CauseEndsAtOnce:  "check whether the API server restarts or is slow, and the proxies and load balancers in between",
 }
 
 // CauseOf returns why a list or a watch failed, in a word or two, such as
@@ -54,7 +54,7 @@ func CauseOf(err error) string {
 		return CauseUnauthorized
 	case apierrors.IsForbidden(err):
 		return CauseForbidden
-	case apierrors.IsNotFound(err), //nolint:forbidigo // a word for people, nothing is concluded
+	case apierrors.IsNotFound(err), //nolint:forbidigo // this only names the cause for people
 		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err):
 		return CauseNotServed
 	case apierrors.IsTooManyRequests(err):

@@ -64,8 +64,8 @@ var (
 	ErrNotRunning = errors.New("the informer is not running")
 )
 
-// Earlier returns the earlier of two times. The zero time counts as later than
-// all others.
+// Earlier returns the earlier of two times. A zero time stands for no time, so
+// Earlier then returns the other one.
 func Earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -82,7 +82,7 @@ type Endable struct {
 	// ends reports whether the watch ends at an event, which is then not passed
 	// on. It may be nil.
 	ends    func(watch.Event) bool
-	out     chan watch.Event
+	events  chan watch.Event
 	done    chan struct{}
 	stopped atomic.Bool
 }
@@ -91,7 +91,7 @@ type Endable struct {
 // ends at the first event for which the function ends returns true, and does
 // not pass on that event. If ends is nil, it passes on all events.
 func NewEndable(w watch.Interface, ends func(watch.Event) bool) *Endable {
-	e := &Endable{Interface: w, ends: ends, out: make(chan watch.Event), done: make(chan struct{})}
+	e := &Endable{Interface: w, ends: ends, events: make(chan watch.Event), done: make(chan struct{})}
 	go e.forward()
 	return e
 }
@@ -100,7 +100,7 @@ func NewEndable(w watch.Interface, ends func(watch.Event) bool) *Endable {
 // event on after Stop, because the event may be the error of the connection
 // that Stop has closed.
 func (e *Endable) forward() {
-	defer close(e.out)
+	defer close(e.events)
 	for {
 		select {
 		case <-e.done:
@@ -120,14 +120,14 @@ func (e *Endable) forward() {
 			select {
 			case <-e.done: // the next watch brings the event again
 				return
-			case e.out <- event:
+			case e.events <- event:
 			}
 		}
 	}
 }
 
 // ResultChan implements [watch.Interface].
-func (e *Endable) ResultChan() <-chan watch.Event { return e.out }
+func (e *Endable) ResultChan() <-chan watch.Event { return e.events }
 
 // Stop implements [watch.Interface]. It does not wait for another call of Stop,
 // which may be closing a stalled connection.

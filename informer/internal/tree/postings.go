@@ -218,14 +218,14 @@ func (t *trie[V, P]) put(l *leaf[V, P], depth uint) *trie[V, P] {
 		return &trie[V, P]{set: t.set | bit, kids: splice(t.kids, index, index, branch[V, P]{leaf: l})}
 	}
 	b := t.kids[index]
-	switch other := b.leaf; {
-	case other == nil:
+	switch old := b.leaf; {
+	case old == nil:
 		b.deeper = b.deeper.put(l, depth+trieBits)
-	case other.hash == l.hash:
-		l.next = other.remove(l.value)
+	case old.hash == l.hash:
+		l.next = old.remove(l.value)
 		b.leaf = l
 	default:
-		b = branch[V, P]{deeper: (*trie[V, P])(nil).put(other, depth+trieBits).put(l, depth+trieBits)}
+		b = branch[V, P]{deeper: (*trie[V, P])(nil).put(old, depth+trieBits).put(l, depth+trieBits)}
 	}
 	return &trie[V, P]{set: t.set, kids: splice(t.kids, index, index+1, b)}
 }
@@ -242,8 +242,8 @@ func (t *trie[V, P]) remove(hash uint64, value V, depth uint) *trie[V, P] {
 	b := t.kids[index]
 	if b.leaf == nil {
 		b.deeper = b.deeper.remove(hash, value, depth+trieBits)
-		if only := b.deeper; only != nil && len(only.kids) == 1 && only.kids[0].leaf != nil {
-			b = only.kids[0] // a leaf is as high as possible
+		if child := b.deeper; child != nil && len(child.kids) == 1 && child.kids[0].leaf != nil {
+			b = child.kids[0] // a leaf is as high as possible
 		}
 	} else if b.leaf.hash == hash {
 		b.leaf = b.leaf.remove(value)

@@ -245,8 +245,8 @@ func merge[T any](left, right *Node[T]) []*Node[T] {
 }
 
 // splice returns a copy of list in which instead replaces list[low:high].
-func splice[E any](list []E, low, high int, instead ...E) []E {
-	return slices.Concat(list[:low], instead, list[high:])
+func splice[E any](list []E, low, high int, replacement ...E) []E {
+	return slices.Concat(list[:low], replacement, list[high:])
 }
 
 // All calls yield for the objects of n in order, and reports whether to

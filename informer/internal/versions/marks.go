@@ -39,7 +39,7 @@ func (w *Marks) Lowest() string {
 	return w.low
 }
 
-// Of returns the mark of the watch of namespace.
+// Of returns the mark of the watch of namespace, or the empty string.
 func (w *Marks) Of(namespace string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

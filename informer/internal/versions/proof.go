@@ -8,12 +8,12 @@ import (
 
 // Proof records how new the cache of a watch is known to be.
 type Proof struct {
-	mu     sync.Mutex    // guards the fields below
-	calls  int           // number of calls in this burst
-	last   time.Time     // time of the last call
-	asking chan struct{} // closed when the request in flight has ended; nil if there is no such request
-	asked  time.Time     // when the cache was last as new as the server
-	pause  time.Time     // no request is sent before this time
+	mu       sync.Mutex    // guards the fields below
+	calls    int           // number of calls in this burst
+	lastCall time.Time     // time of the last call
+	asking   chan struct{} // closed when the request in flight has ended; nil if there is no such request
+	asked    time.Time     // when the cache was last as new as the server
+	pause    time.Time     // no request is sent before this time
 }
 
 // Holds reports whether the cache is known to be at least as new as the server
@@ -23,19 +23,19 @@ type Proof struct {
 func (p *Proof) Holds(ctx context.Context, prove func(context.Context) bool) bool {
 	called := time.Now()
 	p.mu.Lock()
-	if called.Sub(p.last) > maxAge {
+	if called.Sub(p.lastCall) > maxAge {
 		p.calls = 0
 	}
-	p.last = called
+	p.lastCall = called
 	p.calls++
-	enough := p.calls >= burst
+	isBurst := p.calls >= burst
 	for {
 		now := time.Now()
 		switch {
 		case !p.asked.IsZero() && (now.Sub(p.asked) <= maxAge || !p.asked.Before(called)):
 			p.mu.Unlock()
 			return true
-		case !enough || now.Before(p.pause):
+		case !isBurst || now.Before(p.pause):
 			p.mu.Unlock()
 			return false
 		case p.asking == nil:

@@ -23,7 +23,7 @@ func page(all []incident, seen []report) string {
 		b.WriteString(tableRow(i, reportOf(i, seen)))
 	}
 	b.WriteString("\n\"Fires after\" counts from the moment at which it breaks until the alert fires. \"All is well " +
-		"after\" counts from the moment at which a person mends it until each copy has a new value, both replicas are " +
+		"after\" counts from the moment at which a person repairs it until each copy has a new value, both replicas are " +
 		"ready, and no alert fires; it is in real time. The commit is the one whose program was played; `make gameday " +
 		"INCIDENTS='\"clock ahead\" fight'` plays some incidents anew, and the rows of the others stay. " +
 		"The replicas are built with a copy of Go's package time, which " +
