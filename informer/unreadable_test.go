@@ -753,7 +753,7 @@ func TestAClientWithAListOfItsOwnIsNotReplaced(t *testing.T) {
 		pass(time.Minute)
 		x.Expect(in.HasSynced()).To(BeFalse())
 		x.Expect(in.Status().Reason).To(And(ContainSubstring("informer_test.ownJobs hides how it sends requests"),
-			ContainSubstring("it cannot be left out")))
+			ContainSubstring("it cannot be skipped")))
 	})
 }
 
