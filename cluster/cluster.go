@@ -119,17 +119,17 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // Check checks every [Kind] of the cluster that has not been checked
 // individually, each with one request. Call it once before the controllers run.
 // It reports a wrong plural or group. Without it, the only sign would be an
-// informer that never syncs. Kinds of the resources in except are left out;
-// list the ones that the program can do without.
+// informer that never syncs. Check leaves out the kinds of the optional
+// resources: list the ones that the program can do without.
 //
 // Check returns the errors of [Kind.Check], joined.
-func (c *Cluster) Check(ctx context.Context, except ...schema.GroupResource) error {
+func (c *Cluster) Check(ctx context.Context, optional ...schema.GroupResource) error {
 	c.mu.Lock()
 	kinds := slices.Clone(c.kinds)
 	c.mu.Unlock()
 	var errs []error
 	for _, k := range kinds {
-		if !k.wasChecked() && !slices.Contains(except, k.groupResource()) {
+		if !k.wasChecked() && !slices.Contains(optional, k.groupResource()) {
 			errs = append(errs, k.verify(ctx))
 		}
 	}

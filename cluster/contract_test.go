@@ -21,7 +21,7 @@ func TestContract(t *testing.T) {
 			"is sent and when it is answered, and package reconcile holds the key until its caches show it.": all(
 			TestEveryWriteIsSeen, TestADeleteOfWhatTheCacheHasNotSeenIsWaitedFor, TestAnEvictionIsADeleteOfThePod),
 		"The client need not report anything.":                             TestEveryWriteIsSeen,
-		"A write that no cache will show delays nothing.":                  TestAWriteThatNoCacheShowsDelaysNoKey,
+		"A write that no cache will show causes no delay.":                 TestAWriteThatNoCacheShowsDelaysNoKey,
 		"Clients do not throttle themselves: the server has flow control.": TestClientsAreNotThrottledUnlessAsked,
 		"The client for built-in kinds speaks protobuf, clients for your own kinds JSON.": all(
 			TestTheClientOfBuiltInKindsSpeaksProtobuf, TestAKindReadsAndWritesWithoutGeneratedCode),

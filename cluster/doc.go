@@ -16,7 +16,7 @@
 //   - Every write is seen: a write by a client of that config with the context
 //     of a reconcile is recorded, before it is sent and when it is answered, and
 //     package reconcile holds the key until its caches show it. The client need
-//     not report anything. A write that no cache will show delays nothing.
+//     not report anything. A write that no cache will show causes no delay.
 //   - Clients do not throttle themselves: the server has flow control.
 //   - The client for built-in kinds speaks protobuf, clients for your own kinds
 //     JSON.

@@ -311,7 +311,7 @@ func (k *Kind[T, L]) checkScope(namespaced bool) error {
 
 // unserved returns an [ErrKind] if the server does not list the version among
 // the versions that it serves. Otherwise it returns an error that contains
-// notFound, which may be the answer of a proxy.
+// notFound, because notFound may be the answer of a proxy.
 func (k *Kind[T, L]) unserved(ctx context.Context, notFound error) error {
 	version := k.resource.GroupVersion()
 	served, err := k.serves(ctx, version)

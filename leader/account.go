@@ -34,19 +34,19 @@ func (c *client) Explain(err error) error {
 		t.namespace)
 	ask := fmt.Sprintf("`kubectl -n %s get serviceaccount %s` says whether the account exists", t.namespace, t.name)
 	end := t.ends.UTC().Format(time.RFC3339)
-	ahead, _ := c.clock.Difference() // the server decides by its own clock
-	whose := "the clock of this machine"
-	if ahead != 0 {
-		whose = "the server's clock (this machine's is " + hostclock.Apart(ahead) + " it)"
+	offset, _ := c.clock.Difference() // the server decides by its own clock
+	clockName := "the clock of this machine"
+	if offset != 0 {
+		clockName = "the server's clock (this machine's is " + hostclock.Apart(offset) + " it)"
 	}
 	switch {
 	case t.ends.IsZero():
 		return fmt.Errorf("%w; %s", err, ask)
-	case time.Now().Add(-ahead).After(t.ends):
-		return fmt.Errorf("%w: the token expired at %s, and nobody has renewed it", err, end)
+	case time.Now().Add(-offset).After(t.ends):
+		return fmt.Errorf("%w: the token expired at %s, and was not renewed", err, end)
 	}
 	return fmt.Errorf("%w, although by %s it does not expire before %s: the account or the Pod was deleted or "+
-		"recreated, or the server has another key; %s, and its age", err, whose, end, ask)
+		"recreated, or the server has another key; %s, and its age", err, clockName, end, ask)
 }
 
 // token contains the claims of the token of a ServiceAccount. They are only for

@@ -30,7 +30,7 @@ func TestARefusedTokenIsNamedByItsAccount(t *testing.T) {
 		// In the bubble it is midnight of 2000-01-01.
 		"that has expired by the clock of the server": {
 			token: token(`{"sub":"system:serviceaccount:shop:website","exp":946688400}`), ahead: 2 * time.Hour,
-			want: refused + ": the token expired at 2000-01-01T01:00:00Z, and nobody has renewed it",
+			want: refused + ": the token expired at 2000-01-01T01:00:00Z, and was not renewed",
 		},
 		"that has expired by the clock of this machine only": {
 			token: token(`{"sub":"system:serviceaccount:shop:website","exp":946684740}`), ahead: -2 * time.Hour,
@@ -40,7 +40,7 @@ func TestARefusedTokenIsNamedByItsAccount(t *testing.T) {
 		},
 		"that has expired": {
 			token: token(`{"sub":"system:serviceaccount:shop:website","exp":946684740}`),
-			want:  refused + ": the token expired at 1999-12-31T23:59:00Z, and nobody has renewed it",
+			want:  refused + ": the token expired at 1999-12-31T23:59:00Z, and was not renewed",
 		},
 		"that was revoked": {
 			token: token(`{"sub":"system:serviceaccount:shop:website","exp":946688400}`),

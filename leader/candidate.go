@@ -66,7 +66,7 @@ func (c *candidate) try(ctx context.Context) (grant, bool) {
 	}
 	c.observe(lease)
 	if c.untilFree() > 0 {
-		c.report(ctx, c.twin())
+		c.report(ctx, c.checkTwin())
 		return grant{}, false
 	}
 	send := c.put
@@ -103,7 +103,7 @@ func (c *candidate) untilFree() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	free := c.seen.FreeAt(c.options.LeaseDuration)
-	if c.ours(record.Holder(c.seen.Lease)) && !c.doubt {
+	if c.isSelf(record.Holder(c.seen.Lease)) && !c.doubt {
 		free = c.seen.Since
 	}
 	if c.quiet.After(free) {
@@ -112,9 +112,9 @@ func (c *candidate) untilFree() time.Duration {
 	return free.Sub(c.options.Clock.Now())
 }
 
-// ours reports whether a holder is this process, in its present or an earlier
+// isSelf reports whether a holder is this process, in its present or an earlier
 // term.
-func (c *candidate) ours(holder string) bool { return holder == c.holder || c.member.HasTerm(holder) }
+func (c *candidate) isSelf(holder string) bool { return holder == c.holder || c.member.HasTerm(holder) }
 
 // pause returns how long to wait before the next try: until the Lease becomes
 // free, or for a retry period. The period has jitter, so that replicas that
@@ -135,30 +135,30 @@ func (c *candidate) observe(lease *coordinationv1.Lease) {
 	c.seen = c.seen.See(lease, now)
 }
 
-// twin returns an error if another live process has this replica's identity.
-func (c *candidate) twin() error {
+// checkTwin returns an error if another live process has this replica's
+// identity.
+func (c *candidate) checkTwin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	holder := record.Holder(c.seen.Lease)
-	if c.ours(holder) || !strings.HasPrefix(holder, c.lease.Identity+"_") || !c.seen.Since.After(c.seen.HolderSince) {
+	if c.isSelf(holder) || !strings.HasPrefix(holder, c.lease.Identity+"_") || !c.seen.Since.After(c.seen.HolderSince) {
 		return nil
 	}
 	return fmt.Errorf("campaigning for lease %q: Lease.Identity %q is also the identity of the live replica %q: "+
 		"give each replica its own, such as the name of its pod", c.lease.key(), c.lease.Identity, holder)
 }
 
-// report records why an attempt failed, or that it succeeded. It logs the
-// reason if that differs from the last one in more than numbers, and the first
-// success after it. If another
-// replica holds the Lease, the reason is logged as information, and otherwise
-// as an error.
+// report records why an attempt failed, or that it succeeded. It logs a reason
+// that differs from the last one in more than its numbers, and the first
+// success after it. If another replica holds the Lease, the reason is logged as
+// information, and otherwise as an error.
 func (c *candidate) report(ctx context.Context, err error) {
 	c.mu.Lock()
 	news := err != nil && (c.problem == nil || withoutNumbers(c.problem) != withoutNumbers(err))
 	recovered := err == nil && c.problem != nil
 	c.problem = err
 	holder := record.Holder(c.seen.Lease)
-	standby := holder != "" && !c.ours(holder)
+	standby := holder != "" && !c.isSelf(holder)
 	c.mu.Unlock()
 	switch log := klog.FromContext(ctx); {
 	case recovered:

@@ -157,12 +157,12 @@ type reply struct {
 // the reply, which is sent to replies.
 func (r *race) send(w *way, body io.ReadCloser) {
 	ctx, end := context.WithCancel(r.req.Context())
-	out := r.req.Clone(ctx)
-	out.Body = body
+	copied := r.req.Clone(ctx)
+	copied.Body = body
 	sent := len(r.ends)
 	r.ends = append(r.ends, end)
 	go func() {
-		res, err := w.RoundTrip(out)
+		res, err := w.RoundTrip(copied)
 		r.replies <- reply{sent: sent, way: w, res: res, err: err, end: end}
 	}()
 }
@@ -208,8 +208,8 @@ func (r *race) leave(got reply, open int) {
 	}
 	go func() {
 		for range open {
-			if other := <-r.replies; other.res != nil {
-				_ = other.res.Body.Close()
+			if reply := <-r.replies; reply.res != nil {
+				_ = reply.res.Body.Close()
 			}
 		}
 	}()

@@ -204,8 +204,8 @@ func (e *Elector) leave(c *campaign, working bool) {
 	}
 }
 
-// run campaigns and leads until ctx ends, which happens when the last call of
-// Run leaves.
+// run campaigns and leads until ctx ends. ctx ends when the last call of Run
+// leaves.
 func (e *Elector) run(ctx context.Context, c *campaign) {
 	defer func() {
 		e.mu.Lock()

@@ -103,11 +103,11 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 		closeBody(req)
 		return nil, unsent{t.refusal()}
 	}
-	out := guarded(ctx, req, t)
+	copied := guarded(ctx, req, t)
 	if kind == writes {
-		limit(out, left)
+		limit(copied, left)
 	}
-	res, err := f.next.RoundTrip(out)
+	res, err := f.next.RoundTrip(copied)
 	t.flights.end(flight, res)
 	switch {
 	case err != nil && ctx.Err() != nil && req.Context().Err() == nil:
@@ -128,7 +128,8 @@ func (f *fence) send(req *http.Request, kind kind) (*http.Response, error) {
 	return res, nil
 }
 
-// unsent is the error of a request that a fence refused before sending any of it.
+// unsent is the error of a request that a fence refused before it sent any
+// byte.
 type unsent struct{ error }
 
 var _ ownwrites.NeverSent = unsent{}
@@ -148,17 +149,17 @@ var errUpgrade = fmt.Errorf("%w: a connection that switches protocols would outl
 func (f *fence) WrappedRoundTripper() http.RoundTripper { return f.next }
 
 // guarded returns a copy of the request whose body checks the clock each time
-// that the transport reads from it, which is the last moment before the bytes
-// are sent. If the process was paused after the fence permitted the write, the
-// request is then broken off instead of completed.
+// that the transport reads from it. These reads are the last moment before the
+// bytes are sent. If the process was paused after the fence permitted the
+// write, the request is then broken off instead of completed.
 func guarded(ctx context.Context, req *http.Request, t *term) *http.Request {
-	out := req.Clone(ctx)
+	copied := req.Clone(ctx)
 	if req.Body == nil || req.Body == http.NoBody {
-		return out
+		return copied
 	}
-	out.Body = &guardedBody{ReadCloser: req.Body, term: t}
+	copied.Body = &guardedBody{ReadCloser: req.Body, term: t}
 	if req.GetBody != nil {
-		out.GetBody = func() (io.ReadCloser, error) {
+		copied.GetBody = func() (io.ReadCloser, error) {
 			body, err := req.GetBody()
 			if err != nil {
 				return nil, err
@@ -166,11 +167,11 @@ func guarded(ctx context.Context, req *http.Request, t *term) *http.Request {
 			return &guardedBody{ReadCloser: body, term: t}, nil
 		}
 	}
-	return out
+	return copied
 }
 
 // limit asks the API server to give up the request after the duration left,
-// when the trust window ends.
+// because the trust window then ends.
 func limit(req *http.Request, left time.Duration) {
 	query := req.URL.Query()
 	if asked, err := time.ParseDuration(query.Get("timeout")); err == nil && asked > 0 && asked <= left {

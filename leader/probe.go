@@ -140,8 +140,8 @@ func (p *probe) ask() string {
 		return p.unanswered(&s, began, err)
 	}
 	defer res.Body.Close()
-	const most = 64 << 10
-	body, err := io.ReadAll(io.LimitReader(res.Body, most))
+	const maxBody = 64 << 10
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
 	if err != nil {
 		return p.unanswered(&s, began, err)
 	}
@@ -164,7 +164,7 @@ func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 			waited, record.HowToDecide)
 	}
 	return fmt.Sprintf("the API server hangs: a new connection to %s is made at once, but /readyz has no answer "+
-		"after %v: look at the process of the server, and at its etcd", p.server.Host, waited)
+		"after %v: check the process of the server, and its etcd", p.server.Host, waited)
 }
 
 // judge returns what an answer to a probe says about the cause.
@@ -182,16 +182,16 @@ func (p *probe) judge(status int, body []byte, parts timings) string {
 		return fmt.Sprintf("the API server answers, but is not ready: its checks %s fail", strings.Join(failed, ", "))
 	case took >= slowAnswer:
 		const share = 3 // of a lease duration, in which an answer is in time
-		who, network := "the API server at %s, or a proxy before it,", ", so the network is hardly the reason"
+		subject, network := "the API server at %s, or a proxy before it,", ", so the network is hardly the reason"
 		if parts.connection >= slowAnswer {
-			who, network = "the network to the API server at %s", ""
+			subject, network = "the network to the API server at %s", ""
 		}
-		return fmt.Sprintf(who+" is slow: a new connection was made after %v%s; its TLS handshake took %v, and /readyz was "+
+		return fmt.Sprintf(subject+" is slow: a new connection was made after %v%s; its TLS handshake took %v, and /readyz was "+
 			"answered %v later; until it is faster, a lease duration of more than %v helps", p.server.Host,
 			coarse(parts.connection), network, coarse(parts.handshake), coarse(parts.answer), coarse(share*took))
 	}
 	return fmt.Sprintf("the API server and the way to it are quick: /readyz on a new connection was answered with %d "+
-		"after %v; only requests for Leases get no answer: ask `kubectl get leases -A`, and look at its etcd", status,
+		"after %v; only requests for Leases get no answer: run `kubectl get leases -A`, and check its etcd", status,
 		coarse(took))
 }
 

@@ -152,7 +152,7 @@ func TestACandidateWithoutAnswersSaysWhatANewConnectionShows(t *testing.T) {
 		"a server that hangs": {
 			answer: func(x *fixture) http.HandlerFunc { return late(time.Hour, x.serve) },
 			want: "the API server hangs: a new connection to example.com is made at once, but /readyz has no answer " +
-				"after 30s: look at the process of the server, and at its etcd: ",
+				"after 30s: check the process of the server, and its etcd: ",
 		},
 		"a server whose etcd hangs": {
 			answer: func(x *fixture) http.HandlerFunc {
@@ -176,14 +176,14 @@ func TestACandidateWithoutAnswersSaysWhatANewConnectionShows(t *testing.T) {
 				}
 			},
 			want: "the API server and the way to it are quick: /readyz on a new connection was answered with 200 after " +
-				"100ms; only requests for Leases get no answer: ask `kubectl get leases -A`, and look at its etcd: ",
+				"100ms; only requests for Leases get no answer: run `kubectl get leases -A`, and check its etcd: ",
 		},
 		"a process that does not answer": {
 			answer: func(x *fixture) http.HandlerFunc { return x.serve },
 			lost:   true,
 			want: "nothing comes back: example.com accepts a new connection, but its TLS handshake has no answer after " +
 				"10s: the machine answers, but the process does not: the API server hangs or is stopped, or a proxy or load " +
-				"balancer before it has no server; lost packets are unlikely, because the connection was made; ask `kubectl get --raw '/readyz?verbose'` from another machine: ",
+				"balancer before it has no server; lost packets are unlikely, because the connection was made; run `kubectl get --raw '/readyz?verbose'` on another machine: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestACandidateOfAnotherClientSaysHowToFindTheCause(t *testing.T) {
 		stop := x.campaign(e, "a")
 		pass(time.Minute)
 		x.Expect(e.Ready()).To(MatchError(HavePrefix(`reading lease "default/test": no answer in time: the API server is ` +
-			"slow or hangs, or packets are lost: ask `kubectl get --raw '/readyz?verbose'` from another machine: if it " +
+			"slow or hangs, or packets are lost: run `kubectl get --raw '/readyz?verbose'` on another machine: if it " +
 			"answers at once, the fault is on the way from this replica to the server: ")))
 		stop()
 	})

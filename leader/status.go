@@ -62,10 +62,10 @@ func (e *Elector) Status() Status {
 		s.Leading, s.TrustedUntil = true, t.until()
 		return s
 	}
-	switch ours := c.ours(s.Leader); {
-	case ours && t != nil:
+	switch isSelf := c.isSelf(s.Leader); {
+	case isSelf && t != nil:
 		s.Ended = t.until()
-	case ours:
+	case isSelf:
 		s.Ended = left
 	case s.Leader != "" && !e.options.Clock.Now().Before(c.seen.FreeAt(e.options.LeaseDuration)):
 		s.Ended = c.seen.Since

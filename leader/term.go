@@ -128,7 +128,7 @@ type flights struct {
 
 // flight is one request under way.
 type flight struct {
-	until    time.Time // after this time, the request can no longer arrive
+	deadline time.Time // after this time, the request can no longer arrive
 	wanted   atomic.Int32
 	occupied atomic.Int32
 }
@@ -136,7 +136,7 @@ type flight struct {
 // begin records a request that may arrive until a point in time. The context
 // that it returns lets the transport report whether the request was sent.
 func (f *flights) begin(ctx context.Context, until time.Time) (context.Context, *flight) {
-	one := &flight{until: until}
+	one := &flight{deadline: until}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.open == nil {
@@ -159,8 +159,8 @@ func (f *flights) end(one *flight, res *http.Response) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.open, one)
-	if !answered && !unsent && one.until.After(f.cut) {
-		f.cut = one.until
+	if !answered && !unsent && one.deadline.After(f.cut) {
+		f.cut = one.deadline
 	}
 }
 
@@ -172,15 +172,15 @@ func (f *flights) cutUntil() time.Time {
 	return f.cut
 }
 
-// until returns the time after which no request can still arrive, including the
-// requests in flight.
+// quietAt returns the time after which no request can still arrive, including
+// the requests in flight.
 func (f *flights) until() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.cut
 	for one := range f.open {
-		if one.until.After(last) {
-			last = one.until
+		if one.deadline.After(last) {
+			last = one.deadline
 		}
 	}
 	return last

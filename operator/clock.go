@@ -25,7 +25,7 @@ func compareClocks(log logr.Logger, configs map[string]*rest.Config) clocks {
 	compared := clocks{}
 	for name, config := range configs {
 		if c, err := hostclock.New(config); err == nil {
-			c.OnChange = func(ahead time.Duration) { logClock(log.WithValues("cluster", name), ahead) }
+			c.OnChange = func(offset time.Duration) { logClock(log.WithValues("cluster", name), offset) }
 			config.Wrap(c.Wrap)
 			compared[name] = c
 		}
@@ -35,25 +35,25 @@ func compareClocks(log logr.Logger, configs map[string]*rest.Config) clocks {
 
 // logClock logs that the clock of this machine has begun to differ from the
 // server's by ahead, or agrees again if ahead is 0.
-func logClock(log logr.Logger, ahead time.Duration) {
-	if ahead == 0 {
+func logClock(log logr.Logger, offset time.Duration) {
+	if offset == 0 {
 		log.Info("the clock of this machine agrees with the API server's again")
 		return
 	}
 	now := time.Now()
-	log.Error(fmt.Errorf("the clock of this machine is %s the API server's", hostclock.Apart(ahead)), "clocks differ",
-		"remedy", hostclock.Remedy, "here", clockText(now), "server", clockText(now.Add(-ahead)))
+	log.Error(fmt.Errorf("the clock of this machine is %s the API server's", hostclock.Apart(offset)), "clocks differ",
+		"remedy", hostclock.Remedy, "here", clockText(now), "server", clockText(now.Add(-offset)))
 }
 
-// clockText is t as it stands in messages.
+// clockText returns t as messages show it.
 func clockText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // problems returns a problem for each server whose clock differs.
 func (c clocks) problems() []inspect.Problem {
 	var problems []inspect.Problem
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		ahead, at := c[name].Difference()
-		if ahead == 0 {
+		offset, answered := c[name].Difference()
+		if offset == 0 {
 			continue
 		}
 		check := "clock"
@@ -63,7 +63,7 @@ func (c clocks) problems() []inspect.Problem {
 		problems = append(problems, inspect.Problem{
 			Check: check, Cause: "clocks differ",
 			Reason: fmt.Sprintf("the clock of this machine is %s the API server's: this one said %s when the server said %s",
-				hostclock.Apart(ahead), clockText(at), clockText(at.Add(-ahead))),
+				hostclock.Apart(offset), clockText(answered), clockText(answered.Add(-offset))),
 			Remedy: hostclock.Remedy + "; until then, do not believe the times that this replica writes",
 		})
 	}

@@ -65,10 +65,10 @@ func verbose(level int) {
 // Logger returns a logger that writes one line per message to out, as text or
 // as JSON, up to the given V level. It is safe for concurrent use. klog and
 // client-go use it only after klog.SetLogger.
-func Logger(out io.Writer, json bool, verbosity int) logr.Logger {
+func Logger(w io.Writer, json bool, verbosity int) logr.Logger {
 	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
 	if json {
-		return logr.FromSlogHandler(slog.NewJSONHandler(out, options))
+		return logr.FromSlogHandler(slog.NewJSONHandler(w, options))
 	}
-	return logr.FromSlogHandler(slog.NewTextHandler(out, options))
+	return logr.FromSlogHandler(slog.NewTextHandler(w, options))
 }

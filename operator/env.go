@@ -44,9 +44,8 @@ type Env struct {
 	Shards reconcile.Shards
 	// Metrics registers the program's own collectors, so that /metrics serves
 	// them. If MustRegister refuses a collector, the program exits after Setup
-	// with an error that names it.
-	// If a collector panics at a scrape, or has not returned after 5 seconds,
-	// the log names it, and /metrics serves the others.
+	// with an error that names it. If a collector panics at a scrape, or has not
+	// returned after 5 seconds, the log names it, and /metrics serves the others.
 	Metrics prometheus.Registerer
 
 	asker asker

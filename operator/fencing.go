@@ -32,7 +32,7 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("making the fencing policy: %w", err)
 	}
-	resources, elsewhere := written(permissions)
+	resources, unfenced := written(permissions)
 	if len(resources) == 0 {
 		return "", fmt.Errorf("making the fencing policy: %w", option.Wrong("operator.Program.Needs", p.Needs,
 			"must have a write in the cluster of the Lease"))
@@ -50,7 +50,7 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	var head strings.Builder
 	fmt.Fprintf(&head, "# The API server refuses what a replica of %s writes with the account %s unless it %s.\n",
 		p.Name, serviceAccount, lives)
-	for _, e := range elsewhere {
+	for _, e := range unfenced {
 		fmt.Fprintf(&head, "# Not fenced, as the Lease is in another cluster: %s on %s\n", e, e.cluster)
 	}
 	return head.String() + manifest, nil
@@ -59,7 +59,7 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 // written returns the resources that the leader may write in the cluster of its
 // Lease, in the form of [fence.Options], and its writes in other clusters.
 // Events and reviews are left out, because every replica writes them.
-func written(permissions []permission) (resources []string, elsewhere []permission) {
+func written(permissions []permission) (resources []string, unfenced []permission) {
 	paths := map[string]bool{}
 	for _, p := range permissions {
 		switch {
@@ -67,7 +67,7 @@ func written(permissions []permission) (resources []string, elsewhere []permissi
 			p.Resource == "events" && (p.Group == "" || p.Group == eventsv1.GroupName),
 			p.Group == authenticationv1.GroupName, p.Group == authorizationv1.GroupName:
 		case p.cluster != first:
-			elsewhere = append(elsewhere, p)
+			unfenced = append(unfenced, p)
 		default:
 			paths[p.path()] = true
 		}
@@ -78,5 +78,5 @@ func written(permissions []permission) (resources []string, elsewhere []permissi
 			resources = append(resources, path)
 		}
 	}
-	return resources, elsewhere
+	return resources, unfenced
 }

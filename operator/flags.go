@@ -52,7 +52,7 @@ func (e usageError) Unwrap() error { return e.error }
 // It returns [flag.ErrHelp] after it has written the help to out. It returns
 // the mistakes in p, joined, or else the mistakes in the command line, joined,
 // as a usageError.
-func (p Program) parse(args []string, out io.Writer) (*flags, error) {
+func (p Program) parse(args []string, w io.Writer) (*flags, error) {
 	f := &flags{clusters: map[string]*string{}}
 	if err := p.validateClusters(); err != nil { // flags are named after them
 		return f, err
@@ -70,8 +70,8 @@ func (p Program) parse(args []string, out io.Writer) (*flags, error) {
 		f.logFormat = formatJSON
 	}
 	if errors.Is(err, flag.ErrHelp) {
-		_, _ = fmt.Fprintln(out, cmp.Or(p.Usage, "Usage of "+p.Name+":"))
-		fs.SetOutput(out)
+		_, _ = fmt.Fprintln(w, cmp.Or(p.Usage, "Usage of "+p.Name+":"))
+		fs.SetOutput(w)
 		fs.PrintDefaults()
 	}
 	if err != nil {
@@ -96,8 +96,8 @@ func isJSONFormat(arg string) bool { return strings.TrimLeft(arg, "-") == "log-f
 // logsJSON reports whether the program writes each line as a JSON record.
 func (f *flags) logsJSON() bool { return f.logFormat == formatJSON }
 
-// merge adds the flags of target, which every program has, to own, the
-// program's own flags.
+// merge adds the flags of target to own. target has the flags that every
+// program has, and own has the program's own flags.
 //
 // It returns an error that names the flags that are in both sets.
 func merge(own, target *flag.FlagSet) error {

@@ -101,12 +101,12 @@ func isCancellation(err error) bool {
 
 // fail writes the error that ends the program as the last line or the last JSON
 // record.
-func (p Program) fail(out io.Writer, f *flags, err error) {
+func (p Program) fail(w io.Writer, f *flags, err error) {
 	if f.logsJSON() {
-		Logger(out, true, 0).Error(err, "the program ends", "program", p.Name)
+		Logger(w, true, 0).Error(err, "the program ends", "program", p.Name)
 		return
 	}
-	_, _ = fmt.Fprintf(out, "%s: %v\n", p.Name, err)
+	_, _ = fmt.Fprintf(w, "%s: %v\n", p.Name, err)
 }
 
 // printPolicy writes the fencing policy to standard output, and returns the
@@ -214,10 +214,10 @@ func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env,
 	}
 	err = env.Metrics.(*registerer).errs() //nolint:forcetypeassert // run has made it
 	if err == nil {
-		err = p.complain(controllers, f)
+		err = p.checkControllers(controllers, f)
 	}
 	if err == nil {
-		err = p.complainOfReaders(env, controllers)
+		err = p.checkReaders(env, controllers)
 	}
 	if err == nil {
 		err = env.check(f.startup, controllers)
@@ -303,9 +303,9 @@ func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kube
 	return configs, followed, nil
 }
 
-// complainOfReaders returns an error for each required controller that reads
-// from an optional cluster.
-func (p Program) complainOfReaders(env Env, controllers []*reconcile.Controller) error {
+// checkReaders returns an error for each required controller that reads from an
+// optional cluster.
+func (p Program) checkReaders(env Env, controllers []*reconcile.Controller) error {
 	var errs []error
 	required := map[string]bool{serverOf(env.Cluster): true}
 	for _, c := range p.Clusters {
@@ -324,9 +324,9 @@ func (p Program) complainOfReaders(env Env, controllers []*reconcile.Controller)
 	return errors.Join(errs...)
 }
 
-// complain returns the first mistake in the controllers that Setup made, or
-// nil.
-func (p Program) complain(controllers []*reconcile.Controller, f *flags) error {
+// checkControllers returns the first mistake in the controllers that Setup
+// made, or nil.
+func (p Program) checkControllers(controllers []*reconcile.Controller, f *flags) error {
 	if i := slices.Index(controllers, nil); i >= 0 {
 		return option.Wrong("operator.Program.Setup", option.Set,
 			"must not return nil as controller [%d]: reconcile.New has returned an error", i)

@@ -149,7 +149,7 @@ func review(ctx context.Context, client kubernetes.Interface, needs []permission
 	granted, errs := make([]bool, len(needs)), make([]error, len(needs))
 	var asking sync.WaitGroup
 	for i, p := range needs {
-		asking.Go(func() { granted[i], errs[i] = may(ctx, client, p) })
+		asking.Go(func() { granted[i], errs[i] = isAllowed(ctx, client, p) })
 	}
 	asking.Wait()
 	unanswered := !slices.Contains(errs, nil)
@@ -175,8 +175,8 @@ func review(ctx context.Context, client kubernetes.Interface, needs []permission
 	return errors.Join(missing...)
 }
 
-// may reports whether this process has the permission p.
-func may(ctx context.Context, client kubernetes.Interface, p permission) (bool, error) {
+// isAllowed reports whether this process has the permission p.
+func isAllowed(ctx context.Context, client kubernetes.Interface, p permission) (bool, error) {
 	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 		&authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &p.ResourceAttributes},

@@ -70,7 +70,7 @@ func (t *tenants) ask(ctx context.Context, n int) {
 	}
 	limited, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	granted, err := may(limited, c.Client(), need)
+	granted, err := isAllowed(limited, c.Client(), need)
 	if err != nil {
 		return
 	}

@@ -71,8 +71,8 @@ func NewApplier[K interface {
 }
 
 // Apply makes the field manager own exactly the fields in config, and returns
-// the object as the server then has it. cached is the cached object, or nil if it
-// is not cached. The UID of cached is a precondition, so that a recreated
+// the object as the server then has it. cached is the cached object, or nil if
+// it is not cached. The UID of cached is a precondition, so that a recreated
 // object is refused. It is added to the request, not to config.
 //
 // Apply sends one request, unless that would have no effect. It would have no
@@ -89,8 +89,8 @@ func NewApplier[K interface {
 // Apply returns an error for an invalid option, and for [Options].Lock (put the
 // resourceVersion into config instead). It returns an error for a config that
 // has no name or is for an object other than cached. The error for a recreated
-// object satisfies [IsStale]. So does the error for a conflict with another
-// manager, which is possible only with [Options].NoForce.
+// object satisfies [IsStale]. With [Options].NoForce, the error for a conflict
+// with another manager satisfies it, too.
 func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config C) (T, error) {
 	var zero T
 	opts := o.withDefaults(ctx)

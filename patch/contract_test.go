@@ -42,7 +42,7 @@ func TestContract(t *testing.T) {
 			"resourceVersion.": all(editsListsByIndex, TestAPatchEditsUnderALockAListWhoseMergeKeyIsNotUnique,
 			TestFinalizersAndOwnersOfCustomKindsAreLocked),
 		"What the Go type or a Transform hides from the program survives, also in the elements of lists.": TestWhatTheProgramDoesNotSeeSurvives,
-		"An edit that could lose it is refused by the server, and the error names the field.":             TestAnEditThatCouldLoseSomethingIsRefused,
+		"An edit that could lose hidden values is refused by the server, and the error names the field.":  TestAnEditThatCouldLoseSomethingIsRefused,
 		"A map of labels or annotations, and a list that is merged by key, is emptied entry by entry: entries that " +
 			"other clients have added since the read stay.": emptiesOneByOne,
 		"No write reaches a different object: it goes to the client of the cached object's namespace, and the UID is a " +
@@ -58,8 +58,7 @@ func TestContract(t *testing.T) {
 		"Other writes of the cached object are locked only with Options.Lock.": all(
 			locksOnRequest, TestDeleteLocksTheResourceVersionOnRequest),
 		"A failed precondition satisfies IsStale.": refusalsAreStale,
-		"An answer that does not name the object, such as the {} of a gateway, is an error, whatever its " +
-			"status.": TestASuccessThatIsNotTheServersIsNone,
+		"An answer that does not name the object, such as the {} of a gateway, is an error with any status.": TestASuccessThatIsNotTheServersIsNone,
 		"Only the server's own answer about this object is taken for its deletion, not any status 404.": onlyItsOwnAnswer,
 		"Every edit and every configuration is sent with a field manager.":                              hasFieldManager,
 		"Every write is reported to the reconcile whose context it is given, except for dry runs.":      reportsWrites,

@@ -22,11 +22,13 @@ import (
 // that it is deleted. For example, a proxy's page with status 404 is an error.
 // clients returns the client of a namespace; see [Client].
 //
-// Delete sends at most one deletion, and none if cached is being deleted. It
-// returns when the server has accepted the deletion; finalizers may delay it.
-// If it cannot see that, it also reads the object, and believes a client that
-// must not read it. For example, clients that are not of package cluster follow
-// a redirect to a page, and report success.
+// Delete sends at most one deletion, and no deletion if cached is being
+// deleted. It returns when the server has accepted the deletion; finalizers may
+// delay it. A client may report success although the server has not answered.
+// For example, clients that are not of package cluster follow a redirect to a
+// page, and report success. If Delete cannot see the server's answer, it also
+// reads the object. It believes a client that has no method Get or no
+// permission to read.
 //
 // The error satisfies [IsStale] if the object was recreated or, with a lock,
 // has changed. Delete also returns an error for an invalid option, such as a
@@ -55,12 +57,12 @@ func Delete[C interface {
 	if err != nil {
 		return describe("deleting", cached, err)
 	}
-	do := metav1.DeleteOptions{Preconditions: preconditions, DryRun: opts.dryRun()}
+	deleteOptions := metav1.DeleteOptions{Preconditions: preconditions, DryRun: opts.dryRun()}
 	if opts.Propagation != "" {
-		do.PropagationPolicy = &opts.Propagation
+		deleteOptions.PropagationPolicy = &opts.Propagation
 	}
 	watched, witness := witnessOf(ctx, c)
-	switch err := c.Delete(watched, cached.GetName(), do); {
+	switch err := c.Delete(watched, cached.GetName(), deleteOptions); {
 	case absent.From(c, err, cached):
 		return nil
 	case err != nil:

@@ -54,11 +54,11 @@ func Diff(before, after informer.Object) string {
 }
 
 func tree(o informer.Object) map[string]any {
-	var out map[string]any
-	if data, err := json.Marshal(o); err != nil || json.Unmarshal(data, &out) != nil {
+	var decoded map[string]any
+	if data, err := json.Marshal(o); err != nil || json.Unmarshal(data, &decoded) != nil {
 		return nil
 	}
-	return out
+	return decoded
 }
 
 // describer collects the lines of a Diff.

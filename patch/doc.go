@@ -43,8 +43,8 @@
 //     elements that it changed, locked by the resourceVersion.
 //   - What the Go type or a Transform hides from the program survives, also in the
 //     elements of lists.
-//   - An edit that could lose it is refused by the server, and the error names the
-//     field.
+//   - An edit that could lose hidden values is refused by the server, and the
+//     error names the field.
 //   - A map of labels or annotations, and a list that is merged by key, is emptied
 //     entry by entry: entries that other clients have added since the read stay.
 //   - No write reaches a different object: it goes to the client of the cached
@@ -60,7 +60,7 @@
 //   - Only the server's own answer about this object is taken for its deletion, not
 //     any status 404.
 //   - An answer that does not name the object, such as the {} of a gateway, is an
-//     error, whatever its status.
+//     error with any status.
 //   - Every edit and every configuration is sent with a field manager.
 //   - Every write is reported to the reconcile whose context it is given, except
 //     for dry runs.

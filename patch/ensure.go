@@ -73,8 +73,8 @@ func Ensure[C CreateClient[T], T informer.Object](
 	return merge(ctx, clients, live, &locked, edit, checkController(o, edit))
 }
 
-// create sends the request that creates base as edit has changed it. It does
-// not wrap errors; its callers do.
+// create applies edit to a copy of base and sends the request that creates the
+// result. It does not wrap errors; its callers do.
 func create[C CreateClient[T], T informer.Object](
 	ctx context.Context, clients func(namespace string) C, base T, o *Options, edit func(T),
 ) (T, error) {

@@ -45,12 +45,12 @@ type Finalizer[T informer.Object, C Client[T]] struct {
 // cluster is safe from then on. For an object that is being deleted, it calls
 // Clean, removes the finalizer if Clean succeeded, and returns false.
 //
-// Guard sends at most one request, and none if there is no finalizer to add or
-// to remove. It does not write to cached. The patch is locked by
+// Guard sends at most one request, and no request if there is no finalizer to
+// add or to remove. It does not write to cached. The patch is locked by
 // resourceVersion and UID, so that no finalizer of another client is lost.
 //
 // Guard returns the error of Clean. If the object has changed, it returns a
-// conflict ([IsStale]), which a controller retries on its own. If a field is
+// conflict ([IsStale]); a controller retries it on its own. If a field is
 // wrong, or the client is for another namespace, it returns a terminal error
 // before it calls Clean.
 func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest T, err error) {

@@ -12,8 +12,8 @@ import (
 )
 
 // ErrForeign means that an object was not written because it does not belong to
-// the program. The error is a [ForeignError], which names the object and its
-// owner.
+// the program. The error is a [ForeignError] with the names of the object and
+// of its owner.
 var ErrForeign = errors.New("the object does not belong to the program")
 
 // ForeignError is the refusal to write an object that belongs to another owner,
@@ -71,8 +71,8 @@ func checkController[T informer.Object](o *Options, edit func(T)) func(cached, e
 	}
 }
 
-// checkCreated returns an error if got, the answer to the creation of sent, has
-// another controller, so that it is another object.
+// checkCreated returns an error if got is not the object that the creation of
+// sent was to make, because got has another controller.
 func checkCreated(sent, got informer.Object) error {
 	controller := metav1.GetControllerOfNoCopy(got)
 	if controller == nil {

@@ -251,13 +251,13 @@ func withoutManagedFields[T informer.Object](cached T) T {
 	v := reflect.ValueOf(cached).Elem()
 	shallow := reflect.New(v.Type())
 	shallow.Elem().Set(v)
-	out := shallow.Interface().(T)
-	copied := metadataOf(out)
-	if copied == shared { // behind a pointer, so that both have it
+	copied := shallow.Interface().(T)
+	metadata := metadataOf(copied)
+	if metadata == shared { // behind a pointer, so that both have it
 		return cached
 	}
-	copied.ManagedFields = nil
-	return out
+	metadata.ManagedFields = nil
+	return copied
 }
 
 // metadataOf returns the metadata of an object that is a pointer to a struct,

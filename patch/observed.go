@@ -95,7 +95,7 @@ func sameCondition(old, edited *metav1.Condition) bool {
 	if old == nil || !old.LastTransitionTime.Equal(&edited.LastTransitionTime) {
 		return false
 	}
-	same := *old
-	same.LastTransitionTime = edited.LastTransitionTime
-	return same == *edited
+	copied := *old
+	copied.LastTransitionTime = edited.LastTransitionTime
+	return copied == *edited
 }

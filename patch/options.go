@@ -62,9 +62,9 @@ type Options struct {
 }
 
 func (o *Options) withDefaults(ctx context.Context) Options {
-	out := ptr.Deref(o, Options{})
-	out.FieldManager = cmp.Or(out.FieldManager, ownwrites.FieldManager(ctx), defaultFieldManager)
-	return out
+	filled := ptr.Deref(o, Options{})
+	filled.FieldManager = cmp.Or(filled.FieldManager, ownwrites.FieldManager(ctx), defaultFieldManager)
+	return filled
 }
 
 func (o *Options) validate() error {

@@ -73,13 +73,13 @@ func (a *Applier[C, T]) managed(ctx context.Context, client any, cached T, o *Op
 // an apply that does not mention them would remove them.
 func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, error) {
 	var candidates, kept []metav1.ManagedFieldsEntry
-	var ours *metav1.ManagedFieldsEntry
+	var applied *metav1.ManagedFieldsEntry
 	for _, e := range obj.GetManagedFields() {
-		switch mine := e.Manager == o.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply; {
+		switch isApplied := e.Manager == o.FieldManager && e.Operation == metav1.ManagedFieldsOperationApply; {
 		case e.Subresource != o.Subresource || e.FieldsV1 == nil:
 			kept = append(kept, e)
-		case mine:
-			ours = e.DeepCopy()
+		case isApplied:
+			applied = e.DeepCopy()
 		case e.Operation == metav1.ManagedFieldsOperationUpdate && slices.Contains(o.TakeOver, e.Manager):
 			candidates = append(candidates, e)
 		default:
@@ -92,12 +92,12 @@ func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, er
 		if err != nil {
 			return nil, err
 		}
-		if ours == nil {
-			ours = &metav1.ManagedFieldsEntry{
+		if applied == nil {
+			applied = &metav1.ManagedFieldsEntry{
 				APIVersion: e.APIVersion, Time: e.Time, FieldsType: e.FieldsType, Subresource: e.Subresource,
 			}
 		}
-		if e.APIVersion != ours.APIVersion { // its fields may have other names
+		if e.APIVersion != applied.APIVersion { // its fields may have other names
 			kept = append(kept, e)
 			continue
 		}
@@ -110,13 +110,13 @@ func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, er
 	if len(taken) == 0 {
 		return nil, nil
 	}
-	before, err := fieldsOf(*ours)
+	before, err := fieldsOf(*applied)
 	if err != nil {
 		return nil, err
 	}
 	unite(taken, before)
-	ours.Manager, ours.Operation, ours.FieldsV1 = o.FieldManager, metav1.ManagedFieldsOperationApply, encodeFields(taken)
-	return append(kept, *ours), nil
+	applied.Manager, applied.Operation, applied.FieldsV1 = o.FieldManager, metav1.ManagedFieldsOperationApply, encodeFields(taken)
+	return append(kept, *applied), nil
 }
 
 func fieldsOf(e metav1.ManagedFieldsEntry) (fieldTree, error) {

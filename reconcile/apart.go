@@ -27,18 +27,19 @@ var (
 	errOutOfScope = errors.New("the key is out of the informer's scope, so it is not known whether its object exists")
 )
 
-// apart holds the keys that wait until the caches have the first list of their
-// namespace. Such a namespace was added by SetNamespaces, or belongs to an
-// informer with Options.Independent. The keys wait in the queue, so they do not
-// block a worker.
-type apart struct {
+// parking holds the keys that wait until the caches have the first list of
+// their namespace. Such a namespace was added by SetNamespaces, or belongs to
+// an informer with Options.Independent. The keys wait in the queue, so they do
+// not block a worker.
+type parking struct {
 	warned atomic.Bool // whether a key that is out of scope has been logged
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[string]map[Key]struct{}
-	// behind are the namespaces without a first list when this replica took
-	// over. Their lists may be older than the last writes of another replica.
-	behind map[string]bool
+	// unlisted contains the namespaces without a first list when this replica
+	// took over. Their lists may be older than the last writes of another
+	// replica.
+	unlisted map[string]bool
 	// ctx is the context of requests, nil while the controller does not run.
 	// running counts the requests.
 	ctx     context.Context //nolint:containedctx // from begin to the end of the controller
@@ -47,35 +48,35 @@ type apart struct {
 
 // begin allows keys to wait until ctx ends. running counts the goroutines that
 // release them.
-func (a *apart) begin(ctx context.Context, running *sync.WaitGroup) {
+func (a *parking) begin(ctx context.Context, running *sync.WaitGroup) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ctx, a.running = ctx, running
 }
 
-// noteBehind records, at a takeover, which namespaces the caches have not
+// noteUnlisted records, at a takeover, the namespaces that the caches have not
 // listed yet.
-func (a *apart) noteBehind(informers sources) {
+func (a *parking) noteUnlisted(informers sources) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.behind = map[string]bool{}
+	a.unlisted = map[string]bool{}
 	for _, s := range informers {
 		if s.Parts().Independent() {
 			for _, namespace := range s.Parts().Missing() {
-				a.behind[namespace] = true
+				a.unlisted[namespace] = true
 			}
 		}
 	}
 }
 
 // holdsBack reports whether the keys of a namespace must wait.
-func (a *apart) holdsBack(namespace string, informers sources) bool {
+func (a *parking) holdsBack(namespace string, informers sources) bool {
 	if slices.ContainsFunc(informers, func(s source) bool { return !s.Parts().SyncedIn(namespace) }) {
 		return true
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.behind[namespace]
+	return a.unlisted[namespace]
 }
 
 // putBack ends an item without a reconcile. The key stays in the queue until it
@@ -95,7 +96,7 @@ func (c *core) putBack(item queue.Item[Key]) {
 func (c *core) park(item queue.Item[Key]) {
 	key := item.Key()
 	c.putBack(item)
-	a := &c.apart
+	a := &c.parking
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.waiting == nil {
@@ -121,11 +122,11 @@ func (c *core) awaitNamespace(ctx context.Context, namespace string) {
 	if c.elects() != nil {
 		c.takeOverNamespace(ctx, namespace)
 	}
-	c.apart.mu.Lock()
-	keys := slices.Collect(maps.Keys(c.apart.waiting[namespace]))
-	delete(c.apart.waiting, namespace)
-	delete(c.apart.behind, namespace)
-	c.apart.mu.Unlock()
+	c.parking.mu.Lock()
+	keys := slices.Collect(maps.Keys(c.parking.waiting[namespace]))
+	delete(c.parking.waiting, namespace)
+	delete(c.parking.unlisted, namespace)
+	c.parking.mu.Unlock()
 	for _, key := range keys {
 		c.queue.Release(key)
 	}
@@ -178,7 +179,7 @@ func lookUp[T informer.Object](
 	}
 }
 
-// passesOver reports whether err is a reason for not calling the reconciler. An
+// passesOver reports whether err is a reason not to call the reconciler. An
 // attempt with such an error ends with passOver.
 func passesOver(err error) bool {
 	return err == errUnsynced || err == errOutOfScope || err == errReferencesUnknown //nolint:errorlint // not wrapped
@@ -202,7 +203,7 @@ func (c *Controller) passOver(t *reconcileContext, reason error) {
 		return
 	}
 	log := klog.FromContext(t)
-	if !c.apart.warned.Swap(true) {
+	if !c.parking.warned.Swap(true) {
 		log.Info("not reconciling a key, logging further ones at verbosity 1", "reason", reason.Error())
 	} else {
 		log.V(1).Info("not reconciling a key", "reason", reason.Error())

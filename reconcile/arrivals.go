@@ -105,7 +105,7 @@ func (d *loopDetector) sending(baselines []*baseline) {
 	defer d.mu.Unlock()
 	for _, n := range baselines {
 		if o := d.outputs[n.objectRef]; o != nil && o.slowed > 0 {
-			o.since = time.Now()
+			o.slowedAt = time.Now()
 		}
 	}
 }

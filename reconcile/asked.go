@@ -41,7 +41,7 @@ func (a asked) paths() []string { return slices.Sorted(maps.Keys(a)) }
 // of the client is not known.
 func (w *write) asks(newest metav1.Object) asked {
 	switch {
-	case w.deleted && w.before != nil && w.before.GetDeletionTimestamp() != nil:
+	case w.deleted && w.cached != nil && w.cached.GetDeletionTimestamp() != nil:
 		return nil // it is being deleted already
 	case w.deleted:
 		return asked{wholeObject: 0}
@@ -78,7 +78,7 @@ func (w *write) asks(newest metav1.Object) asked {
 // with the object that was cached before the write or, if there was none, with
 // newest.
 func (w *write) reported(newest metav1.Object) asked {
-	before := w.before
+	before := w.cached
 	if before == nil {
 		before = newest
 	}
@@ -103,7 +103,7 @@ func (w *write) replaced(data []byte) asked {
 	if err != nil {
 		return asked{wholeBody: digest(data)}
 	}
-	before := w.before
+	before := w.cached
 	if before == nil {
 		before = &unstructured.Unstructured{}
 	}
@@ -145,7 +145,7 @@ func (w *write) merged(data []byte) asked {
 		return asked{wholeBody: digest(data)}
 	}
 	changed = clientFields(changed)
-	current := fieldsOf(w.before, changed)
+	current := fieldsOf(w.cached, changed)
 	fields := asked{}
 	fields.add("", changed, current, current != nil)
 	return fields.bounded()
@@ -273,9 +273,10 @@ func clientFields(changed map[string]any) map[string]any {
 	return changed
 }
 
-// add adds to a each field that changed, a merge patch for the value at path,
-// sets or removes. If known is true, it leaves out the fields that object, the
-// present value at path, already has with the same value.
+// add adds to a each field that changed sets or removes. changed is a merge
+// patch for the value at path, and object is the present value at path. If
+// known is true, add leaves out the fields that object already has with the
+// same value.
 func (a asked) add(path string, changed map[string]any, object any, known bool) {
 	current, _ := object.(map[string]any)
 	for name, value := range changed {

@@ -68,7 +68,7 @@ func TestAWriteAsksForWhatItsRequestChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := write{object: cached(), before: cached(), content: ownwrites.PatchOf(c.contentType, c.subresource, []byte(c.body))}
+			w := write{object: cached(), cached: cached(), content: ownwrites.PatchOf(c.contentType, c.subresource, []byte(c.body))}
 			if c.contentType == put {
 				w.content.Method = "PUT"
 			}
@@ -93,7 +93,7 @@ func TestADeletionIsAskedForOnce(t *testing.T) {
 	g.Expect(w.asks(nil).isWhole()).To(BeTrue())
 	before := written("1", "")
 	before.DeletionTimestamp = &metav1.Time{}
-	w.before = before
+	w.cached = before
 	g.Expect(w.asks(nil)).To(BeEmpty())
 }
 
@@ -132,7 +132,7 @@ func TestAPatchIsComparedWithTheFieldsThatItChanges(t *testing.T) {
 		`{"metadata":{"annotations":{"n":"x"}}}`: nil,
 		`{"unknown":1}`:                          {"unknown"},
 	} {
-		w := write{object: object, before: object, content: ownwrites.PatchOf("application/merge-patch+json", "", []byte(body))}
+		w := write{object: object, cached: object, content: ownwrites.PatchOf("application/merge-patch+json", "", []byte(body))}
 		NewWithT(t).Expect(w.asks(nil).paths()).To(Equal(paths), body)
 	}
 }
@@ -148,7 +148,7 @@ func TestTheFieldsOfAWriteAreBounded(t *testing.T) {
 func TestATypeThatWritesItsJSONItselfIsAsked(t *testing.T) {
 	object := &recoded{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Color: "red"}
 	for color, paths := range map[string][]string{"dark red": nil, "red": {"color"}} {
-		w := write{object: object, before: object, content: ownwrites.PatchOf("application/merge-patch+json", "",
+		w := write{object: object, cached: object, content: ownwrites.PatchOf("application/merge-patch+json", "",
 			fmt.Appendf(nil, `{"color":%q}`, color))}
 		NewWithT(t).Expect(w.asks(nil).paths()).To(Equal(paths), color)
 	}

@@ -50,17 +50,17 @@ type cachedSlot struct {
 // them. It is the current fill if that is still waiting for more slots, and
 // otherwise the next one. leave drops the objects.
 func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
-	mine := &cachedSlot{filled: newCall()}
+	slotCache := &cachedSlot{filled: newCall()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting[slot] = mine
-	return &mine.filled, func() {
+	s.waiting[slot] = slotCache
+	return &slotCache.filled, func() {
 		s.mu.Lock()
-		if s.waiting[slot] == mine {
+		if s.waiting[slot] == slotCache {
 			delete(s.waiting, slot)
 		}
-		mine.left = true
-		drop := mine.drop
+		slotCache.left = true
+		drop := slotCache.drop
 		s.mu.Unlock()
 		if drop != nil {
 			drop(slot)

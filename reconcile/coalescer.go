@@ -9,7 +9,7 @@ import (
 // time. Each caller waits for a call that began after it asked. It is safe for
 // concurrent use.
 type coalescer struct {
-	do      func() error
+	call    func() error
 	running *sync.WaitGroup // counts the goroutine that calls run
 
 	mu   sync.Mutex // guards the fields below
@@ -45,8 +45,8 @@ func (c *coalescedCall) wait(ctx context.Context) error {
 // wait returns the error of the next call, or nil if ctx ends first.
 func (r *coalescer) wait(ctx context.Context) error { return r.join().wait(ctx) }
 
-// join returns the next call, which has not begun yet. It starts the goroutine
-// that makes the calls, if it is not running.
+// join returns the next call, and starts the goroutine that makes the calls if
+// it is not running. The next call has not begun yet.
 func (r *coalescer) join() *coalescedCall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,6 +71,6 @@ func (r *coalescer) run() {
 		if current == nil {
 			return
 		}
-		current.end(r.do())
+		current.end(r.call())
 	}
 }

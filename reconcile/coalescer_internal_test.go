@@ -13,7 +13,7 @@ func TestCallsForThoseWhoAskAtOnceAreNeverTwoAtATime(t *testing.T) {
 		g := NewWithT(t)
 		var running sync.WaitGroup
 		begun, answer := 0, make(chan error)
-		c := coalescer{running: &running, do: func() error {
+		c := coalescer{running: &running, call: func() error {
 			begun++
 			return <-answer
 		}}

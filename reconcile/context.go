@@ -43,12 +43,12 @@ func (c *callContext) abandoned() bool { return c.parent.Err() != nil }
 type reconcileContext struct {
 	callContext
 
-	item     queue.Item[Key]
-	began    time.Time
-	overdue  bool   // whether the caches have not seen the key's last writes
-	number   uint64 // the number of the attempt in the key's history; 0 if it is not recorded
-	after    func(inspect.Attempt, error)
-	reported *inspect.Attempt // the attempt that is passed to the function returned by Options.Around
+	item           queue.Item[Key]
+	began          time.Time
+	overdue        bool   // whether the caches have not seen the key's last writes
+	number         uint64 // the number of the attempt in the key's history; 0 if it is not recorded
+	afterReconcile func(inspect.Attempt, error)
+	reported       *inspect.Attempt // the attempt that is passed to the function returned by Options.Around
 
 	recorder
 	arrivals
@@ -86,14 +86,14 @@ func (t *reconcileContext) logger(base logr.Logger) logr.Logger {
 		"namespace", key.Namespace, "name", key.Name, "attempt", t.item.Attempt(), "causes", describe(t.item.Causes()))
 }
 
-// around calls Options.Around, if it is set, and returns the context for the
-// reconciler. A panic of Around counts as a panic of the reconcile.
-func (t *reconcileContext) around() context.Context {
+// callAround calls Options.Around, if it is set, and returns the context for
+// the reconciler. A panic of Around counts as a panic of the reconcile.
+func (t *reconcileContext) callAround() context.Context {
 	if t.control.options.Around == nil {
 		return t
 	}
 	ctx, after := t.control.options.Around(t, t.item.Key())
-	t.after = after
+	t.afterReconcile = after
 	if ctx == nil {
 		return t
 	}
@@ -105,7 +105,7 @@ func (t *reconcileContext) around() context.Context {
 func (t *reconcileContext) remember(writes []write, err error) {
 	took := time.Since(t.began)
 	t.number = t.control.histories.add(t, took, writes, err)
-	if t.after != nil {
+	if t.afterReconcile != nil {
 		a := t.describe(took, writes, err)
 		a.Causes = t.item.Causes()
 		t.reported = &a
@@ -128,7 +128,7 @@ func (t *reconcileContext) conclude(o inspect.Outcome, err error, w *worker) {
 		}
 	}()
 	t.reported.Outcome = o
-	t.after(*t.reported, err)
+	t.afterReconcile(*t.reported, err)
 }
 
 // add records an attempt, whose item must not have ended. It returns the number
@@ -179,10 +179,10 @@ const maxWritesKept = 10
 type hookCall struct {
 	*reconcileContext
 
-	until time.Time
+	end time.Time
 }
 
-func (h *hookCall) Deadline() (time.Time, bool) { return h.until, true }
+func (h *hookCall) Deadline() (time.Time, bool) { return h.end, true }
 
 func (h *hookCall) subject() string {
 	return fmt.Sprintf("the function of reconcile.Options.Around after the reconcile of %q", h.item.Key())
@@ -191,8 +191,7 @@ func (h *hookCall) subject() string {
 func (t *reconcileContext) subject() string { return fmt.Sprintf("the reconcile of %q", t.item.Key()) }
 
 // showOverdue counts a call that has not returned in time. If the call is a
-// reconcile, it also becomes the failure of its key, which the status page
-// shows.
+// reconcile, the text also becomes the failure of its key on the status page.
 func (r *records) showOverdue(c call, text string) {
 	r.stats.overran.Add(1)
 	if t, ok := c.(*reconcileContext); ok {

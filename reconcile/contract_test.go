@@ -67,7 +67,7 @@ func TestContract(t *testing.T) {
 		"A key that fails with a Terminal error waits for a change, and a key that fails with After is retried after exactly " +
 			"that delay, even if the error wraps others.": all(
 			TestTerminalRestsUntilTheObjectChanges, TestTerminalAndAfterWinOverWhatTheyWrap),
-		"A Terminal error that is joined with another one is retried.": TestErrors,
+		"A Terminal error that is joined with another error is retried.": TestErrors,
 		"A key that makes the same write again and again is reported, and its reaction to changes of that object is slowed " +
 			"down, to once a minute at most.": all(
 			TestAControllerThatWakesItselfIsSlowedDownAndNamed, TestAnObjectThatIsDeletedAgainAndAgainIsCreatedOnceAMinute),

@@ -23,7 +23,7 @@ type core struct {
 	fresh   *freshness
 	crew    crew
 	phase   atomic.Pointer[inspect.Phase]
-	apart   apart
+	parking parking
 	listed  func() // called when a namespace gets its first list after the start; may be nil
 	records        // for people and metrics
 }
@@ -80,7 +80,7 @@ func (c *core) takeOver(ctx context.Context) {
 		log.Info("caches may not have seen the last writes of another replica, waiting", "timeout", takeoverDeadline)
 	})
 	defer slow.Stop()
-	c.apart.noteBehind(c.sources)
+	c.parking.noteUnlisted(c.sources)
 	if err := c.sources.waitForLatest(limited); err != nil && ctx.Err() == nil {
 		log.Error(err, "caches may not have seen the last writes of another replica, taking over")
 	}

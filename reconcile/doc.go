@@ -39,7 +39,7 @@
 //     field manager counts as a failure at once.
 //   - A key that fails with a [Terminal] error waits for a change, and a key
 //     that fails with [After] is retried after exactly that delay, even if the
-//     error wraps others. A Terminal error that is joined with another one is
+//     error wraps others. A Terminal error that is joined with another error is
 //     retried.
 //   - A key that makes the same write again and again is reported, and its
 //     reaction to changes of that object is slowed down, to once a minute at

@@ -20,8 +20,9 @@ const (
 	// logWindow is the time in which keys that fail with the same error are
 	// counted.
 	logWindow = time.Minute
-	// few is how many keys with the same error are logged one by one in a window.
-	few = 3
+	// fewKeys is how many keys with the same error are logged one by one in a
+	// window.
+	fewKeys = 3
 	// maxErrors bounds the number of different errors whose keys are counted in
 	// a window. Keys with further errors are logged one by one.
 	maxErrors = 100
@@ -45,12 +46,12 @@ type failureLog struct {
 // sameError collects the keys that have failed with one error in the current
 // window.
 type sameError struct {
-	keys     map[Key]struct{}
-	examples []string
-	many     bool // the previous window had more than a few keys, so the keys of this window are not logged one by one
-	last     error
-	log      logr.Logger
-	window   *time.Timer
+	keys      map[Key]struct{}
+	examples  []string
+	hasMany   bool // the previous window had more than a few keys, so the keys of this window are not logged one by one
+	lastError error
+	log       logr.Logger
+	window    *time.Timer
 }
 
 // failed logs an attempt that has failed with err.
@@ -86,14 +87,14 @@ func (l *failureLog) count(t *reconcileContext, err error) bool {
 		}
 		l.groups[id] = group
 	}
-	group.last = err
+	group.lastError = err
 	if _, ok := group.keys[key]; !ok {
 		group.keys[key] = struct{}{}
-		if len(group.examples) < few {
+		if len(group.examples) < fewKeys {
 			group.examples = append(group.examples, strings.TrimPrefix(key.String(), "/"))
 		}
 	}
-	return !group.many && len(group.keys) <= few
+	return !group.hasMany && len(group.keys) <= fewKeys
 }
 
 // closeWindow logs the keys of a window if there are many, and opens the next
@@ -109,7 +110,7 @@ func (l *failureLog) closeWindow(id uint64) {
 		delete(l.groups, id)
 		return
 	}
-	group.many = len(group.keys) > few
+	group.hasMany = len(group.keys) > fewKeys
 	clear(group.keys)
 	group.examples = nil
 	group.window.Reset(logWindow)
@@ -118,10 +119,10 @@ func (l *failureLog) closeWindow(id uint64) {
 // report logs the keys of the window, unless each was logged on its own. It
 // reports whether it has logged them.
 func (s *sameError) report() bool {
-	if len(s.keys) == 0 || !s.many && len(s.keys) <= few {
+	if len(s.keys) == 0 || !s.hasMany && len(s.keys) <= fewKeys {
 		return false
 	}
-	s.log.Error(s.last, "many keys fail with the same error",
+	s.log.Error(s.lastError, "many keys fail with the same error",
 		"keys", len(s.keys), "examples", strings.Join(s.examples, ", "))
 	return true
 }
@@ -167,11 +168,11 @@ func (f *failures) shared() (text string, example Key, keys int) {
 	defer f.mu.Unlock()
 	counts := map[uint64]int{}
 	for key, failed := range f.byKey {
-		if failed.same == 0 || failed.missing != nil {
+		if failed.errorID == 0 || failed.missing != nil {
 			continue
 		}
-		counts[failed.same]++
-		if n := counts[failed.same]; n > keys {
+		counts[failed.errorID]++
+		if n := counts[failed.errorID]; n > keys {
 			text, example, keys = failed.text, key, n
 		}
 	}
@@ -179,11 +180,11 @@ func (f *failures) shared() (text string, example Key, keys int) {
 }
 
 // sharedError returns one problem if many keys fail with the same error, and
-// otherwise none.
+// nil otherwise.
 func (c *Controller) sharedError() []inspect.Problem {
-	const many = 10
+	const manyKeys = 10
 	text, example, keys := c.failures.shared()
-	if keys < many || c.Phase() != inspect.Working {
+	if keys < manyKeys || c.Phase() != inspect.Working {
 		return nil
 	}
 	return []inspect.Problem{{

@@ -35,8 +35,8 @@ type verdict struct {
 	wait    time.Duration // the exact delay; 0 means the back-off, or no retry
 	stale   bool          // whether err is a conflict that only shows that the cache is late
 	repeat  bool          // whether the reconciler has returned After(0)
-	// loop describes the hot loop that the key is in, which ends at loopUntil.
-	// It is empty if the key is not in a hot loop.
+	// loop describes the hot loop that the key is in until loopUntil. It is
+	// empty if the key is not in a hot loop.
 	loop      string
 	loopUntil time.Time
 	writes    []write // the writes of the attempt
@@ -64,36 +64,36 @@ type failure struct {
 	terminal  bool
 	conflicts int             // number of conflicts in a row
 	quiet     bool            // whether the failure is counted and shown only if it repeats
-	same      uint64          // identifies the error, see errorOf; 0 without an error
+	errorID   uint64          // identifies the error, see errorOf; 0 without an error
 	missing   *permission     // the permission that a refused write lacks, or nil
 	allowed   map[string]bool // namespaces in which writes of the refused kind succeeded
 	announced bool            // whether an Event about the missing permission was sent
-	since     time.Time       // when the first of these consecutive failures occurred; of one permission, if one is missing
-	until     time.Time       // when the hot loop ends, if the failure is one; otherwise zero
+	began     time.Time       // when the first of these consecutive failures occurred; of one permission, if one is missing
+	loopUntil time.Time       // when the hot loop ends, if the failure is one; otherwise zero
 	errors    repetition
 }
 
 // repetition counts the errors of a key since its last success. A change of the
 // object does not reset the count, although it resets item.Attempt.
 type repetition struct {
-	last    uint64 // identifies the last error, as failure.same does
+	lastID  uint64 // identifies the last error, as failure.errorID does
 	count   int
 	changes int  // how often an error differed from the previous one
 	changed bool // whether the last error differed from the previous one
 }
 
 // add counts an error.
-func (r *repetition) add(same uint64) {
+func (r *repetition) add(errorID uint64) {
 	r.count++
-	r.changed = same != r.last
+	r.changed = errorID != r.lastID
 	if r.changed {
-		r.last = same
+		r.lastID = errorID
 		r.changes++
 	}
 }
 
 // isOver reports whether the failure was a hot loop that has ended.
-func (f *failure) isOver(now time.Time) bool { return !f.until.IsZero() && now.After(f.until) }
+func (f *failure) isOver(now time.Time) bool { return !f.loopUntil.IsZero() && now.After(f.loopUntil) }
 
 // note records the verdict on an attempt, and returns how many conflicts, or
 // results of After(0), there were in a row. Call it before the item ends,
@@ -115,13 +115,13 @@ func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 		failed.text = v.reason(repeats)
 		if v.err != nil {
 			if failed.missing = missingPermission(v.err); failed.missing != nil {
-				failed.allowed = failed.missing.elsewhere(v.writes)
+				failed.allowed = failed.missing.allowedNamespaces(v.writes)
 			}
-			failed.since = failed.failedAt
-			failed.same = errorOf(key, failed.text)
+			failed.began = failed.failedAt
+			failed.errorID = errorOf(key, failed.text)
 		}
 	case v.loop != "":
-		failed.text, failed.until = redact.Text(v.loop), v.loopUntil
+		failed.text, failed.loopUntil = redact.Text(v.loop), v.loopUntil
 	default:
 		f.drop(key)
 		return repeats
@@ -147,13 +147,13 @@ func (f *failures) put(key Key, failed failure) {
 	}
 	before, ok := f.byKey[key]
 	if failed.missing.isAs(before.missing) {
-		failed.since = before.since
+		failed.began = before.began
 		failed.announced = before.announced
 		failed.keepAllowed(&before)
 	}
 	failed.errors = before.errors
-	if failed.same != 0 {
-		failed.errors.add(failed.same)
+	if failed.errorID != 0 {
+		failed.errors.add(failed.errorID)
 	}
 	if ok || len(f.byKey) < maxFailures {
 		f.byKey[key] = failed
@@ -178,7 +178,7 @@ func (f *failures) announce(key Key) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	failed, ok := f.byKey[key]
-	if !ok || failed.missing == nil || failed.announced || time.Since(failed.since) < refusedFor {
+	if !ok || failed.missing == nil || failed.announced || time.Since(failed.began) < refusedFor {
 		return ""
 	}
 	failed.announced = true
@@ -275,7 +275,7 @@ type refusal struct {
 	permission *permission
 	allowed    map[string]bool // namespaces in which writes with this permission succeed
 	keys       []Key           // the refused keys, sorted
-	since      time.Time
+	began      time.Time
 }
 
 // refused returns the permissions that have been missing at least since the
@@ -285,19 +285,19 @@ func (f *failures) refused(before time.Time) []refusal {
 	defer f.mu.Unlock()
 	byPermission := map[string]*refusal{}
 	for key, failed := range f.byKey {
-		if failed.missing == nil || failed.since.After(before) {
+		if failed.missing == nil || failed.began.After(before) {
 			continue
 		}
 		text := failed.missing.String()
 		r := byPermission[text]
 		if r == nil {
-			r = &refusal{permission: failed.missing, since: failed.since, allowed: map[string]bool{}}
+			r = &refusal{permission: failed.missing, began: failed.began, allowed: map[string]bool{}}
 			byPermission[text] = r
 		}
 		r.keys = append(r.keys, key)
 		maps.Copy(r.allowed, failed.allowed)
-		if failed.since.Before(r.since) {
-			r.since = failed.since
+		if failed.began.Before(r.began) {
+			r.began = failed.began
 		}
 	}
 	refusals := make([]refusal, 0, len(byPermission))

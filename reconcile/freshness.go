@@ -56,7 +56,7 @@ func (f *freshness) attach(ctx context.Context, running *sync.WaitGroup) (detach
 	f.asking, f.running = ctx, running
 	f.latest = nil
 	for _, s := range f.sources {
-		f.latest = append(f.latest, &coalescer{running: running, do: func() error { return s.WaitForLatest(ctx) }})
+		f.latest = append(f.latest, &coalescer{running: running, call: func() error { return s.WaitForLatest(ctx) }})
 	}
 	f.mu.Unlock()
 	removes := make([]func(), 0, len(f.sources))
@@ -142,10 +142,10 @@ func (f *freshness) forget(w *heldKey) (cancels []func()) {
 	return w.cancels
 }
 
-// drop removes gone from the elements of ref in the map. If ref has no elements
-// left, it removes ref, too.
-func drop[E interface{ *baseline | *expectation }](byRef map[objectRef][]E, ref objectRef, gone E) {
-	byRef[ref] = slices.DeleteFunc(byRef[ref], func(e E) bool { return e == gone })
+// drop removes an element of ref from the map. If ref has no elements left,
+// drop removes ref, too.
+func drop[E interface{ *baseline | *expectation }](byRef map[objectRef][]E, ref objectRef, element E) {
+	byRef[ref] = slices.DeleteFunc(byRef[ref], func(e E) bool { return e == element })
 	if len(byRef[ref]) == 0 {
 		delete(byRef, ref)
 	}
@@ -164,8 +164,8 @@ func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 		}
 		n := f.takeBaseline(objectRef{i, w.key()})
 		if cached := s.cached(n.key); cached != nil {
-			n.had, n.rv = cached.GetUID(), cached.GetResourceVersion()
-			w.before = cached
+			n.uid, n.rv = cached.GetUID(), cached.GetResourceVersion()
+			w.cached = cached
 		}
 		baselines = append(baselines, n)
 	}
@@ -233,12 +233,11 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 }
 
 // expectEvent makes w wait for an event for which met returns true. If the
-// cache already shows the expected state, there may be no such event. In that
-// case the caller must call the function that expectEvent returns, which ends
-// the wait.
+// cache already shows the expected state, there may be no such event. The
+// caller must then call the function endWait, which ends the wait.
 func (f *freshness) expectEvent(
 	w *heldKey, ref objectRef, met func(before, after metav1.Object) bool,
-) (already func()) {
+) (endWait func()) {
 	e := &expectation{objectRef: ref, held: w, met: met}
 	f.mu.Lock()
 	defer f.mu.Unlock()

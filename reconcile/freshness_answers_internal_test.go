@@ -234,7 +234,7 @@ func TestTheDeletionOfARequestIsThatOfOneUID(t *testing.T) {
 	inView(t, nil, func(w *viewer) {
 		w.newest, w.object = "40", written("40", "")
 		of := sent("")
-		of.baselines = append(w.takeBaselines(&of), &baseline{objectRef: objectRef{source: 1}, had: "9"})
+		of.baselines = append(w.takeBaselines(&of), &baseline{objectRef: objectRef{source: 1}, uid: "9"})
 		w.Expect(w.holds(of)).To(BeTrue())
 		synctest.Wait()
 		w.Expect(w.asked).To(BeEmpty())

@@ -112,7 +112,7 @@ func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, ear
 func (f *freshness) shows(ref objectRef, written *write, since []*baseline) bool {
 	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
 	for _, n := range written.baselines {
-		if n.source == ref.source && n.had == uid && rvorder.Older(version, n.rv) {
+		if n.source == ref.source && n.uid == uid && rvorder.Older(version, n.rv) {
 			return false // a later write has an older resourceVersion: the server was restored
 		}
 	}
@@ -132,13 +132,13 @@ func (f *freshness) shows(ref objectRef, written *write, since []*baseline) bool
 // or has delivered an event that shows the write.
 func (f *freshness) expectShown(w *heldKey, ref objectRef, written *write) {
 	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
-	already := f.expectEvent(w, ref, func(before, after metav1.Object) bool {
+	endWait := f.expectEvent(w, ref, func(before, after metav1.Object) bool {
 		if after == nil {
 			return before.GetUID() == uid
 		}
 		return after.GetUID() == uid && !rvorder.Older(after.GetResourceVersion(), version)
 	})
-	f.query(w, func(ctx context.Context) error { return s.WaitForObject(ctx, ref.key) }, already)
+	f.query(w, func(ctx context.Context) error { return s.WaitForObject(ctx, ref.key) }, endWait)
 }
 
 // wasShown reports whether the cache had the object before the write, or will
@@ -149,7 +149,7 @@ func (f *freshness) wasShown(ref objectRef, written *write, earlier []write) boo
 		return true
 	}
 	for _, n := range written.baselines {
-		if n.source == ref.source && n.had == uid && uid != "" {
+		if n.source == ref.source && n.uid == uid && uid != "" {
 			return true
 		}
 	}
@@ -164,7 +164,7 @@ func (f *freshness) wasShown(ref objectRef, written *write, earlier []write) boo
 // expectContent makes w wait for the event of an object whose resourceVersion
 // cannot be compared, unless the cache has that object already.
 func (f *freshness) expectContent(w *heldKey, ref objectRef, object metav1.Object) {
-	already := f.expectEvent(w, ref, func(_, after metav1.Object) bool {
+	endWait := f.expectEvent(w, ref, func(_, after metav1.Object) bool {
 		return after == nil || after.GetUID() == object.GetUID()
 	})
 	cached := f.sources[ref.source].cached(ref.key)
@@ -173,9 +173,9 @@ func (f *freshness) expectContent(w *heldKey, ref objectRef, object metav1.Objec
 		return
 	}
 	if object.GetResourceVersion() != "" {
-		already()
+		endWait()
 	} else if len(changes(cached, object)) == 0 {
-		already()
+		endWait()
 	}
 }
 
@@ -183,14 +183,14 @@ func (f *freshness) expectContent(w *heldKey, ref objectRef, object metav1.Objec
 // is enough, shows it as being deleted.
 func (f *freshness) expectRemoval(w *heldKey, ref objectRef, written *write) {
 	s, uid := f.sources[ref.source], written.object.GetUID()
-	had := types.UID("")
+	knownUID := types.UID("")
 	for _, n := range written.baselines {
 		if n.source == ref.source {
-			had = n.had
+			knownUID = n.uid
 		}
 	}
 	if written.resource.Resource != "" && uid == "" {
-		if uid = had; uid == "" {
+		if uid = knownUID; uid == "" {
 			f.askAbout(w, ref)
 			return
 		}
@@ -198,42 +198,42 @@ func (f *freshness) expectRemoval(w *heldKey, ref objectRef, written *write) {
 	marked := func(o metav1.Object) bool {
 		return written.outcome == ownwrites.Accepted && o.GetUID() == uid && o.GetDeletionTimestamp() != nil
 	}
-	already := f.expectEvent(w, ref, func(before, after metav1.Object) bool {
+	endWait := f.expectEvent(w, ref, func(before, after metav1.Object) bool {
 		return after == nil && before.GetUID() == uid || after != nil && marked(after)
 	})
 	switch cached := s.cached(ref.key); {
 	case cached != nil && cached.GetUID() == uid:
 		if marked(cached) {
-			already()
+			endWait()
 		}
-	case f.removedSince(written.baselines, ref.source, uid), had == uid && written.resource.Resource != "":
-		already()
+	case f.removedSince(written.baselines, ref.source, uid), knownUID == uid && written.resource.Resource != "":
+		endWait()
 	default:
-		f.expectUnseen(w, ref, written, already)
+		f.expectUnseen(w, ref, written, endWait)
 	}
 }
 
 // expectUnseen makes w wait for the removal of an object that the cache does
-// not have. The cache may not have seen the object yet, may have removed it
-// already, or may not have it in scope. The function already ends the wait;
-// expectUnseen calls it when the cache cannot show the object any more.
-func (f *freshness) expectUnseen(w *heldKey, ref objectRef, written *write, already func()) {
+// not have. For example, the cache may not have seen the object yet, may have
+// removed it already, or may not have it in scope. expectUnseen calls endWait,
+// which ends the wait, when the cache cannot show the object any more.
+func (f *freshness) expectUnseen(w *heldKey, ref objectRef, written *write, endWait func()) {
 	s := f.sources[ref.source]
 	covered, known := s.covers(written)
 	version := written.object.GetResourceVersion()
 	switch {
 	case known && !covered:
-		already()
+		endWait()
 	case rvorder.Comparable(version, s.LastResourceVersion()):
 		f.onEnd(w, onSeen(s, ref.key, version, func() {
 			if cached := s.cached(ref.key); cached == nil || cached.GetUID() != written.object.GetUID() {
-				already()
+				endWait()
 			}
 		}))
 	case written.resource.Resource == "":
-		already() // fakes have no usable resourceVersion, but their watch is never late
+		endWait() // fakes have no usable resourceVersion, but their watch is never late
 	case !known:
-		already()
+		endWait()
 		f.askAbout(w, ref)
 	}
 }

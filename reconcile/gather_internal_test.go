@@ -111,7 +111,7 @@ func TestASlotThatComesDuringAGatheringWorksAfterIt(t *testing.T) {
 				of := &core{intake: intake{sources: sources{typed[*corev1.Secret]{secrets}}}}
 				caches := &shardCaches{ranger: ranger, controller: of, replays: &running, waiting: map[int]*cachedSlot{}}
 				run := &shardRunner{controller: of, caches: caches}
-				run.latest = coalescer{running: &running, do: func() error { run.caches.fill(t.Context()); return nil }}
+				run.latest = coalescer{running: &running, call: func() error { run.caches.fill(t.Context()); return nil }}
 				var worst time.Duration
 				var failed []int
 				var mu sync.Mutex

@@ -10,10 +10,10 @@ import (
 	"github.com/homeostat/homeostat/internal/simhook"
 )
 
-// heard returns r. In programs that package reconciletest runs, it returns a
-// reconciler that reports to which keys the object of each reconcile refers, so
-// that reads of other keys are noticed.
-func heard[T informer.Object](cache *informer.Informer[T], r Reconciler[T], references *referrers) Reconciler[T] {
+// reportingReads returns r. In programs that package reconciletest runs, it
+// returns a reconciler that also reports to which keys the object of each
+// reconcile refers, so that reconciletest notices reads of other keys.
+func reportingReads[T informer.Object](cache *informer.Informer[T], r Reconciler[T], references *referrers) Reconciler[T] {
 	hooks := simhook.Current()
 	if hooks == nil || hooks.Reads == nil {
 		return r

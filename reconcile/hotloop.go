@@ -92,11 +92,11 @@ func (l hotLoop) String() string {
 // delayOf returns how long the reaction is delayed after a number of writes in
 // a row that made no progress.
 func delayOf(repeats int) time.Duration {
-	const enough = 10
+	const maxDoublings = 10
 	if repeats < patience {
 		return 0
 	}
-	return min(shortest<<min(repeats-patience, enough), longest)
+	return min(shortest<<min(repeats-patience, maxDoublings), longest)
 }
 
 // observed describes the hot loops to which the writes of a reconcile belong.
@@ -104,8 +104,8 @@ type observed struct {
 	worst hotLoop // the loop with the longest delay among the objects written
 	// loops describes all loops that the key is part of, "" without one. They
 	// end at until, unless there is another write.
-	loops string
-	until time.Time
+	loops  string
+	endsAt time.Time
 }
 
 // observe records the writes of a reconcile, and enqueues its key for the
@@ -131,7 +131,7 @@ func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen obser
 			seen.worst = l
 		}
 	}
-	seen.loops, seen.until = d.loopsOf(key, now)
+	seen.loops, seen.endsAt = d.loopsOf(key, now)
 	additions := make([]queue.AddOptions, len(arrived))
 	for i := range arrived {
 		additions[i] = arrived[i].addition
@@ -169,23 +169,23 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 	case repeats:
 		o.repeats++
 	case own && rewrites:
-		if o.vainReconcile != d.ended { // a reconcile counts once
+		if o.stalledIn != d.ended { // a reconcile counts once
 			o.selfCaused++
 		}
 	default:
 		if !own {
 			o.selfCaused = 0
 		}
-		o.since = o.vainAt
+		o.slowedAt = o.stalledAt
 		return hotLoop{}
 	}
-	author.vain, o.vainAt, o.vainReconcile, o.since, o.whole = true, now, d.ended, now, asks.isWhole()
+	author.stalled, o.stalledAt, o.stalledIn, o.slowedAt, o.whole = true, now, d.ended, now, asks.isWhole()
 	l := hotLoop{
 		object: w.object, paths: asks.paths(), deletes: w.deleted,
 		repeats: max(o.repeats, o.selfCaused-1), selfCaused: !repeats,
 	}
 	if l.delay = delayOf(l.repeats); l.delay > 0 {
-		l.rival = rivalOf(w.before, d.manager, l.paths)
+		l.rival = rivalOf(w.cached, d.manager, l.paths)
 		o.slowed, o.text = l.delay, l.String()
 		d.enlist(o)
 	}
@@ -195,7 +195,7 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 // enlist records the loop for each key that is part of it.
 func (d *loopDetector) enlist(o *output) {
 	for key, w := range o.writers {
-		if w.vain && !slices.Contains(d.looping[key], o) {
+		if w.stalled && !slices.Contains(d.looping[key], o) {
 			d.looping[key] = append(d.looping[key], o)
 		}
 	}
@@ -203,22 +203,22 @@ func (d *loopDetector) enlist(o *output) {
 
 // loopsOf describes the hot loops that key is part of, and returns when they
 // end.
-func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, until time.Time) {
+func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, endsAt time.Time) {
 	active := slices.DeleteFunc(d.looping[key], func(o *output) bool { return !o.slows(key, now) })
 	if len(active) == 0 {
 		delete(d.looping, key)
-		return "", until
+		return "", endsAt
 	}
 	d.looping[key] = active
 	for _, o := range active {
-		if end := o.end(); end.After(until) {
-			text, until = o.text, end
+		if end := o.end(); end.After(endsAt) {
+			text, endsAt = o.text, end
 		}
 	}
 	if len(active) > 1 {
 		text += fmt.Sprintf(" (and %d more)", len(active)-1)
 	}
-	return "hot loop: " + text, until
+	return "hot loop: " + text, endsAt
 }
 
 // outputOf returns the record of the object that w has changed. It returns nil

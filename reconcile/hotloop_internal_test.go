@@ -145,7 +145,7 @@ func TestAWriteIsNotComparedWithAnotherObject(t *testing.T) {
 			l.wake("k")
 			w, before := l.setting("ours"), written("0", "ours")
 			before.UID = "0"
-			w.before = before
+			w.cached = before
 			delay = l.reconcile("k", w)
 		}
 		l.Expect(delay).To(Equal(shortest))
@@ -240,7 +240,7 @@ func TestAllLoopsOfAKeyAreCounted(t *testing.T) {
 				l.Expect(seen.loops).To(BeEmpty())
 			} else {
 				l.Expect(seen.loops).To(And(HavePrefix("hot loop: d/"), HaveSuffix(" (and 1 more)")))
-				l.Expect(seen.until).To(Equal(time.Now().Add(delayOf(n-1) + calm)))
+				l.Expect(seen.endsAt).To(Equal(time.Now().Add(delayOf(n-1) + calm)))
 			}
 		}
 	})
@@ -418,9 +418,9 @@ func TestAWriteWithoutAnEffectDoesNotCount(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		for n := range 100 {
 			w := l.setting("ours")
-			w.before = written(w.object.GetResourceVersion(), "ours")
+			w.cached = written(w.object.GetResourceVersion(), "ours")
 			if n%2 == 0 { // its patch has it all, and another client has changed something else
-				w.before = written("other", "ours")
+				w.cached = written("other", "ours")
 			}
 			l.wake("k")
 			l.Expect(l.reconcile("k", w)).To(BeZero())
@@ -521,7 +521,7 @@ func TestAHotLoopIsFoundInReports(t *testing.T) {
 				w := write{object: written(strconv.Itoa(n+1), c.value(n)), outcome: ownwrites.Written}
 				l.version = n + 1
 				if c.cached(n) {
-					w.before = written("before "+strconv.Itoa(n), "theirs")
+					w.cached = written("before "+strconv.Itoa(n), "theirs")
 				}
 				if l.reconcile("k", w) > 0 && first == 0 {
 					first = n + 1

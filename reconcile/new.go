@@ -17,10 +17,10 @@ import (
 // New returns a controller that reconciles the objects of cache with r. The
 // name appears in logs and metrics, and is the default field manager of r's
 // writes. A nil o means the defaults. Several controllers may use one informer.
-// The controllers of one process need different names, which [RunAll] checks.
+// The controllers of one process need different names; [RunAll] checks that.
 //
-// New starts no goroutine and sends no request. It returns a joined error,
-// which names everything that is wrong with the arguments, the options and the
+// New starts no goroutine and sends no request. It returns a joined error that
+// names everything that is wrong with the arguments, the options and the
 // informers.
 func New[T informer.Object](
 	name string, cache *informer.Informer[T], r Reconciler[T], o *Options,
@@ -160,11 +160,11 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	kind := option.Word(t.triggerType())
 	if e, ok := t.(external); ok {
 		check.That(e.name != "", field, kind, "must have a name, which appears in causes and logs")
-		check.That(e.f != nil, field, kind, "must have a channel or a function, and %q has none", e.name)
+		check.That(e.f != nil, field, kind, "must have a channel or a function, but %q has neither", e.name)
 		return
 	}
 	if m, ok := t.(interface{ hasFunction() bool }); ok && !m.hasFunction() {
-		check.Wrong(field, kind, "must have a function, which returns keys")
+		check.Wrong(field, kind, "must have a function that returns keys")
 	}
 	if r, ok := t.(referring); ok && own.objectType() != r.ownerType() {
 		check.Wrong(field, kind, "must have a function that takes the controller's own objects, %v, and not %v",

@@ -12,21 +12,21 @@ import (
 // output is the record of one object that the controller writes. The
 // loopDetector's mu guards it.
 type output struct {
-	uid     types.UID
-	own     [4]ownWrite // the last writes
-	writes  int         // the number of writes in a row
-	last    time.Time   // when it was written last
-	writers map[Key]*writer
-	newest  metav1.Object // the object as last written, for clients whose requests are not known
+	uid       types.UID
+	ownWrites [4]ownWrite // the last writes
+	writes    int         // the number of writes in a row
+	last      time.Time   // when it was written last
+	writers   map[Key]*writer
+	newest    metav1.Object // the object as last written, for clients whose requests are not known
 
-	repeats       int           // number of writes in a row that asked for the same as the previous one of their key
-	selfCaused    int           // number of writes in a row that were caused only by writes of their key
-	vainAt        time.Time     // when a write last made no progress
-	vainReconcile uint64        // the number of the reconcile that last made a write without progress
-	slowed        time.Duration // the delay of the reaction; 0 without a loop
-	since         time.Time     // when the delay of the reaction starts
-	whole         bool          // whether the object is created or deleted again and again
-	text          string        // describes the loop
+	repeats    int           // number of writes in a row that asked for the same as the previous one of their key
+	selfCaused int           // number of writes in a row that were caused only by writes of their key
+	stalledAt  time.Time     // when a write last made no progress
+	stalledIn  uint64        // the number of the reconcile that last made a write without progress
+	slowed     time.Duration // the delay of the reaction; 0 without a loop
+	slowedAt   time.Time     // when the delay of the reaction starts
+	whole      bool          // whether the object is created or deleted again and again
+	text       string        // describes the loop
 }
 
 // ownWrite is one write of the controller. It is used to recognise the write's
@@ -39,21 +39,21 @@ type ownWrite struct {
 
 // writer is the record of a key that writes an output.
 type writer struct {
-	asked asked  // for each field, the value that was last asked for
-	last  uint64 // the number of the reconcile that wrote last
-	vain  bool   // whether a write of the key made no progress
+	asked   asked  // for each field, the value that was last asked for
+	last    uint64 // the number of the reconcile that wrote last
+	stalled bool   // whether a write of the key made no progress
 }
 
 // record adds a write of key. It returns false if the write had no effect.
 func (o *output) record(key Key, w *write, now time.Time) bool {
 	version, uid := w.object.GetResourceVersion(), w.object.GetUID()
-	if w.before != nil && w.before.GetUID() != uid && uid != "" {
-		w.before = nil // it is another object
+	if w.cached != nil && w.cached.GetUID() != uid && uid != "" {
+		w.cached = nil // it is another object
 	}
-	if !w.deleted && (w.before != nil && w.before.GetResourceVersion() == version || o.wroteVersion(version)) {
+	if !w.deleted && (w.cached != nil && w.cached.GetResourceVersion() == version || o.wroteVersion(version)) {
 		return false
 	}
-	o.settle(now)
+	o.expire(now)
 	if uid != "" && o.uid != "" && uid != o.uid {
 		o.recreated()
 	}
@@ -64,8 +64,8 @@ func (o *output) record(key Key, w *write, now time.Time) bool {
 	if w.deleted {
 		written.deleted = o.uid
 	}
-	copy(o.own[1:], o.own[:])
-	o.own[0] = written
+	copy(o.ownWrites[1:], o.ownWrites[:])
+	o.ownWrites[0] = written
 	o.writes++
 	o.last = now
 	return true
@@ -74,8 +74,8 @@ func (o *output) record(key Key, w *write, now time.Time) bool {
 // wroteVersion reports whether one of the last writes has led to this
 // resourceVersion.
 func (o *output) wroteVersion(version string) bool {
-	for i := range o.own {
-		if o.own[i].version == version && version != "" {
+	for i := range o.ownWrites {
+		if o.ownWrites[i].version == version && version != "" {
 			return true
 		}
 	}
@@ -84,8 +84,8 @@ func (o *output) wroteVersion(version string) bool {
 
 // isEcho reports whether one of the last writes of key has caused the event.
 func (o *output) isEcho(key Key, e *change) bool {
-	for i := range o.own {
-		w := &o.own[i]
+	for i := range o.ownWrites {
+		w := &o.ownWrites[i]
 		if w.key == key && (!e.deleted && e.version != "" && w.version == e.version ||
 			e.deleted && w.deleted != "" && w.deleted == e.uid) {
 			return true
@@ -105,21 +105,21 @@ func (o *output) recreated() {
 	}
 }
 
-// settle clears the record if the object has not been written for long enough,
+// expire clears the record if the object has not been written for long enough,
 // and ends the loop if its time is over.
-func (o *output) settle(now time.Time) {
+func (o *output) expire(now time.Time) {
 	switch {
 	case now.After(o.forgettable()):
 		o.writes, o.writers, o.newest = 0, nil, nil
 		o.reset()
-	case !o.vainAt.IsZero() && now.After(o.end()):
+	case !o.stalledAt.IsZero() && now.After(o.end()):
 		o.reset()
 	}
 }
 
 // end returns when the loop ends, unless another write without progress
 // prolongs it.
-func (o *output) end() time.Time { return o.vainAt.Add(o.slowed + calm) }
+func (o *output) end() time.Time { return o.stalledAt.Add(o.slowed + calm) }
 
 // forgettable returns when the record may be deleted, because the next write
 // would not count as a repetition any more.
@@ -133,9 +133,9 @@ func (o *output) forgettable() time.Time {
 // reset ends the hot loop about the object.
 func (o *output) reset() {
 	o.repeats, o.selfCaused, o.slowed, o.whole, o.text = 0, 0, 0, false, ""
-	o.vainAt, o.since = time.Time{}, time.Time{}
+	o.stalledAt, o.slowedAt = time.Time{}, time.Time{}
 	for _, w := range o.writers {
-		w.vain = false
+		w.stalled = false
 	}
 }
 
@@ -146,16 +146,16 @@ func (o *output) slows(key Key, now time.Time) bool {
 		return false
 	}
 	w := o.writers[key]
-	return w != nil && w.vain
+	return w != nil && w.stalled
 }
 
 // due returns when key may react to changes of the object. If several keys are
 // in the loop, they react one after the other, a delay apart, beginning with
 // the one that has waited longest.
 func (o *output) due(key Key) time.Time {
-	due, delay, mine := o.since.Add(o.slowed), o.slowed, o.writers[key]
+	due, delay, own := o.slowedAt.Add(o.slowed), o.slowed, o.writers[key]
 	for _, w := range o.writers {
-		if w.vain && w != mine && w.last < mine.last {
+		if w.stalled && w != own && w.last < own.last {
 			delay = min(2*delay, longest)
 			due = due.Add(delay)
 		}

@@ -70,17 +70,17 @@ func (p *permission) String() string {
 // firstOf returns the first three names and the number of the others, such as
 // "a, b, c and 2 more".
 func firstOf(names []string) string {
-	const most = 3
-	text := strings.Join(names[:min(len(names), most)], ", ")
-	if more := len(names) - most; more > 0 {
+	const shown = 3
+	text := strings.Join(names[:min(len(names), shown)], ", ")
+	if more := len(names) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
 }
 
-// elsewhere returns the namespaces in which writes of the same kind have
-// succeeded.
-func (p *permission) elsewhere(writes []write) map[string]bool {
+// allowedNamespaces returns the namespaces in which writes of the same kind
+// have succeeded.
+func (p *permission) allowedNamespaces(writes []write) map[string]bool {
 	verbs := map[string]string{http.MethodPatch: "patch", http.MethodPut: "update", http.MethodPost: "create"}
 	found := map[string]bool{}
 	for i := range writes {

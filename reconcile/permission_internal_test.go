@@ -69,7 +69,7 @@ func TestAMissingPermissionNamesTheNamespacesAndTheAccount(t *testing.T) {
 			g := NewWithT(t)
 			p := missingPermission(row.err)
 			g.Expect(p.String()).To(Equal(row.permission))
-			g.Expect(p.remedy(p.elsewhere(row.writes))).To(Equal(row.remedy))
+			g.Expect(p.remedy(p.allowedNamespaces(row.writes))).To(Equal(row.remedy))
 		})
 	}
 }

@@ -82,7 +82,7 @@ func (c *Controller) refusals() []inspect.Problem {
 			Check: "controller/" + c.name, Object: strings.TrimPrefix(r.keys[0].String(), "/"), Cause: "missing permission",
 			Reason: "the API server refuses to " + r.permission.String(),
 			Remedy: r.permission.remedy(r.allowed),
-			Since:  r.since, More: len(r.keys) - 1,
+			Since:  r.began, More: len(r.keys) - 1,
 		})
 	}
 	return limited(problems)
@@ -142,9 +142,9 @@ func (c *Controller) Refused() error {
 	if len(refused) == 0 || !c.isWidespread(refused) {
 		return nil
 	}
-	const most = 3
-	if more := len(missing) - most; more > 0 {
-		missing = append(missing[:most], fmt.Sprintf("%d more", more))
+	const shown = 3
+	if more := len(missing) - shown; more > 0 {
+		missing = append(missing[:shown], fmt.Sprintf("%d more", more))
 	}
 	return fmt.Errorf("the writes of nearly all keys (%d) have been refused for more than a minute; "+
 		"missing permissions: %s", len(refused), strings.Join(missing, ", "))

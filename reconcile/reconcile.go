@@ -25,7 +25,7 @@ import (
 // reconciler's context.
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
 	c.external.dispatched(item.Key())
-	if c.apart.holdsBack(item.Key().Namespace, c.sources) {
+	if c.parking.holdsBack(item.Key().Namespace, c.sources) {
 		if !c.exists(item.Key()) {
 			c.slots.noteDeletion(item.Key()) // its slot may move to another replica before the namespace is listed
 		}
@@ -85,7 +85,7 @@ func (t *reconcileContext) attempt(reconcile func(*reconcileContext) (Result, er
 func callOf[T informer.Object](
 	cache *informer.Informer[T], r Reconciler[T], o *orphans, references *referrers,
 ) func(*reconcileContext) (Result, error) {
-	r = heard(cache, r, references)
+	r = reportingReads(cache, r, references)
 	return func(t *reconcileContext) (Result, error) {
 		key := t.item.Key()
 		object, ok, err := lookUpWithReferences(t, cache, key, references)
@@ -93,13 +93,13 @@ func callOf[T informer.Object](
 			return Result{}, err
 		}
 		if o.wasReplaced(key) {
-			result, err := r.Reconcile(t.around(), Request[T]{Key: key})
+			result, err := r.Reconcile(t.callAround(), Request[T]{Key: key})
 			if err == nil {
 				o.cleanedUp(key)
 			}
 			return result, err
 		}
-		result, err := r.Reconcile(t.around(), Request[T]{Key: key, object: object, found: ok})
+		result, err := r.Reconcile(t.callAround(), Request[T]{Key: key, object: object, found: ok})
 		if mutated := cache.CheckMutations(key); mutated != nil {
 			err = errors.Join(err, fmt.Errorf("the reconciler modified the cache instead of a copy: %w", mutated))
 		}
@@ -131,12 +131,12 @@ func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 // observe returns a description of the hot loops that the key is in, and when
 // they end. It logs a loop when it is detected, and again each time the number
 // of its writes has doubled.
-func (t *reconcileContext) observe(writes []write) (loops string, until time.Time) {
+func (t *reconcileContext) observe(writes []write) (loops string, loopUntil time.Time) {
 	c := t.control
 	seen := c.loops.observe(t.item, writes)
 	loop := seen.worst
 	if loop.delay == 0 {
-		return seen.loops, seen.until
+		return seen.loops, seen.endsAt
 	}
 	c.stats.hotLoops.Add(1)
 	if n := loop.repeats - patience + 1; n&(n-1) == 0 {
@@ -146,7 +146,7 @@ func (t *reconcileContext) observe(writes []write) (loops string, until time.Tim
 			c.warn(t, object, "HotLoop", "Reconcile", "Controller %s reacts later to changes of this object: %s", c.name, loop)
 		}
 	}
-	return seen.loops, seen.until
+	return seen.loops, seen.endsAt
 }
 
 // verdictOf returns the verdict on the result and the error of a reconciler.
@@ -154,10 +154,10 @@ func (t *reconcileContext) observe(writes []write) (loops string, until time.Tim
 // results returned with them.
 func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	if err == nil {
-		return verdict{outcome: inspect.Requeued, wait: result.after, repeat: result.repeat}
+		return verdict{outcome: inspect.Requeued, wait: result.delay, repeat: result.repeat}
 	}
 	err = printable(err)
-	v := verdict{outcome: inspect.Failed, err: err, wait: result.after}
+	v := verdict{outcome: inspect.Failed, err: err, wait: result.delay}
 	asked := askedDelay(err)
 	switch {
 	case terminal.Is(err):
@@ -172,12 +172,13 @@ func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 }
 
 // longestAskedDelay bounds the delay that the server asks for. The API server
-// itself asks for less. A longer delay may be the invention of an admission
-// webhook, whose details the API server passes on unchanged.
+// itself asks for less. An admission webhook may have invented a longer delay,
+// because the API server passes on its details unchanged.
 const longestAskedDelay = 5 * time.Minute
 
-// askedDelay returns the delay before a retry that the server asks for in err,
-// or zero if it asks for none. A delay of zero would make a busy loop.
+// askedDelay returns the delay before a retry that the server asks for in err.
+// It returns zero if err asks for no delay or for a delay of zero, which would
+// make a busy loop.
 func askedDelay(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return min(time.Duration(max(seconds, 0))*time.Second, longestAskedDelay)

@@ -25,9 +25,9 @@ type Reconciler[T informer.Object] interface {
 	// [Terminal]; a panic counts as an error. A conflict (HTTP 409) with a
 	// stale cache is not a failure at first: the reconcile is retried soon, and
 	// only fails if the conflict persists. If the server has asked for a delay
-	// (Retry-After), the retry comes after exactly that delay, but after five
-	// minutes at the latest. If a Result is returned with an error, only the
-	// delay of an [After] counts.
+	// (Retry-After), the key is retried after exactly that delay, but after
+	// five minutes at the latest. If a Result is returned with an error, only
+	// the delay of an [After] counts.
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }
 
@@ -82,7 +82,7 @@ func (r Request[T]) WithObject(object T) Request[T] {
 // Result says when to reconcile the key again without a change. The zero value
 // waits for the next change.
 type Result struct {
-	after  time.Duration
+	delay  time.Duration
 	repeat bool
 }
 
@@ -92,13 +92,13 @@ type Result struct {
 // changes. Otherwise After(time.Until(x)) would be a busy loop if x were always
 // now.
 //
-// Returned with an error, it replaces the back-off: the retry comes after exactly
-// d. A d of less than 50 ms leaves the back-off unchanged.
+// Returned with an error, it replaces the back-off: the key is retried after
+// exactly d. A d of less than 50 ms leaves the back-off unchanged.
 func After(d time.Duration) Result {
 	if d < firstPause {
 		return Result{repeat: true}
 	}
-	return Result{after: d}
+	return Result{delay: d}
 }
 
 // Terminal marks err as one that a retry cannot fix, such as a contradictory

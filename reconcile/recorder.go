@@ -47,7 +47,7 @@ func (r *recorder) Wrote(obj metav1.Object, asked ownwrites.Content) {
 			w.outcome = ownwrites.Uncertain
 		}
 	}
-	w.before = r.control.sources.cachedBefore(&w)
+	w.cached = r.control.sources.cachedBefore(&w)
 	r.record(w)
 }
 

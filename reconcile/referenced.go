@@ -116,7 +116,7 @@ func (referencedParts) OnSeen(_, _ string, f func()) (cancel func()) {
 // HandleUnreadable is not called, because State reports unreadable objects.
 func (referencedParts) HandleUnreadable(func(types.NamespacedName)) (remove func()) { return func() {} }
 
-// Unreadable returns nothing, for the same reason.
+// Unreadable returns nil, because State reports unreadable objects.
 func (referencedParts) Unreadable() []metav1.ObjectMeta { return nil }
 
 func (p referencedParts) RunWhole(ctx context.Context, joined func()) error {

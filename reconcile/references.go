@@ -99,7 +99,7 @@ type referrers struct {
 	enqueue   func(Key, string)
 
 	mu     sync.Mutex // guards the fields below
-	turn   uint64     // the number of calls of look
+	look   uint64     // the number of calls of look
 	owners map[Key]*referrer
 	owning map[objectRef]map[Key]int // the number of references from each owner to an object
 	// parked contains the keys that wait until their references are known, and
@@ -119,7 +119,7 @@ type reference struct {
 
 // referrer contains the keys to which one object refers.
 type referrer struct {
-	turn uint64  // the call of look that found the keys
+	look uint64  // the call of look that found the keys
 	keys [][]Key // the keys, by the index of the function that returned them
 }
 
@@ -205,17 +205,17 @@ func sorted(keys iter.Seq[Key], wanted func(Key) bool) (list []Key) {
 
 func everyKey(Key) bool { return true }
 
-// look begins a new look at the cache, and returns its number. References that
-// were found in a later look replace the ones that were found in an earlier
-// look.
-func (r *referrers) look() (turn uint64) {
+// beginLook begins a new look at the cache, and returns its number. References
+// that were found in a later look replace the ones that were found in an
+// earlier look.
+func (r *referrers) beginLook() (look uint64) {
 	if r == nil {
 		return 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turn++
-	return r.turn
+	r.look++
+	return r.look
 }
 
 // update records the references of the cached object of a key, if the key
@@ -245,9 +245,9 @@ func (r *referrers) updateChain(key Key) {
 // noteCached records the references of the cached object of a key.
 func (r *referrers) noteCached(key Key) (current bool, err error) {
 	for {
-		turn := r.look()
+		look := r.beginLook()
 		object := r.object(key)
-		current, err = r.note(key, object, turn)
+		current, err = r.note(key, object, look)
 		if r.object(key) == object {
 			return current, err
 		}
@@ -257,9 +257,10 @@ func (r *referrers) noteCached(key Key) (current bool, err error) {
 // note records the references of object, or records that the key has no
 // references if object is nil. It calls each function only when the objects to
 // which the earlier functions lead are known. It returns errReferencesUnknown
-// if an object is not known yet. current is false if references from a later
-// look are already recorded.
-func (r *referrers) note(key Key, object metav1.Object, turn uint64) (current bool, err error) {
+// if an object is not known yet. look is the number of the look that found
+// object. current is false if references from a later look are already
+// recorded.
+func (r *referrers) note(key Key, object metav1.Object, look uint64) (current bool, err error) {
 	for n, f := range r.functions {
 		var keys []Key
 		if object != nil {
@@ -267,7 +268,7 @@ func (r *referrers) note(key Key, object metav1.Object, turn uint64) (current bo
 				return true, err
 			}
 		}
-		if !r.set(key, n, keys, turn, object == nil) {
+		if !r.set(key, n, keys, look, object == nil) {
 			return false, nil
 		}
 		if err := f.states(keys); err != nil {
@@ -317,9 +318,9 @@ func (e unreadableReferenceError) Unwrap() error { return e.error }
 
 // set records the keys that the n-th function returned for the object of owner,
 // unless a later look has recorded other keys, and reports whether it has done
-// so. turn is the number of the look that found keys. deleted reports whether
+// so. look is the number of the look that found keys. deleted reports whether
 // the object of owner does not exist.
-func (r *referrers) set(owner Key, n int, keys []Key, turn uint64, deleted bool) (current bool) {
+func (r *referrers) set(owner Key, n int, keys []Key, look uint64, deleted bool) (current bool) {
 	f := r.functions[n]
 	for _, key := range keys { // hold them before the previous keys are released
 		f.cache.Hold(key)
@@ -339,10 +340,10 @@ func (r *referrers) set(owner Key, n int, keys []Key, turn uint64, deleted bool)
 	case found == nil:
 		found = &referrer{keys: make([][]Key, len(r.functions))}
 		r.owners[owner] = found
-	case found.turn > turn:
+	case found.look > look:
 		return false
 	}
-	found.turn, found.keys[n], released = turn, keys, found.keys[n]
+	found.look, found.keys[n], released = look, keys, found.keys[n]
 	for _, key := range keys {
 		r.count(objectRef{f.source, key}, owner, 1)
 	}
@@ -406,8 +407,8 @@ func (r *referrers) forget(match func(Key) bool) {
 //
 // admit returns errReferencesUnknown if the references are not known yet, and a
 // terminal error if a reference cannot be known at present.
-func (r *referrers) admit(key Key, object metav1.Object, turn uint64) (current bool, err error) {
-	current, err = r.note(key, object, turn)
+func (r *referrers) admit(key Key, object metav1.Object, look uint64) (current bool, err error) {
+	current, err = r.note(key, object, look)
 	if _, unreadable := errors.AsType[unreadableReferenceError](err); !unreadable {
 		return current, err
 	}
@@ -420,7 +421,7 @@ func (r *referrers) admit(key Key, object metav1.Object, turn uint64) (current b
 	return current, Terminal(fmt.Errorf("reading what the object refers to: %w", err))
 }
 
-// park calls putBack, which ends the key's item, and keeps the key in the queue
+// park calls putBack to end the key's item, and keeps the key in the queue
 // until its references are known.
 func (r *referrers) park(key Key, putBack func()) {
 	r.mu.Lock()
@@ -457,7 +458,7 @@ func lookUpWithReferences[T informer.Object](
 	ctx context.Context, cache *informer.Informer[T], key Key, references *referrers,
 ) (object T, ok bool, err error) {
 	for {
-		turn := references.look()
+		look := references.beginLook()
 		object, ok, err = lookUp(ctx, cache, key)
 		if err != nil || references == nil {
 			return object, ok, err
@@ -466,7 +467,7 @@ func lookUpWithReferences[T informer.Object](
 		if ok {
 			found = object
 		}
-		current, err := references.admit(key, found, turn)
+		current, err := references.admit(key, found, look)
 		if references.object(key) != found { // the cache has changed
 			references.update(key)
 		}

@@ -60,7 +60,7 @@ func TestTheReferencesOfALaterLookStay(t *testing.T) {
 	g := NewWithT(t)
 	r, c := newReferrers(g)
 	key := Key{Name: "a"}
-	earlier, later := r.look(), r.look()
+	earlier, later := r.beginLook(), r.beginLook()
 	current, err := r.note(key, refersTo("new"), later)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(current).To(BeTrue())

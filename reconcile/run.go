@@ -26,8 +26,8 @@ func Run[T informer.Object](ctx context.Context, name string, cache *informer.In
 	return c.Run(ctx)
 }
 
-// RunAll runs controllers side by side until ctx ends or one of them fails,
-// which stops the others. An informer that several of them use is started once
+// RunAll runs controllers side by side until ctx ends. If one of them fails,
+// RunAll stops the others. An informer that several of them use is started once
 // and stopped after the last one.
 //
 // RunAll returns an error before any controller starts if a controller is nil,
@@ -116,7 +116,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	}()
 	defer c.queue.Stop()
 
-	c.apart.begin(background, &running)
+	c.parking.begin(background, &running)
 	defer c.attach(background, &running)()
 	joined := make([]context.Context, len(c.sources))
 	for i, s := range c.sources {
@@ -252,10 +252,10 @@ func (c *Controller) runShards(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	s.latest = coalescer{running: &running, do: func() error { c.takeOver(background); return nil }}
+	s.latest = coalescer{running: &running, call: func() error { c.takeOver(background); return nil }}
 	if s.caches != nil {
 		s.caches.replays = &running
-		s.latest.do = func() error { s.caches.fill(background); return nil }
+		s.latest.call = func() error { s.caches.fill(background); return nil }
 		if err := s.caches.ranger.Divide(ctx, c.sources.caches()); ctx.Err() != nil {
 			return nil
 		} else if err != nil {
@@ -264,7 +264,7 @@ func (c *Controller) runShards(ctx context.Context) error {
 		running.Go(func() { s.caches.ranger.Remember(background, c.sources[0].Parts().Shards(), s.keepDeleted()) })
 		running.Go(func() { s.caches.ranger.Measure(background, s.objects) })
 	}
-	s.fill = coalescer{running: &running, do: s.enqueue}
+	s.fill = coalescer{running: &running, call: s.enqueue}
 	defer s.cancelSweep()
 	c.spawnWorkers(&running, func(w *worker) bool { return c.reconcileNext(background, w) })
 	return c.options.Shards.Run(ctx, func(owned context.Context, slot int) error { return s.runSlot(ctx, owned, slot) })

@@ -278,14 +278,14 @@ func (s *shardRunner) enqueue() error {
 
 // objects returns how many cached objects belong to the slots of this replica.
 func (s *shardRunner) objects() (n int) {
-	mine := map[int]bool{}
+	owned := map[int]bool{}
 	s.mu.Lock()
 	for slot := range s.runs {
-		mine[slot] = true
+		owned[slot] = true
 	}
 	s.mu.Unlock()
 	for _, key := range s.controller.primary.keys() {
-		if mine[s.slotOf(key)] {
+		if owned[s.slotOf(key)] {
 			n++
 		}
 	}
@@ -339,8 +339,8 @@ func (s *shardRunner) noteIn(keys unfinished, key Key) {
 }
 
 // leave hands the unfinished keys of a slot to its next owner, as many as the
-// slot's record has room for. The failed keys are first, because nothing else
-// would lead the next owner to them.
+// slot's record has room for. The failed keys are first, because the next owner
+// has no other way to find them.
 func (s *shardRunner) leave(slot int) {
 	var moving []Key
 	s.mu.Lock()
@@ -377,16 +377,16 @@ func (s *shardRunner) left(empty map[int]bool) (keys []Key) {
 // has lasted long enough, or is full, it replaces the older one.
 type passing struct {
 	young, old map[Key]bool
-	since      time.Time // when young was started
+	youngSince time.Time // when young was started
 }
 
 // add keeps a key at least for the given time, and at most twice as long.
 func (p *passing) add(key Key, now time.Time, keep time.Duration) {
-	if p.young == nil || now.Sub(p.since) >= keep || len(p.young) >= passingKeys {
-		if now.Sub(p.since) >= 2*keep {
+	if p.young == nil || now.Sub(p.youngSince) >= keep || len(p.young) >= passingKeys {
+		if now.Sub(p.youngSince) >= 2*keep {
 			p.young = nil
 		}
-		p.young, p.old, p.since = map[Key]bool{}, p.young, now
+		p.young, p.old, p.youngSince = map[Key]bool{}, p.young, now
 	}
 	p.young[key] = true
 }

@@ -212,7 +212,7 @@ func (c *Controller) Stats() inspect.Stats {
 }
 
 // History returns the last reconciles of key, at most 20 of them, oldest first.
-// It returns none if the key is not recorded. The caller owns the slice; its
+// It returns nil if the key is not recorded. The caller owns the slice; its
 // Causes and Writes are shared; do not modify them.
 //
 // A controller records 500 keys. A reconcile that wrote or failed, and a call

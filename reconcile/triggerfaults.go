@@ -15,10 +15,10 @@ import (
 // works again.
 const failsFor = time.Minute
 
-// triggerFaults records which functions of triggers fail. Until such a call
-// succeeds, no keys come from it. It records at most maxFailures objects for
-// which mappers fail. Others are recorded when there is room, because each
-// failed call is repeated.
+// triggerFaults records which functions of triggers fail. Such a trigger
+// enqueues no keys until a call of its function succeeds. It records at most
+// maxFailures objects for which mappers fail. Others are recorded when there is
+// room, because each failed call is repeated.
 type triggerFaults struct {
 	mu     sync.Mutex // guards the field below
 	faults map[faultKey]triggerFault
@@ -35,7 +35,7 @@ type faultKey struct {
 type triggerFault struct {
 	subject string // what fails, such as `the external trigger "cloud"`
 	err     error  // the error of the last call
-	since   time.Time
+	began   time.Time
 	called  time.Time // when the present call began; zero between calls
 }
 
@@ -60,7 +60,7 @@ func (t *triggerFaults) failed(k faultKey, subject string, err error, lasted tim
 		return false
 	}
 	if !ok || lasted >= failsFor {
-		fault.since, first = time.Now(), true
+		fault.began, first = time.Now(), true
 	}
 	fault.subject, fault.err, fault.called = subject, err, time.Time{}
 	if t.faults == nil {
@@ -84,12 +84,12 @@ func (t *triggerFaults) lasting() []triggerFault {
 	var lasting []triggerFault
 	for _, fault := range t.faults {
 		works := !fault.called.IsZero() && time.Since(fault.called) >= failsFor
-		if time.Since(fault.since) >= failsFor && !works {
+		if time.Since(fault.began) >= failsFor && !works {
 			lasting = append(lasting, fault)
 		}
 	}
 	slices.SortFunc(lasting, func(a, b triggerFault) int {
-		return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.subject, b.subject))
+		return cmp.Or(a.began.Compare(b.began), cmp.Compare(a.subject, b.subject))
 	})
 	return lasting
 }
@@ -102,7 +102,7 @@ func (c *Controller) triggerProblems() []inspect.Problem {
 		problems = append(problems, inspect.Problem{
 			Check: "controller/" + c.name, Cause: "trigger fails",
 			Reason: fault.subject + " fails, so its keys are not reconciled: " + redact.Error(fault.err),
-			Since:  fault.since,
+			Since:  fault.began,
 		})
 	}
 	return limited(problems)

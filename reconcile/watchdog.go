@@ -69,12 +69,12 @@ type worker struct {
 	// all, both with mu held. They may be nil.
 	held, freed func()
 
-	mu       sync.Mutex // guards the fields below
-	call     call       // the call in progress; nil between calls
-	reported bool
-	timer    *time.Timer
-	looks    time.Time // when the timer fires; zero if it is not set
-	replaced bool      // whether another goroutine continues the worker's work
+	mu        sync.Mutex // guards the fields below
+	call      call       // the call in progress; nil between calls
+	reported  bool
+	timer     *time.Timer
+	nextCheck time.Time // when the timer fires; zero if it is not set
+	replaced  bool      // whether another goroutine continues the worker's work
 }
 
 func newWatchdog(mark func(c call, text string), report func(c call, text, stack string)) *watchdog {
@@ -112,13 +112,13 @@ func (w *watchdog) register() *worker {
 	return s
 }
 
-// begin records that a call starts, and end that it has returned.
+// begin records that a call starts, and end records that it has returned.
 func (s *worker) begin(c call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.call = c
 	if deadline, ok := c.Deadline(); ok {
-		s.lookAt(deadline.Add(returnWithin))
+		s.checkAt(deadline.Add(returnWithin))
 	}
 }
 
@@ -140,16 +140,16 @@ func (s *worker) close() {
 	}
 }
 
-// lookAt sets the timer to t, unless it fires earlier anyway. Since most calls
-// are short, stopping the timer after each of them would waste time: end lets it
-// run, and the next call uses it. mu must be held.
-func (s *worker) lookAt(t time.Time) {
-	if !s.looks.IsZero() && !t.Before(s.looks) {
+// checkAt sets the timer to t, unless it fires earlier anyway. Since most calls
+// are short, stopping the timer after each of them would waste time: end lets
+// it run, and the next call uses it. mu must be held.
+func (s *worker) checkAt(t time.Time) {
+	if !s.nextCheck.IsZero() && !t.Before(s.nextCheck) {
 		return
 	}
-	s.looks = t
+	s.nextCheck = t
 	if s.timer == nil {
-		s.timer = time.AfterFunc(time.Until(t), s.look)
+		s.timer = time.AfterFunc(time.Until(t), s.check)
 	} else {
 		s.timer.Reset(time.Until(t))
 	}
@@ -162,11 +162,11 @@ func (w *watchdog) list() []*worker {
 	return slices.Collect(maps.Keys(w.workers))
 }
 
-// look reports the worker's call if it is overdue, and sets the timer for when
+// check reports the worker's call if it is overdue, and sets the timer for when
 // it is overdue for twice as long.
-func (s *worker) look() {
+func (s *worker) check() {
 	s.mu.Lock()
-	s.looks = time.Time{}
+	s.nextCheck = time.Time{}
 	c := s.call
 	if c == nil {
 		s.mu.Unlock()
@@ -176,11 +176,11 @@ func (s *worker) look() {
 	overdue := time.Since(deadline)
 	switch {
 	case limited && overdue >= returnWithin:
-		s.lookAt(time.Now().Add(overdue))
+		s.checkAt(time.Now().Add(overdue))
 		s.reportAndUnlock(c, overdue)
 		return
 	case limited: // the timer was set for an earlier call
-		s.lookAt(deadline.Add(returnWithin))
+		s.checkAt(deadline.Add(returnWithin))
 	}
 	s.mu.Unlock()
 }
@@ -198,7 +198,7 @@ func (s *worker) reportAndUnlock(c call, overdue time.Duration) {
 }
 
 // giveUpAfter makes Run return an error if abandoned calls have not returned d
-// after the end of ctx, which is the context of Run.
+// after the end of ctx, the context of Run.
 func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel func()) {
 	returned := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -260,11 +260,11 @@ func (w *watchdog) stuck() (subjects []string) {
 // alone. runtime/pprof dumps all of them, too, and makes a program 200 KB
 // larger.
 func (s *worker) stack() string {
-	const most = 16 << 20
+	const maxDump = 16 << 20
 	dump := make([]byte, 1<<20)
 	for {
 		n := runtime.Stack(dump, true)
-		if n < len(dump) || n >= most {
+		if n < len(dump) || n >= maxDump {
 			dump = dump[:n]
 			break
 		}

@@ -17,7 +17,7 @@ import (
 // [Deleted] reported it.
 type write struct {
 	object  metav1.Object // the object in the server's answer, which may contain only its name; never nil
-	before  metav1.Object // the cached state before the write; nil if it is not known
+	cached  metav1.Object // the cached state before the write; nil if it is not known
 	content ownwrites.Content
 	deleted bool
 
@@ -35,7 +35,7 @@ func (w *write) key() Key { return bound.KeyOf(w.object) }
 // removed are the objects with that name that the cache has removed since.
 type baseline struct {
 	objectRef
-	had     types.UID // the UID of the object; "" if there was no object
+	uid     types.UID // the UID of the object; "" if there was no object
 	rv      string    // the resourceVersion of that object
 	removed []types.UID
 }

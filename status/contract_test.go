@@ -61,11 +61,11 @@ func TestContract(t *testing.T) {
 		"Errors of reconcilers are cut to their first line.":                     testErrors,
 		"Values that the API server quotes from an invalid object are left out.": testErrors,
 
-		"Everything is escaped.":                                             TestThePageEscapesWhatItShowsAndShowsNoContents,
-		"Authorize guards everything except the probes.":                     TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
-		"Without it there are no profiles.":                                  TestProfilesNeedAuthorize,
-		"With Reviewed only a token counts, not where a request comes from.": TestLoopbackAloneIsNoProof,
-		"Serve listens on the given address, and nowhere if it is empty.":    TestAnEmptyAddressServesNothing,
+		"Everything is escaped.":                                          TestThePageEscapesWhatItShowsAndShowsNoContents,
+		"Authorize guards everything except the probes.":                  TestAuthorizeGuardsMetricsAndThePageButNotTheProbes,
+		"Without it there are no profiles.":                               TestProfilesNeedAuthorize,
+		"With Reviewed only a token counts, not the origin of a request.": TestLoopbackAloneIsNoProof,
+		"Serve listens on the given address, and nowhere if it is empty.": TestAnEmptyAddressServesNothing,
 		"With ReadyWithoutCaches, caches that are not filled are named, and leave the process " +
 			"ready.": TestAProcessCanBeReadyWithoutCaches,
 		"Informers that no controller here uses are shown and checked like the controllers' " +

@@ -35,8 +35,8 @@
 //     reconcilers are cut to their first line. Values that the API server
 //     quotes from an invalid object are left out. Everything is escaped.
 //   - Authorize guards everything except the probes. Without it there are no
-//     profiles. With [Reviewed] only a token counts, not where a request comes
-//     from.
+//     profiles. With [Reviewed] only a token counts, not the origin of a
+//     request.
 //   - [Serve] listens on the given address, and nowhere if it is empty.
 //   - With ReadyWithoutCaches, caches that are not filled are named, and leave
 //     the process ready.

@@ -34,8 +34,8 @@ func New(o *Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a status handler: %w", err)
 	}
-	live := checksOf(options.Controllers, ofEach, (*reconcile.Controller).Healthy, options.Liveness)
-	ready := withLeaders(checksOf(options.Controllers, ofLeader, options.leaderReady, options.Readiness),
+	live := checksOf(options.Controllers, controllerCheck, (*reconcile.Controller).Healthy, options.Liveness)
+	ready := withLeaders(checksOf(options.Controllers, leaderCheck, options.leaderReady, options.Readiness),
 		options.Controllers)
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
@@ -152,7 +152,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		default:
 			k := keyPage{keyView: view, refresh: refresh}
 			k.render()
-			p.serve(w, "text/html; charset=utf-8", &k.out)
+			p.serve(w, "text/html; charset=utf-8", &k.buf)
 		}
 		return
 	}
@@ -164,7 +164,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	o := overview{report: shown, keys: keys, refresh: refresh}
 	o.render()
-	p.serve(w, "text/html; charset=utf-8", &o.out)
+	p.serve(w, "text/html; charset=utf-8", &o.buf)
 }
 
 // serveJSON answers with value as JSON.
@@ -190,12 +190,12 @@ func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffe
 
 // number parses a query parameter. It returns fallback if text is not a
 // non-negative number, and the value of most if the number is larger than that.
-func number(text string, fallback, most int) int {
+func number(text string, fallback, limit int) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
 		return fallback
 	}
-	return min(n, most)
+	return min(n, limit)
 }
 
 // The timeouts of the server. stopTimeout is for requests in flight when it
@@ -228,7 +228,7 @@ func Serve(ctx context.Context, address string, h http.Handler) error {
 	return ServeOn(ctx, listener, h)
 }
 
-// ServeOn is [Serve] with a listener, which it closes. For example, the
+// ServeOn is [Serve] with a listener. It closes the listener. For example, the
 // listener may have a port that the system chose, so that the caller knows the
 // address before the first answer. Requests in flight have 5 seconds after the
 // end of ctx; then their connections are closed.

@@ -29,9 +29,9 @@ func TestWhatIsAddedToThePageIsEscaped(t *testing.T) {
 		m.fact(hostile, hostile)
 		m.causes([]causeReport{{Trigger: hostile, Name: hostile}})
 		for _, raw := range []string{"<script", "<b>", `" on`, "' on", "\xff"} {
-			g.Expect(m.out.String()).NotTo(ContainSubstring(raw))
+			g.Expect(m.buf.String()).NotTo(ContainSubstring(raw))
 		}
-		g.Expect(m.out.String()).To(HavePrefix(`<p title="` + escaped + `">` + escaped + `</p>`))
+		g.Expect(m.buf.String()).To(HavePrefix(`<p title="` + escaped + `">` + escaped + `</p>`))
 	}
 }
 

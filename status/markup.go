@@ -21,7 +21,7 @@ type literal string
 // html/template would escape it as well. But that package calls methods by
 // name, and a program that can do so keeps all methods of all types that it
 // links. That costs 16 MB in a program with client-go.
-type markup struct{ out bytes.Buffer }
+type markup struct{ buf bytes.Buffer }
 
 // add writes format, in which %s and %d are replaced by args. They may be used
 // in text and in attributes with double quotes, but not elsewhere. Every
@@ -36,7 +36,7 @@ func (m *markup) add(format literal, args ...any) {
 			escaped[i] = html.EscapeString(strings.ToValidUTF8(fmt.Sprint(arg), "\uFFFD"))
 		}
 	}
-	fmt.Fprintf(&m.out, string(format), escaped...)
+	fmt.Fprintf(&m.buf, string(format), escaped...)
 }
 
 //go:embed page.css
@@ -51,7 +51,7 @@ func (m *markup) begin(title string, refresh int) {
 		m.add(`<meta http-equiv="refresh" content="%d">`+"\n", refresh)
 	}
 	m.add("<title>%s</title>\n<style>", title)
-	m.out.WriteString(string(pageStyle)) // its digest is in the policy
+	m.buf.WriteString(string(pageStyle)) // its digest is in the policy
 	m.add("</style>\n</head>\n<body>\n")
 }
 
@@ -81,8 +81,8 @@ func (m *markup) fact(name string, value any) {
 	m.add("<tr><td>%s</td><td>%s</td></tr>", name, fmt.Sprint(value))
 }
 
-// cell writes a table cell. It carries its label for narrow windows, which show
-// rows as lists.
+// cell writes a table cell. The cell carries its label, because narrow windows
+// show rows as lists.
 func (m *markup) cell(label string, value any) {
 	m.add(`<td data-label="%s"><div>%s</div></td>`+"\n", label, cmp.Or(fmt.Sprint(value), "–"))
 }

@@ -41,10 +41,10 @@ type Options struct {
 	// differ. Without controllers, only the additional checks and metrics are
 	// served.
 	Controllers []*reconcile.Controller
-	// Gatherer is served on /metrics, for example a prometheus.Registry.
-	// If it fails, the answer is a 500 with the error. It must be safe for
-	// concurrent use. Defaults to a registry of the controllers, the requests
-	// of client-go, the Go runtime and the process.
+	// Gatherer is served on /metrics, for example a prometheus.Registry. If it
+	// fails, the answer is a 500 with the error. It must be safe for concurrent
+	// use. Defaults to a registry of the controllers, the requests of
+	// client-go, the Go runtime and the process.
 	Gatherer prometheus.Gatherer
 	// Liveness and Readiness are additional checks of /livez and /readyz, by
 	// name. A check that does not return within half a second counts as failed,

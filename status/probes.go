@@ -56,8 +56,8 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // the error of a panic or of a program's check may contain them.
 func oneLine(text string) string { return redact.Text(plain(text)) }
 
-// plain returns a text as one line without control characters, which a terminal
-// would obey. A program chooses the names of its checks.
+// plain returns a text as one line without control characters, because a
+// terminal would obey them. A program chooses the names of its checks.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -194,19 +194,19 @@ func checksOf(
 // holder works.
 func withLeaders(checks []*check, controllers []*reconcile.Controller) []*check {
 	for _, c := range controllers {
-		if i := slices.IndexFunc(checks, func(k *check) bool { return k.name == ofLeader(c) }); i >= 0 {
+		if i := slices.IndexFunc(checks, func(k *check) bool { return k.name == leaderCheck(c) }); i >= 0 {
 			checks[i].note = func() string { return c.Status(0).LeaderName }
 		}
 	}
 	return checks
 }
 
-// ofEach returns the name of a controller's check.
-func ofEach(c *reconcile.Controller) string { return "controller/" + c.Name() }
+// controllerCheck returns the name of a controller's check.
+func controllerCheck(c *reconcile.Controller) string { return "controller/" + c.Name() }
 
-// ofLeader returns the name of the check of a controller's leadership, or "" if
-// it has no leader election.
-func ofLeader(c *reconcile.Controller) string {
+// leaderCheck returns the name of the check of a controller's leadership, or ""
+// if it has no leader election.
+func leaderCheck(c *reconcile.Controller) string {
 	if !c.Status(0).Elects {
 		return ""
 	}

@@ -138,7 +138,7 @@ func (r *reviewer) review(ctx context.Context, token, path string) (refused, err
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
-	may, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+	answer, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
@@ -147,7 +147,7 @@ func (r *reviewer) review(ctx context.Context, token, path string) (refused, err
 	if err != nil {
 		return nil, fmt.Errorf("reviewing access of %q to %s: %w", user.Username, path, err)
 	}
-	switch allowed, err := absent.Decision(may.Status); {
+	switch allowed, err := absent.Decision(answer.Status); {
 	case err != nil:
 		return nil, fmt.Errorf("reviewing access of %q to %s: %w", user.Username, path, err)
 	case !allowed:
@@ -167,18 +167,18 @@ func (u *unreviewedError) Unwrap() error { return u.err }
 // answer returns the text for the client. It names no address and no account,
 // because the client has not been authenticated.
 func (u *unreviewedError) answer() string {
-	what := "see the log of this replica"
+	cause := "see the log of this replica"
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](u.err)
 	switch reason := apierrors.ReasonForError(u.err); {
 	case reason != metav1.StatusReasonUnknown:
-		what = string(reason)
+		cause = string(reason)
 	case untrusted:
-		what = "the certificate of the API server is not accepted"
+		cause = "the certificate of the API server is not accepted"
 	case utilnet.IsConnectionRefused(u.err):
-		what = "connection refused"
+		cause = "connection refused"
 	case errors.Is(u.err, context.DeadlineExceeded), utilnet.IsTimeout(u.err):
-		what = fmt.Sprintf("no answer within %v", reviewTimeout)
+		cause = fmt.Sprintf("no answer within %v", reviewTimeout)
 	}
-	return "your token could not be reviewed, because this replica's request to the API server failed: " + what +
+	return "your token could not be reviewed, because this replica's request to the API server failed: " + cause +
 		"; your own permissions are not the cause"
 }

@@ -32,8 +32,8 @@ type sourceCall[T any] struct {
 
 // start returns the call that is in flight. If there is no such call, it makes
 // one. A panic or runtime.Goexit costs only the result. Otherwise the whole
-// probe would fail, and a scrape, which Prometheus makes in goroutines of its
-// own, would end the process.
+// probe would fail, and a scrape would end the process, because Prometheus
+// calls collectors in goroutines of its own.
 func (s *source[T]) start() *sourceCall[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()

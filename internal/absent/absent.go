@@ -73,8 +73,8 @@ func OfType[T metav1.Object](err error, name string) bool {
 // From reports whether err, the answer to client's request about obj, proves
 // that obj does not exist, as [Object] does. It also compares what the client
 // shows: the resource, and the namespace. The API server's answer does not name
-// the namespace, so for a client that does not show its own, the answer may be
-// about another object of that name and proves nothing.
+// the namespace. So for a client that does not show its own namespace, the
+// answer is not a proof: it may be about another object of that name.
 func From(client any, err error, obj metav1.Object) bool {
 	return Object(err, obj) && aboutResource(client, err, obj.GetName()) &&
 		(obj.GetNamespace() == "" || shows(client, obj.GetNamespace()))
@@ -174,8 +174,8 @@ func foreign(cause metav1.StatusCause) bool {
 }
 
 // byWebhook reports whether message is the refusal of an admission webhook. The
-// webhook may have made a request of its own, and may quote the answer, which
-// is about a different object.
+// webhook may have made a request of its own, and may quote the answer to it.
+// That answer is about a different object.
 func byWebhook(message string) bool {
 	return strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/internal/rvorder"
 )
 
-// A Witness records what becomes of the requests of a context. A client of
+// A Witness records the outcome of the requests of a context. A client of
 // client-go follows a redirect, and does not return the answer to a deletion,
 // so a caller of such a client needs a Witness to know whether the server has
 // answered the request. Package cluster tells the Witness of the answers that
@@ -20,8 +20,8 @@ type Witness struct {
 	redirected atomic.Bool
 }
 
-// Deletion is what the answer to a deletion shows. The zero Deletion shows
-// nothing.
+// Deletion is what the answer to a deletion shows. The zero Deletion proves no
+// deletion.
 type Deletion struct {
 	// Proven is set if the object is deleted or is being deleted.
 	Proven bool
@@ -44,15 +44,15 @@ func WithWitness(ctx context.Context) (context.Context, *Witness) {
 	return context.WithValue(ctx, witnessKey{}, w), w
 }
 
-// WitnessOf returns the Witness of a request's context. Its methods may be
-// called if there is none.
+// WitnessOf returns the Witness of a request's context. Without a Witness it
+// returns nil, whose methods may be called.
 func WitnessOf(ctx context.Context) *Witness {
 	w, _ := ctx.Value(witnessKey{}).(*Witness)
 	return w
 }
 
-// Saw records what a successful answer, which has been checked, shows of a
-// deletion. d is zero if the request was not a deletion.
+// Saw records what a successful answer shows of a deletion. The answer must
+// have been checked. d is zero if the request was not a deletion.
 func (w *Witness) Saw(d Deletion) {
 	if w != nil {
 		w.deletion.Store(&d)

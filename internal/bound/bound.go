@@ -35,7 +35,7 @@ func ClientFor[C any](clientOf func(namespace string) C, obj metav1.Object) (C, 
 func NamespaceOf(client any) (namespace string, visible bool) { return clients.NamespaceOf(client) }
 
 // wrong reports whether a client is known to reach another namespace. A type
-// that embeds the client of all namespaces may select one of them itself.
+// that embeds the client of all namespaces may select one namespace itself.
 func wrong(r clients.Reach, namespace string) bool {
 	return r.Certainty != clients.Unknown && r.Namespace != namespace &&
 		(r.Certainty == clients.Certain || r.Namespace != "")

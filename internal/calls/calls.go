@@ -26,8 +26,8 @@ type Call struct {
 	reported bool
 }
 
-// Calls are the calls that are under way. The zero value has none. The methods
-// are safe for concurrent use.
+// Calls are the calls that are under way. The zero value has no calls. The
+// methods are safe for concurrent use.
 type Calls struct {
 	// Report is called once for each call that hangs, so that it is logged. It
 	// may be nil.
@@ -50,7 +50,7 @@ func (c *Calls) Begin(function string, key types.NamespacedName) (id uint64) {
 	// Most calls are short, so the timer is not stopped when a call ends.
 	if c.Report != nil && !c.timed {
 		c.timed = true
-		time.AfterFunc(HangsAfter, c.look)
+		time.AfterFunc(HangsAfter, c.reportHanging)
 	}
 	return c.latest
 }
@@ -74,9 +74,9 @@ func (c *Calls) Hanging() (hanging []Call) {
 	return hanging
 }
 
-// look reports the calls that hang. It is called again as long as calls are
-// under way.
-func (c *Calls) look() {
+// reportHanging reports the calls that hang. It is called again as long as
+// calls are under way.
+func (c *Calls) reportHanging() {
 	var found []Call
 	c.mu.Lock()
 	if c.timed = len(c.open) > 0; c.timed {
@@ -91,7 +91,7 @@ func (c *Calls) look() {
 				found = append(found, *call)
 			}
 		}
-		time.AfterFunc(next, c.look)
+		time.AfterFunc(next, c.reportHanging)
 	}
 	c.mu.Unlock()
 	for _, call := range found {

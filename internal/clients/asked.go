@@ -33,8 +33,8 @@ func (a *Asked) Value(key any) any {
 
 func (a *Asked) note() {
 	a.once.Do(func() {
-		const most = 64
-		a.callers = make([]uintptr, most)
+		const maxFrames = 64
+		a.callers = make([]uintptr, maxFrames)
 		a.callers = a.callers[:runtime.Callers(3, a.callers)]
 	})
 }

@@ -28,9 +28,9 @@ func SenderOf(client any) Sender {
 			break
 		}
 		if c, ok := client.(requester); ok {
-			through, _ := c.GetClient().(*rest.RESTClient)
+			restClient, _ := c.GetClient().(*rest.RESTClient)
 			namespace, _ := NamespaceOf(client)
-			return Sender{through, namespace, true}
+			return Sender{restClient, namespace, true}
 		}
 		switch PackageOf(client) {
 		case "k8s.io/client-go/metadata", "k8s.io/client-go/dynamic":

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// CheckCopy returns an error unless copied, which the method DeepCopyObject of
-// original has returned, is a deep copy. The error names the first member that
-// the copy lacks or that both objects share. A method that forgets or shares a
-// member was written by hand, or was generated before the Go type got the
-// member. An edit of the copy would then remove the member from the server's
-// object, or change the original.
+// CheckCopy returns an error unless copied is a deep copy of original. copied
+// is the result of the method DeepCopyObject of original. The error names the
+// first member that the copy lacks or that both objects share. A method that
+// forgets or shares a member was written by hand, or was generated before the
+// Go type got the member. An edit of the copy would then remove the member from
+// the server's object, or change the original.
 func CheckCopy(original, copied any) error {
 	if _, ok := original.(*unstructured.Unstructured); ok {
 		return nil // its method belongs to apimachinery
@@ -105,7 +105,7 @@ func (c *comparer) referredFault(n *node, a, b place) (path, fault string) {
 func (c *comparer) membersFault(n *node, a, b place) (path, fault string) {
 	for i := range n.fields {
 		f := &n.fields[i]
-		x, y := f.at(a), f.at(b)
+		x, y := f.locate(a), f.locate(b)
 		path, fault = c.copyFault(f.node, x, y)
 		if fault == "" || fault == differs && path == "" && c.equalFields(f, x, y) {
 			continue

@@ -59,7 +59,7 @@ func (c *comparer) equalStructs(n *node, a, b place) bool {
 	}
 	for i := range n.fields {
 		f := &n.fields[i]
-		if !c.equalFields(f, f.at(a), f.at(b)) {
+		if !c.equalFields(f, f.locate(a), f.locate(b)) {
 			return false
 		}
 	}

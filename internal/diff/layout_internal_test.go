@@ -21,12 +21,12 @@ func TestLayout(t *testing.T) {
 		Pair    pair
 	}
 	n := planOf(reflect.TypeFor[all]())
-	of := func(v *all, name string) (*node, place) { f := n.member(name); return f.node, f.at(place(v)) }
+	of := func(v *all, name string) (*node, place) { f := n.member(name); return f.node, f.locate(place(v)) }
 	v, empty := &all{[]pair{{1, "one"}, {2, "two"}}, &pair{3, "three"}, map[string]string{"a": "b"}, pair{4, "four"}}, &all{}
 
 	// Fields and elements are where package reflect says.
 	pairs, at := of(v, "Pair")
-	g.Expect(*(*string)(pairs.member("B").at(at))).To(gomega.Equal("four"))
+	g.Expect(*(*string)(pairs.member("B").locate(at))).To(gomega.Equal("four"))
 	lists, at := of(v, "List")
 	list := (*slice)(at)
 	g.Expect(lists.pointer(at)).To(gomega.Equal(&v.List))

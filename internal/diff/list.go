@@ -82,7 +82,7 @@ func (w *writer) keys(f *field, s *slice) keyed {
 func keyOf(elem *node, member *field, p place) any {
 	n := elem
 	if member != nil {
-		n, p = member.node, member.at(p)
+		n, p = member.node, member.locate(p)
 		if member.omitted(p) {
 			return nil
 		}
@@ -165,7 +165,7 @@ func (l *listWriter) writeRemoved() {
 func (l *listWriter) keyMember(p place) {
 	m := l.field.node.elem.member(l.field.mergeKey)
 	l.key("", m.name)
-	l.whole(m.node, m.at(p))
+	l.whole(m.node, m.locate(p))
 }
 
 // writeOrder writes the keys of b in order, so that the server puts the

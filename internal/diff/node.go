@@ -79,7 +79,7 @@ type field struct {
 	byKey bool
 }
 
-func (f *field) at(p place) place { return unsafe.Add(p, f.offset) }
+func (f *field) locate(p place) place { return unsafe.Add(p, f.offset) }
 
 // member finds a field by its JSON name.
 func (n *node) member(name string) *field {

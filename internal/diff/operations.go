@@ -185,8 +185,8 @@ func (o *operations) value(a, b *tree, unsure int) {
 
 // set writes operations that put the value b in the place of a. If the server
 // may have the key of an entry in another spelling, set first writes a removal
-// of a, which fails if the server has no entry with the key as it is written
-// here. Without the removal, the server would add b as a second entry.
+// of a. The removal fails if the server has no entry with the key as it is
+// written here. Without the removal, the server would add b as a second entry.
 func (o *operations) set(a, b *tree) {
 	if a != nil && a.respelled {
 		o.op("remove", nil)

@@ -105,7 +105,7 @@ func fast(original, edited any, s Style, strict bool) (Patch, error) {
 	a, b := va.UnsafePointer(), vb.UnsafePointer()
 	for i := range n.fields {
 		f := &n.fields[i]
-		x, y := f.at(a), f.at(b)
+		x, y := f.locate(a), f.locate(b)
 		if w.equalFields(f, x, y) {
 			continue
 		}

@@ -129,7 +129,7 @@ func (l *planter) structTree(n *node, p place) *tree {
 	t := &tree{shape: shapeObject, sure: l.exact || !n.value(p).IsZero()}
 	for i := range n.fields {
 		f := &n.fields[i]
-		q := f.at(p)
+		q := f.locate(p)
 		omitted, container := f.omitted(q), f.node.kind == kindSlice || f.node.kind == kindMap
 		if omitted && (l.exact || l.edited || !container || f.node.null(q)) {
 			continue

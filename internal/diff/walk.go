@@ -22,7 +22,7 @@ func (w *writer) structDiff(n *node, a, b place, retain bool) {
 	start := len(w.buf)
 	for i := range n.fields {
 		f := &n.fields[i]
-		w.member(f, f.at(a), f.at(b), retain)
+		w.member(f, f.locate(a), f.locate(b), retain)
 	}
 	if retain && len(w.buf) > start && n.losesMember(a, b) {
 		w.writeRetained(n, b)
@@ -36,7 +36,7 @@ func (n *node) losesMember(a, b place) bool {
 
 // isSet reports whether the struct at p has a value for the member.
 func (f *field) isSet(p place) bool {
-	value := f.at(p)
+	value := f.locate(p)
 	return !f.omitted(value) && !f.node.null(value)
 }
 
@@ -107,7 +107,7 @@ func (w *writer) writeRemovals(n *node, a, b place) {
 	}
 	for i := range n.fields {
 		if m := &n.fields[i]; m.isSet(a) {
-			w.writeRemoval(m, m.at(a), m.at(b), false)
+			w.writeRemoval(m, m.locate(a), m.locate(b), false)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestAClockIsBlamedOnlyForWhatItHasShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-			r := reading{at: at, ahead: row.ahead}
+			r := reading{answered: at, offset: row.ahead}
 			NewWithT(t).Expect(r.hint(at.Add(time.Hour+row.set), time.Hour)).To(Equal(row.want))
 		})
 	}

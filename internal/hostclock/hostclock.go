@@ -30,10 +30,10 @@ const tolerance = time.Minute
 // Comparison compares the clock of this machine with the clock of one API
 // server. It is safe for concurrent use. Make it with [New].
 type Comparison struct {
-	// OnChange, if set, is called when the clocks begin to differ by more than a
-	// minute, and with 0 when they agree within half a minute again. ahead is how
-	// far the clock of this machine is ahead of the server's.
-	OnChange func(ahead time.Duration)
+	// OnChange, if set, is called when the clocks begin to differ by more than
+	// a minute, and with 0 when they agree within half a minute again. offset
+	// is how far the clock of this machine is ahead of the server's.
+	OnChange func(offset time.Duration)
 
 	inquiry *inquiry // nil for a server without TLS
 
@@ -43,21 +43,21 @@ type Comparison struct {
 }
 
 // reading is what an answer of the server shows about the two clocks. The zero
-// reading shows nothing.
+// reading stands for no answer.
 type reading struct {
-	at    time.Time     // when the answer arrived, by the clock of this machine
-	ahead time.Duration // how far that clock was ahead of the server's
-	took  time.Duration // how long the request took; the server's time is from within
+	answered time.Time     // when the answer arrived, by the clock of this machine
+	offset   time.Duration // how far that clock was ahead of the server's
+	took     time.Duration // how long the request took; the server's time is from within
 }
 
 // differs reports whether the clocks differ by more than the tolerance,
 // whenever during the request the server has read its clock.
-func (r reading) differs() bool { return r.ahead.Abs()-r.took/2 > tolerance }
+func (r reading) differs() bool { return r.offset.Abs()-r.took/2 > tolerance }
 
 // New returns a comparison with the clock of the API server of config. It sends
 // no request.
 //
-// Errors: a config from which no client can be built.
+// New returns an error if no client can be built from config.
 func New(config *rest.Config) (*Comparison, error) {
 	i, err := newInquiry(config)
 	return &Comparison{inquiry: i}, err
@@ -87,7 +87,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Answered compares the clocks at an answer to a request that was sent at the
-// given time. An answer that a cache has kept shows nothing.
+// given time. It ignores an answer that a cache has kept.
 func (c *Comparison) Answered(sent time.Time, res *http.Response) { c.note(sent, res) }
 
 // note is like Answered, and reports whether the answer has the server's time.
@@ -97,12 +97,12 @@ func (c *Comparison) note(sent time.Time, res *http.Response) bool {
 		return false
 	}
 	const half = time.Second / 2 // the header has whole seconds
-	r := reading{at: time.Now()}
-	r.took = r.at.Sub(sent)
-	r.ahead = r.at.Round(0).Sub(date.Add(half)) - r.took/2
+	r := reading{answered: time.Now()}
+	r.took = r.answered.Sub(sent)
+	r.offset = r.answered.Round(0).Sub(date.Add(half)) - r.took/2
 	if c.keep(r) && c.OnChange != nil {
-		ahead, _ := c.Difference()
-		c.OnChange(ahead)
+		offset, _ := c.Difference()
+		c.OnChange(offset)
 	}
 	return true
 }
@@ -112,7 +112,7 @@ func (c *Comparison) keep(r reading) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = r
-	if !c.differ && r.differs() || c.differ && r.ahead.Abs() < tolerance/2 {
+	if !c.differ && r.differs() || c.differ && r.offset.Abs() < tolerance/2 {
 		c.differ = !c.differ
 		return true
 	}
@@ -120,19 +120,19 @@ func (c *Comparison) keep(r reading) (changed bool) {
 }
 
 // Difference returns how far the clock of this machine was ahead of the
-// server's at the last answer, and the time of that answer by the clock of this
-// machine. ahead is negative if the clock was behind, and 0 if the clocks agreed
-// within a minute or if no answer has shown the server's clock.
-func (c *Comparison) Difference() (ahead time.Duration, at time.Time) {
+// server's at the last answer, and when that answer arrived by the clock of
+// this machine. offset is negative if the clock was behind, and 0 if the clocks
+// agreed within a minute or if no answer has shown the server's clock.
+func (c *Comparison) Difference() (offset time.Duration, answered time.Time) {
 	if r := c.reading(); r.differs() {
-		return r.ahead.Round(time.Second), r.at
+		return r.offset.Round(time.Second), r.answered
 	}
 	return 0, time.Time{}
 }
 
-// Explain adds to an error about the time of a certificate which of the
-// certificate and the clock is wrong. It asks the server for its time, unless
-// it has asked a short time ago. It returns every other error as it is.
+// Explain adds to an error about the time of a certificate whether the
+// certificate or the clock is wrong. It asks the server for its time, unless it
+// has asked a short time ago. It returns every other error as it is.
 func (c *Comparison) Explain(ctx context.Context, err error) error {
 	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
 	_, explained := errors.AsType[*certificateError](err)
@@ -145,30 +145,30 @@ func (c *Comparison) Explain(ctx context.Context, err error) error {
 	}
 	return &certificateError{err: err, text: fmt.Sprintf(
 		"the certificate of the server is not valid %s %s, and the clock of this machine says %s: %s", side,
-		limit.UTC().Format(time.RFC3339), now.Format(time.RFC3339), c.why(ctx, err, invalid.Cert))}
+		limit.UTC().Format(time.RFC3339), now.Format(time.RFC3339), c.verdict(ctx, err, invalid.Cert))}
 }
 
-// why says which of the certificate and the clock is wrong or, if that is not
+// verdict says whether the certificate or the clock is wrong or, if that is not
 // known, how to find out.
-func (c *Comparison) why(ctx context.Context, err error, certificate *x509.Certificate) string {
+func (c *Comparison) verdict(ctx context.Context, err error, certificate *x509.Certificate) string {
 	if c.inquiry.ask(ctx, c) {
-		ahead, _ := c.Difference()
-		there := time.Now().Add(-ahead)
+		offset, _ := c.Difference()
+		there := time.Now().Add(-offset)
 		switch {
-		case ahead == 0:
+		case offset == 0:
 			return "the server has said the same time, so the clock is right: renew the certificate of the server"
 		case there.Before(certificate.NotBefore) || there.After(certificate.NotAfter):
 			return fmt.Sprintf("the clock of this machine is %s the server's, and the certificate is not valid by either "+
 				"clock: renew the certificate of the server, and compare both clocks with `date -u` on a third machine",
-				Apart(ahead))
+				Apart(offset))
 		}
 		return fmt.Sprintf("the clock of this machine is %s the server's, so a clock is wrong, and not the certificate: %s",
-			Apart(ahead), Remedy)
+			Apart(offset), Remedy)
 	}
 	r := c.reading()
 	const compare = "decide with `date -u` on another machine: if it says the same, the certificate is wrong, and " +
 		"otherwise the clock"
-	if hint := r.hint(time.Now(), time.Since(r.at)); hint != "" {
+	if hint := r.hint(time.Now(), time.Since(r.answered)); hint != "" {
 		return hint + c.inquiry.signed(err)
 	}
 	return compare + c.inquiry.signed(err)
@@ -180,36 +180,36 @@ func (c *Comparison) reading() reading {
 	return c.last
 }
 
-// hint says which of a clock and the certificate is wrong. It returns "" if that
-// is not known at the time now, when elapsed has passed since the reading. A
-// machine that sleeps has a clock that seems to be set forward, so a clock that
-// was set forward is not known.
+// hint says whether a clock or the certificate is wrong. It returns "" if that
+// is not known at the time now, when elapsed has passed since the reading. The
+// clock of a machine that sleeps seems to be set forward, so hint draws no
+// conclusion from a clock that was set forward.
 func (r reading) hint(now time.Time, elapsed time.Duration) string {
-	if r.at.IsZero() {
+	if r.answered.IsZero() {
 		return ""
 	}
-	at := r.at.UTC().Format(time.RFC3339)
-	switch set := now.Round(0).Sub(r.at.Round(0)) - elapsed; {
+	answered := r.answered.UTC().Format(time.RFC3339)
+	switch set := now.Round(0).Sub(r.answered.Round(0)) - elapsed; {
 	case set > tolerance:
 		return ""
 	case set < -tolerance:
 		return fmt.Sprintf("the clock of this machine was set back by %v after %s: look at the clock first",
-			(-set).Round(time.Second), at)
+			(-set).Round(time.Second), answered)
 	case r.differs():
 		return fmt.Sprintf("the clock of this machine was %s the server's in its last answer, at %s: one of the two is "+
-			"wrong, and `date -u` on a third machine says which", Apart(r.ahead), at)
+			"wrong, and `date -u` on a third machine says which", Apart(r.offset), answered)
 	}
 	return fmt.Sprintf("this clock agreed with the server's in its last answer, at %s, and was not set since: look at "+
-		"the certificate", at)
+		"the certificate", answered)
 }
 
-// Apart says how far a clock is ahead of another, or behind it. For example,
-// "2h0m0s ahead of".
-func Apart(ahead time.Duration) string {
-	if ahead < 0 {
-		return fmt.Sprintf("%v behind", (-ahead).Round(time.Second))
+// Apart says how far a clock is ahead of another, or behind it. For example, it
+// returns "2h0m0s ahead of".
+func Apart(offset time.Duration) string {
+	if offset < 0 {
+		return fmt.Sprintf("%v behind", (-offset).Round(time.Second))
 	}
-	return fmt.Sprintf("%v ahead of", ahead.Round(time.Second))
+	return fmt.Sprintf("%v ahead of", offset.Round(time.Second))
 }
 
 // certificateError is the error of a request to a server whose certificate has

@@ -83,12 +83,12 @@ func (i *inquiry) issued(certificates []*x509.Certificate, name string) error {
 	if len(certificates) == 0 {
 		return errors.New("the server has shown no certificate")
 	}
-	leaf, others := certificates[0], x509.NewCertPool()
+	leaf, intermediates := certificates[0], x509.NewCertPool()
 	for _, certificate := range certificates[1:] {
-		others.AddCert(certificate)
+		intermediates.AddCert(certificate)
 	}
 	_, err := leaf.Verify(x509.VerifyOptions{
-		DNSName: name, Roots: i.roots, Intermediates: others, CurrentTime: leaf.NotBefore,
+		DNSName: name, Roots: i.roots, Intermediates: intermediates, CurrentTime: leaf.NotBefore,
 	})
 	return err
 }

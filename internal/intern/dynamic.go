@@ -84,7 +84,7 @@ func (w walk) shareMap(v any, m map[string]any, old, twin any) any {
 	if dataOf(shared) != dataOf(v) {
 		return shared
 	}
-	inner := w.inside(repeated)
+	inner := w.descend(repeated)
 	oldContent, _ := old.(map[string]any)
 	twinContent, _ := twin.(map[string]any)
 	for key, value := range oldContent {
@@ -117,7 +117,7 @@ func (w walk) shareList(v any, l []any, old, twin any) any {
 		l = slices.Clone(l)
 		v = l
 	}
-	inner := w.inside(repeated)
+	inner := w.descend(repeated)
 	oldItems, _ := old.([]any)
 	twinItems, _ := twin.([]any)
 	for n := range l {

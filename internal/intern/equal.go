@@ -20,15 +20,15 @@ import (
 func Alike(a, b any) bool {
 	x, p := pointee(a)
 	y, q := pointee(b)
-	return p != nil && p == q && equal(x, y, p, apart)
+	return p != nil && p == q && equal(x, y, p, ignoreLazy)
 }
 
 // A mode says how lazy values are compared. They are not read in any mode.
 type mode uint8
 
 const (
-	exact mode = iota // lazy values are never equal
-	apart             // lazy values are ignored
+	exact      mode = iota // lazy values are never equal
+	ignoreLazy             // lazy values are ignored
 )
 
 // equal reports whether two values of type p are deeply equal, bit by bit. It
@@ -64,10 +64,10 @@ func equalField(a, b place, f *field, m mode) bool {
 	case dynamicMap:
 		return equalContent(*mapAt[any](a), *mapAt[any](b))
 	case lazy:
-		return m == apart
+		return m == ignoreLazy
 	case opaque:
 		return zero(a, f.size) && zero(b, f.size) ||
-			m == apart && alike(reflect.NewAt(f.typ, a).Elem(), reflect.NewAt(f.typ, b).Elem())
+			m == ignoreLazy && alike(reflect.NewAt(f.typ, a).Elem(), reflect.NewAt(f.typ, b).Elem())
 	default:
 		return equalMaps(*pointerAt(a), *pointerAt(b), f.kind, m)
 	}
@@ -112,7 +112,7 @@ func equalMaps(a, b place, k kind, m mode) bool {
 		return maps.EqualFunc(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b), func(x, y resource.Quantity) bool {
 			// Digits beyond 64 bits have different addresses. Cmp may write to
 			// its copies.
-			return x == y || m == apart && x.Format == y.Format && x.Cmp(y) == 0
+			return x == y || m == ignoreLazy && x.Format == y.Format && x.Cmp(y) == 0
 		})
 	}
 }
@@ -132,7 +132,7 @@ func alike(a, b reflect.Value) bool {
 		}
 		x.Elem().SetIterValue(entries)
 		y.Elem().Set(counterpart)
-		if !equal(x.UnsafePointer(), y.UnsafePointer(), planOf(elem), apart) {
+		if !equal(x.UnsafePointer(), y.UnsafePointer(), planOf(elem), ignoreLazy) {
 			return false
 		}
 	}

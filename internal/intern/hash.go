@@ -112,7 +112,7 @@ func hashEntries[V any](s *Pool, m place, k kind, hash func(V) (uint64, bool)) (
 // hashAny returns the hash of unstructured content: strings, int64, float64,
 // bool, nil, and maps and lists of these.
 func (s *Pool) hashAny(v any) (sum uint64, ok bool) {
-	const truth, whole, float = 101, 102, 103 // differ from all kinds
+	const boolean, whole, float = 101, 102, 103 // differ from all kinds
 	switch v := v.(type) {
 	case nil:
 		return 0, true
@@ -124,9 +124,9 @@ func (s *Pool) hashAny(v any) (sum uint64, ok bool) {
 		return s.mix(float, math.Float64bits(v), 0), true
 	case bool:
 		if v {
-			return s.mix(truth, 1, 0), true
+			return s.mix(boolean, 1, 0), true
 		}
-		return s.mix(truth, 0, 0), true
+		return s.mix(boolean, 0, 0), true
 	case map[string]any:
 		return hashEntries(s, placeOf(v), dynamicMap, s.hashAny)
 	case []any:

@@ -51,9 +51,9 @@ func (s *Pool) Update(obj, old any) {
 	w := walk{Pool: s, object: s.objects.Add(1), learning: true, recent: recent}
 	families := s.familiesOf(obj, p)
 	if reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil {
-		w.fields(target, likes{dataOf(old), nil}, p)
+		w.fields(target, hints{dataOf(old), nil}, p)
 	} else {
-		w.fields(target, likes{s.relative(families, p), nil}, p)
+		w.fields(target, hints{s.relative(families, p), nil}, p)
 	}
 	for _, family := range families {
 		s.addMember(family, shapeOf(object, p, 1), target)

@@ -38,15 +38,15 @@ type texts [64]string
 
 var spare = sync.Pool{New: func() any { return &texts{} }} // empty ones
 
-// likes are values of the same type as the value that is walked, and are likely
+// hints are values of the same type as the value that is walked, and are likely
 // to have equal parts. Either may be nil.
-type likes struct {
+type hints struct {
 	old  place // a value in another object
 	twin place // a value in this object that was already walked
 }
 
 // Parts smaller than these sizes do not enter the table, because an entry takes
-// about as much memory. They are still shared with likes.
+// about as much memory. They are still shared with hints.
 const (
 	worthKnowing     = 64
 	worthKnowingText = 48
@@ -60,18 +60,18 @@ const (
 const worthClipping = 64
 
 // fields shares the parts of the value at p.
-func (w walk) fields(p place, like likes, typ *plan) {
+func (w walk) fields(p place, hint hints, typ *plan) {
 	for i := range typ.fields {
 		f := &typ.fields[i]
-		w.field(offsetBy(p, f.offset), likes{offsetBy(like.old, f.offset), offsetBy(like.twin, f.offset)}, f)
+		w.field(offsetBy(p, f.offset), hints{offsetBy(hint.old, f.offset), offsetBy(hint.twin, f.offset)}, f)
 	}
 }
 
-func (w walk) field(p place, like likes, f *field) {
+func (w walk) field(p place, hint hints, f *field) {
 	if !f.kind.hasParts() || w.depth == maxDepth {
 		return
 	}
-	for _, candidate := range [...]place{like.old, like.twin} {
+	for _, candidate := range [...]place{hint.old, hint.twin} {
 		if candidate != nil && equalField(p, candidate, f, exact) {
 			f.take(p, candidate)
 			return
@@ -81,16 +81,16 @@ func (w walk) field(p place, like likes, f *field) {
 	case text:
 		*textAt(p) = w.text(*textAt(p))
 	case list:
-		w.list(listAt(p), like, f.elem)
+		w.list(listAt(p), hint, f.elem)
 	case pointer:
-		w.pointer(pointerAt(p), like, f.elem)
+		w.pointer(pointerAt(p), hint, f.elem)
 	case dynamic:
-		*anyAt(p) = w.shareContent(*anyAt(p), anyOr(like.old), anyOr(like.twin))
+		*anyAt(p) = w.shareContent(*anyAt(p), anyOr(hint.old), anyOr(hint.twin))
 	case dynamicMap:
 		m := mapAt[any](p)
-		*m, _ = w.shareContent(*m, contentOr(like.old), contentOr(like.twin)).(map[string]any)
+		*m, _ = w.shareContent(*m, contentOr(hint.old), contentOr(hint.twin)).(map[string]any)
 	default:
-		w.entries(pointerAt(p), like, f.kind)
+		w.entries(pointerAt(p), hint, f.kind)
 	}
 }
 
@@ -112,9 +112,9 @@ func (f *field) take(p, source place) {
 	}
 }
 
-// inside returns the walk for the parts inside a part. learned says that the
+// descend returns the walk for the parts inside a part. learned says that the
 // part itself enters the table.
-func (w walk) inside(learned bool) walk {
+func (w walk) descend(learned bool) walk {
 	w.depth++
 	w.learning = w.learning && !learned
 	return w
@@ -152,7 +152,7 @@ func (w walk) knownText(t string, hash uint64) string {
 	return t
 }
 
-func (w walk) list(h *header, like likes, elem *plan) {
+func (w walk) list(h *header, hint hints, elem *plan) {
 	if h.len == 0 {
 		return
 	}
@@ -174,7 +174,7 @@ func (w walk) list(h *header, like likes, elem *plan) {
 		*h = clipped(h, elem)
 	}
 	if !elem.plain {
-		w.inside(repeated).elements(h, like, elem)
+		w.descend(repeated).elements(h, hint, elem)
 	}
 	if repeated {
 		h.cap = h.len
@@ -183,16 +183,16 @@ func (w walk) list(h *header, like likes, elem *plan) {
 }
 
 // elements shares the parts of the elements of a list.
-func (w walk) elements(h *header, like likes, elem *plan) {
+func (w walk) elements(h *header, hint hints, elem *plan) {
 	var old, twin header
-	if like.old != nil {
-		old = *listAt(like.old)
+	if hint.old != nil {
+		old = *listAt(hint.old)
 	}
-	if like.twin != nil {
-		twin = *listAt(like.twin)
+	if hint.twin != nil {
+		twin = *listAt(hint.twin)
 	}
 	for n := range h.len {
-		var element likes
+		var element hints
 		offset := uintptr(n) * elem.size
 		if n < old.len {
 			element.old = offsetBy(old.data, offset)
@@ -206,7 +206,7 @@ func (w walk) elements(h *header, like likes, elem *plan) {
 	}
 }
 
-func (w walk) pointer(target *place, like likes, p *plan) {
+func (w walk) pointer(target *place, hint hints, p *plan) {
 	if *target == nil || p.plain && p.size < worthKnowing {
 		return
 	}
@@ -223,14 +223,14 @@ func (w walk) pointer(target *place, like likes, p *plan) {
 			}
 		}
 	}
-	var inner likes
-	if like.old != nil {
-		inner.old = *pointerAt(like.old)
+	var inner hints
+	if hint.old != nil {
+		inner.old = *pointerAt(hint.old)
 	}
-	if like.twin != nil {
-		inner.twin = *pointerAt(like.twin)
+	if hint.twin != nil {
+		inner.twin = *pointerAt(hint.twin)
 	}
-	w.inside(repeated).fields(*target, inner, p)
+	w.descend(repeated).fields(*target, inner, p)
 	if repeated {
 		w.learn(hash, key, *target)
 	}
@@ -238,7 +238,7 @@ func (w walk) pointer(target *place, like likes, p *plan) {
 
 // entries replaces a map by an equal one from the table. If the table has no
 // equal map, entries shares the keys and values of the map.
-func (w walk) entries(target *place, like likes, k kind) {
+func (w walk) entries(target *place, hint hints, k kind) {
 	n := length(*target)
 	if n == 0 {
 		return
@@ -254,8 +254,8 @@ func (w walk) entries(target *place, like likes, k kind) {
 			return
 		}
 	}
-	inner := w.inside(repeated)
-	for _, candidate := range [...]place{like.old, like.twin} {
+	inner := w.descend(repeated)
+	for _, candidate := range [...]place{hint.old, hint.twin} {
 		if candidate != nil {
 			takeEntries(*target, *pointerAt(candidate), k)
 		}

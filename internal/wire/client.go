@@ -62,17 +62,17 @@ const cborFlag = "sawUnsupportedMediaTypeForCBOR"
 
 // copyable reports whether values of t can be copied while they are used. Such
 // values must not contain a lock, or a field that go vet considers to be a
-// lock. The field named except is ignored.
-func copyable(t reflect.Type, except string) bool {
+// lock. The field named ignored is not checked.
+func copyable(t reflect.Type, ignored string) bool {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[sync.Locker]()) {
 		return false
 	}
 	switch t.Kind() {
 	case reflect.Array:
-		return copyable(t.Elem(), except)
+		return copyable(t.Elem(), ignored)
 	case reflect.Struct:
 		for f := range t.Fields() {
-			if f.Name != except && !copyable(f.Type, except) {
+			if f.Name != ignored && !copyable(f.Type, ignored) {
 				return false
 			}
 		}

@@ -54,7 +54,7 @@ type input struct {
 	err        error // the error of source after the unused bytes
 }
 
-// fetch reads until n bytes are buffered, and reports whether it has read so
+// fetch reads until n bytes are buffered, and reports whether it has read that
 // many.
 func (i *input) fetch(n int) bool {
 	for i.end-i.start < n && i.err == nil {

@@ -75,11 +75,11 @@ func (k Kind) copySpec(dst, src Object) {
 	reflect.ValueOf(dst).Elem().Field(k.field).Set(reflect.ValueOf(src).Elem().Field(k.field))
 }
 
-// makeRoom gives the empty lists of o the capacity of the lists of like.
+// makeRoom gives the empty lists of o the capacity of the lists of model.
 // Decoding appends one element at a time, and would otherwise reallocate a list
 // each time it grows.
-func (k Kind) makeRoom(o, like Object) {
-	dst, src := reflect.ValueOf(o).Elem(), reflect.ValueOf(like).Elem()
+func (k Kind) makeRoom(o, model Object) {
+	dst, src := reflect.ValueOf(o).Elem(), reflect.ValueOf(model).Elem()
 	for _, list := range k.lists {
 		if n := src.FieldByIndex(list).Len(); n > 0 {
 			dst.FieldByIndex(list).Grow(n)

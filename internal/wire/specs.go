@@ -37,7 +37,7 @@ type Specs struct {
 	mu      sync.Mutex // guards the fields below
 	count   uint64
 	decoded map[string]decoded // the decoded objects by their marks, until they are taken
-	why     string
+	reason  string
 }
 
 type decoded struct {
@@ -95,7 +95,7 @@ func (s *Specs) CopySpec(dst, src Object) { s.kind.copySpec(dst, src) }
 func (s *Specs) Why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.why
+	return s.reason
 }
 
 func (s *Specs) setReason(why string) {
@@ -104,7 +104,7 @@ func (s *Specs) setReason(why string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.why = why
+	s.reason = why
 }
 
 // replace decodes the object of an event and appends the event with a

@@ -29,16 +29,16 @@ func (k *keeper) decide(ctx context.Context) error {
 		}
 	}
 	owners := k.View.Owners(k.self, now)
-	for slot := range k.own {
+	for slot := range k.holdings {
 		owners[slot] = k.self
 	}
 	for slot := range k.claims {
 		owners[slot] = k.self
 	}
 	p := k.planner.Plan(owners, k.View.Assignable(now))
-	settled := now.Sub(k.View.Changed) >= k.settle
+	settled := now.Sub(k.View.Changed) >= k.settlePeriod
 	for slot, owner := range owners {
-		h := k.own[slot]
+		h := k.holdings[slot]
 		switch {
 		case h != nil:
 			if p.Target[slot] != k.self && settled {

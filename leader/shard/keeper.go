@@ -27,23 +27,23 @@ const (
 type keeper struct {
 	*fleet.Replica
 
-	divider fleet.Divider // nil if keys are divided by their hash
-	settle  time.Duration // Options.Settle, or its default
-	fn      func(ctx context.Context, slot int) error
-	self    string // the holder's name in this term
-	watcher *fleet.Watcher
-	planner plan.Planner
+	divider      fleet.Divider // nil if keys are divided by their hash
+	settlePeriod time.Duration // Options.Settle, or its default
+	fn           func(ctx context.Context, slot int) error
+	self         string // the holder's name in this term
+	watcher      *fleet.Watcher
+	planner      plan.Planner
 
-	own     map[int]*holding
-	claims  map[int]bool         // slots with a claim under way; they count as owned
-	busy    map[string]bool      // records with a request under way
-	retryAt map[string]time.Time // when a record may be written again
-	free    map[int]time.Time    // when this keeper first saw the slot without owner
-	named   map[int]bool         // slots that cannot be taken, of which the log says so
-	reports chan func() error    // results of requests, which the deciding goroutine applies
-	synced  bool                 // whether the first list has arrived
-	ended   bool                 // whether the term has ended
-	err     error
+	holdings map[int]*holding
+	claims   map[int]bool         // slots with a claim under way; they count as owned
+	busy     map[string]bool      // records with a request under way
+	retryAt  map[string]time.Time // when a record may be written again
+	free     map[int]time.Time    // when this keeper first saw the slot without owner
+	named    map[int]bool         // slots that cannot be taken, of which the log says so
+	reports  chan func() error    // results of requests, which the deciding goroutine applies
+	synced   bool                 // whether the first list has arrived
+	ended    bool                 // whether the term has ended
+	err      error
 }
 
 // holding is a slot whose function is running, or which is being released.
@@ -55,19 +55,19 @@ type holding struct {
 
 func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper {
 	k := &keeper{
-		Replica: s.replica,
-		divider: s.divider,
-		settle:  s.settle,
-		fn:      fn,
-		self:    s.replica.Elector.Status().Identity,
-		watcher: s.replica.NewWatcher(maxPending),
-		own:     map[int]*holding{},
-		claims:  map[int]bool{},
-		busy:    map[string]bool{},
-		retryAt: map[string]time.Time{},
-		free:    map[int]time.Time{},
-		named:   map[int]bool{},
-		reports: make(chan func() error),
+		Replica:      s.replica,
+		divider:      s.divider,
+		settlePeriod: s.settlePeriod,
+		fn:           fn,
+		self:         s.replica.Elector.Status().Identity,
+		watcher:      s.replica.NewWatcher(maxPending),
+		holdings:     map[int]*holding{},
+		claims:       map[int]bool{},
+		busy:         map[string]bool{},
+		retryAt:      map[string]time.Time{},
+		free:         map[int]time.Time{},
+		named:        map[int]bool{},
+		reports:      make(chan func() error),
 	}
 	if s.divider != nil {
 		k.planner.ByWeight = s.divider.Plan

@@ -24,11 +24,11 @@ import (
 // at a time owns a slot. Set them as Options.Shards of package reconcile. They
 // are safe for concurrent use.
 type Shards struct {
-	replica *fleet.Replica
-	options Options
-	settle  time.Duration
-	divider fleet.Divider // nil if keys are divided by their hash
-	running atomic.Bool
+	replica      *fleet.Replica
+	options      Options
+	settlePeriod time.Duration
+	divider      fleet.Divider // nil if keys are divided by their hash
+	running      atomic.Bool
 }
 
 var _ fleet.Parts = parts{}
@@ -61,9 +61,9 @@ func New(lease leader.Lease, o *Options) (*Shards, error) {
 	elector.Parts().Join(member)
 	r.Owner, r.Timeout = elector, member.Timing.AnswerTimeout
 	return &Shards{
-		replica: fleet.New(r, set.settings(), set.Slots, elector, member),
-		options: set,
-		settle:  cmp.Or(set.Settle, member.Timing.LeaseDuration/3),
+		replica:      fleet.New(r, set.settings(), set.Slots, elector, member),
+		options:      set,
+		settlePeriod: cmp.Or(set.Settle, member.Timing.LeaseDuration/3),
 	}, nil
 }
 

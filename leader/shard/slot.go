@@ -119,7 +119,7 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 // gives the slot back instead.
 func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease) {
 	h := &holding{lease: lease, checked: k.Now()}
-	k.own[slot] = h
+	k.holdings[slot] = h
 	var owned context.Context
 	owned, h.cancel = context.WithCancelCause(ctx)
 	k.found(slot, lease)
@@ -168,13 +168,13 @@ func (k *keeper) fault(slot int, ended bool, err error) error {
 func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 	h.cancel(nil)
 	if ctx.Err() != nil && (!errors.Is(context.Cause(ctx), leader.ErrStopping) || k.quiet() > 0) {
-		delete(k.own, slot)
+		delete(k.holdings, slot)
 		return
 	}
 	go func() {
 		written, err := k.release(ctx, slot, h.lease)
 		k.reports <- func() error {
-			delete(k.own, slot)
+			delete(k.holdings, slot)
 			if written {
 				k.Leave(slot, nil)
 			}

@@ -26,7 +26,7 @@ func (k *keeper) run(ctx context.Context) error {
 			cancel(fmt.Errorf("%w: %w", leader.ErrStopping, err))
 		}
 	}
-	for !k.ended || len(k.own)+len(k.busy) > 0 {
+	for !k.ended || len(k.holdings)+len(k.busy) > 0 {
 		stop(k.wait(ctx))
 		if ctx.Err() != nil && !k.ended {
 			k.ended = true

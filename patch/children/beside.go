@@ -20,7 +20,7 @@ import (
 // A panic of do, or the end of its goroutine, is passed on to the caller after
 // the other calls. In a simulation the calls are made one after the other, so
 // that a run can be repeated.
-func sideBySide(ctx context.Context, n, parallel int, do func(i int) error) (errs []error, complete bool) {
+func sideBySide(ctx context.Context, n, parallel int, call func(i int) error) (errs []error, complete bool) {
 	if simhook.Current() != nil {
 		parallel = 1
 	}
@@ -35,7 +35,7 @@ func sideBySide(ctx context.Context, n, parallel int, do func(i int) error) (err
 				failed.CompareAndSwap(nil, &text)
 			}
 		}()
-		errs[i] = do(i)
+		errs[i] = call(i)
 		done.Add(1)
 	}
 	work := func() {
@@ -93,8 +93,8 @@ func (f failures) Error() string {
 func (f failures) Unwrap() []error { return f }
 
 // summed returns one error for all errs. If only some of them are refusals of
-// stale objects, it leaves these out. The next reconcile resolves them, and
-// with them patch.IsStale would report true for the sum.
+// stale objects, it leaves these out, because the next reconcile resolves them.
+// With them patch.IsStale would report true for the sum.
 func summed(errs ...error) error {
 	var stale, failed failures
 	for _, err := range errs {

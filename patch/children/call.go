@@ -134,23 +134,23 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 	return got, err
 }
 
-// write writes a wanted child, but does not change the fields in except.
-func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string) (T, error) {
+// write writes a wanted child, but does not change the fields in immutable.
+func (c *call[T]) write(ctx context.Context, w Child[T], base T, immutable []string) (T, error) {
 	// The lock prevents a replica from adopting an orphan that has been given
 	// an owner in the meantime. mayWrite decides who owns it.
-	o := &patch.Options{Lock: c.relationOf(base) != mine && base.GetResourceVersion() != "", Adopt: true}
+	o := &patch.Options{Lock: c.relationOf(base) != ownChild && base.GetResourceVersion() != "", Adopt: true}
 	var refusal error
 	got, err := patch.Ensure(ctx, c.clients, base, o, func(obj T) {
 		if refusal = c.mayWrite(obj); refusal != nil {
 			return
 		}
 		var original runtime.Object
-		if len(except) > 0 {
+		if len(immutable) > 0 {
 			original = obj.DeepCopyObject()
 		}
 		c.edit(w, obj)
-		if refusal = c.own(obj); refusal == nil && original != nil {
-			refusal = withoutChanges(original, obj, except)
+		if refusal = c.makeChild(obj); refusal == nil && original != nil {
+			refusal = withoutChanges(original, obj, immutable)
 		}
 	})
 	switch {
@@ -161,7 +161,7 @@ func (c *call[T]) write(ctx context.Context, w Child[T], base T, except []string
 	case err == nil && got.GetUID() == "" && !c.cache.Parts().Simulated():
 		return got, fmt.Errorf("writing %q: the answer has no UID, so it is not known whether the child exists: "+
 			"a proxy or gateway has sent it", c.keyOf(w))
-	case err == nil && c.relationOf(got) != mine:
+	case err == nil && c.relationOf(got) != ownChild:
 		return got, fmt.Errorf("writing %q: the answer is not about a child of this owner: a proxy or gateway has sent it, "+
 			"or a webhook has changed the owner", c.keyOf(w))
 	}

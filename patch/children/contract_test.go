@@ -47,7 +47,7 @@ func TestContract(t *testing.T) {
 		"Before children are deleted or adopted, the server confirms that the owner is unchanged since it was read, so " +
 			"that a late cache does no harm.": all(TestALateOwnerDeletesNothing, TestALateOwnerAdoptsNothing),
 		"A child is deleted only as it was cached, by its UID and resourceVersion.": TestAChildIsDeletedAsItWasCached,
-		"An object that nobody owns is left alone, unless it has the name of a wanted child and the labels of " +
+		"An object without an owner is left alone, unless it has the name of a wanted child and the labels of " +
 			"Options.Mark, or Options.Adopt takes it.": all(orphansAreLeftAlone, TestAMarkedOrphanIsAdopted,
 			TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo, TestAdoptTakesWhatNobodyOwnsAndNothingElse),
 		"Children that a deleted owner has left behind, by label, are deleted once the server says that no owner has that " +

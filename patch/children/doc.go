@@ -50,7 +50,7 @@
 //   - Before children are deleted or adopted, the server confirms that the
 //     owner is unchanged since it was read, so that a late cache does no harm.
 //   - A child is deleted only as it was cached, by its UID and resourceVersion.
-//   - An object that nobody owns is left alone, unless it has the name of a
+//   - An object without an owner is left alone, unless it has the name of a
 //     wanted child and the labels of [Options].Mark, or [Options].Adopt takes
 //     it.
 //   - Children that a deleted owner has left behind, by label, are deleted once

@@ -22,7 +22,7 @@ import (
 func (c *call[T]) countDeleted() {
 	for key := range c.wanted {
 		child, ok := c.cache.Get(key)
-		if ok && child.GetDeletionTimestamp() != nil && c.relationOf(child) == mine {
+		if ok && child.GetDeletionTimestamp() != nil && c.relationOf(child) == ownChild {
 			c.recreated.Add(1)
 		}
 	}
@@ -50,7 +50,7 @@ func immutableFields(err error) []string {
 
 // saysImmutable reports whether cause means that a field must not change, and
 // not that its new value is invalid. Servers give no machine-readable reason
-// for this, only a text, which is the same for all built-in kinds.
+// for this, only a text. The text is the same for all built-in kinds.
 func saysImmutable(cause metav1.StatusCause) bool {
 	if cause.Field == "" || strings.HasPrefix(cause.Field, "metadata") {
 		return false

@@ -138,7 +138,7 @@ func TestAChildWithoutANamespaceIsAnErrorThatSaysSo(t *testing.T) {
 
 // foreigners are copies that are not the owner's, with whose they are.
 var foreigners = map[string]func(w *fixture, s *corev1.Secret){
-	"nobody owns it": func(*fixture, *corev1.Secret) {},
+	"has no owner": func(*fixture, *corev1.Secret) {},
 	`ConfigMap "d/other" owns it by its labels`: func(w *fixture, s *corev1.Secret) {
 		markOf(w.newOwner("other")).Put(s)
 	},

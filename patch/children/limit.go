@@ -62,11 +62,11 @@ func (c *call[T]) checkLimit(unwanted []T) error {
 		ConfirmAnnotation, confirmation)
 }
 
-// settle records that the owner has exactly the children that it wants.
-func (c *call[T]) settle() {
+// noteSettled records that the owner has exactly the children that it wants.
+func (c *call[T]) noteSettled() {
 	c.note(func(n *note) {
 		n.refused = 0
-		if generation := c.owner.GetGeneration(); generation != n.settled && c.many() {
+		if generation := c.owner.GetGeneration(); generation != n.settled && c.isLarge() {
 			n.settled, n.spec = generation, specOf(c.owner)
 		}
 	})
@@ -112,7 +112,7 @@ func (c *call[T]) note(change func(*note)) note {
 		return n
 	}
 	change(&n)
-	if n.refused == 0 && !c.many() {
+	if n.refused == 0 && !c.isLarge() {
 		delete(c.notes, c.owner.GetUID())
 		return n
 	}
@@ -126,6 +126,6 @@ func (c *call[T]) note(change func(*note)) note {
 	return n
 }
 
-// many reports whether the owner has, or wants, so many children that the
+// isLarge reports whether the owner has, or wants, so many children that the
 // safety limit may apply to them.
-func (c *call[T]) many() bool { return max(c.countBefore, len(c.wanted)) > c.options.MaxCount }
+func (c *call[T]) isLarge() bool { return max(c.countBefore, len(c.wanted)) > c.options.MaxCount }

@@ -124,7 +124,7 @@ func (c *call[T]) deleteMine(ctx context.Context) error {
 	}
 	var children []T
 	for _, child := range c.children() {
-		if c.relationOf(child) == mine {
+		if c.relationOf(child) == ownChild {
 			children = append(children, child)
 		}
 	}
@@ -140,7 +140,7 @@ func (c *call[T]) unreadable() error {
 	var errs []error
 	for _, m := range c.cache.Parts().Unreadable() {
 		key := bound.KeyOf(&m)
-		if err := c.cache.Unreadable(key); err != nil && c.relationOf(&m) == mine {
+		if err := c.cache.Unreadable(key); err != nil && c.relationOf(&m) == ownChild {
 			errs = append(errs, fmt.Errorf("child %q cannot be read: correct or delete it: %w", key, err))
 		}
 	}

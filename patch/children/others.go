@@ -24,7 +24,7 @@ func (c *call[T]) children() (found []T) {
 	for _, value := range values {
 		for child := range c.byOwner.Get(value) {
 			key := bound.KeyOf(child)
-			if relation := c.relationOf(child); (relation == mine || relation == former) && !seen[key] &&
+			if relation := c.relationOf(child); (relation == ownChild || relation == former) && !seen[key] &&
 				child.GetDeletionTimestamp() == nil {
 				seen[key] = true
 				found = append(found, child)
@@ -34,22 +34,22 @@ func (c *call[T]) children() (found []T) {
 	return found
 }
 
-// deleteOthers deletes the cached children that are not wanted. It deletes none
-// in the namespaces in except, in which a wanted child does not exist yet. It
-// returns the refusal of the safety limit as limit, and any other error as
+// deleteOthers deletes the cached children that are not wanted. It deletes no
+// child in the namespaces in unfit, in which a wanted child does not exist yet.
+// It returns the refusal of the safety limit as limit, and any other error as
 // failed.
-func (c *call[T]) deleteOthers(ctx context.Context, except map[string]bool) (limit, failed error) {
+func (c *call[T]) deleteOthers(ctx context.Context, unfit map[string]bool) (limit, failed error) {
 	var unwanted, deletable []T
 	for _, child := range c.children() {
 		if !c.wanted[bound.KeyOf(child)] {
 			unwanted = append(unwanted, child)
-			if !except[child.GetNamespace()] {
+			if !unfit[child.GetNamespace()] {
 				deletable = append(deletable, child)
 			}
 		}
 	}
 	if len(unwanted) == 0 {
-		c.settle()
+		c.noteSettled()
 		return nil, nil
 	}
 	if len(deletable) == 0 {

@@ -34,7 +34,7 @@ func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object)
 	if err := mayOwn(owner, kind, child.GetNamespace()); err != nil {
 		return terminal.Mark(fmt.Errorf("owning %q: %w", bound.KeyOf(child), err))
 	}
-	if err := free(owner, kind, child); err != nil {
+	if err := checkFree(owner, kind, child); err != nil {
 		return fmt.Errorf("owning a child: %w", err)
 	}
 	ref := *metav1.NewControllerRef(owner, kind)
@@ -67,9 +67,9 @@ func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string)
 	}
 }
 
-// free returns an error that names the other owner of child, or nil if child has
-// no other owner.
-func free(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
+// checkFree returns an error that names the other owner of child, or nil if
+// child has no other owner.
+func checkFree(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	refusal := &patch.ForeignError{Kind: kindOf(child), Key: bound.KeyOf(child)}
 	controller := metav1.GetControllerOfNoCopy(child)
 	if controller == nil {

@@ -242,7 +242,7 @@ func orphansAreLeftAlone(t *testing.T) {
 			}
 			before := w.create("a", map[string]string{"ours": "no"})
 			w.create("unwanted", ours)
-			w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("nobody owns it: delete it, give it the labels")))
+			w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("has no owner: delete it, give it the labels")))
 			w.Expect(w.secret("a")).To(Equal(before))
 			w.Expect(w.ensure("b")).To(Succeed())
 			w.Expect(w.has()).To(Equal([]string{"a", "b", "unwanted"}))
@@ -250,7 +250,7 @@ func orphansAreLeftAlone(t *testing.T) {
 	}
 	inFixture(t, nil, func(w *fixture) {
 		w.create("a", nil)
-		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("nobody owns it")), "without a mark there is none to adopt")
+		w.Expect(w.ensure("a")).To(MatchError(ContainSubstring("has no owner")), "without a mark there is none to adopt")
 	})
 }
 

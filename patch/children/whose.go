@@ -42,10 +42,10 @@ func markOf(kind schema.GroupVersionKind, key types.NamespacedName, uid types.UI
 type relation int
 
 const (
-	mine    relation = iota
-	orphan           // it has no owner
-	former           // its mark has the owner's name and another UID
-	foreign          // it belongs to another owner
+	ownChild relation = iota
+	orphan            // it has no owner
+	former            // its mark has the owner's name and another UID
+	foreign           // it belongs to another owner
 )
 
 // relationOf returns the relation of obj to the owner. If obj has a controller,
@@ -53,7 +53,7 @@ const (
 func (c *call[T]) relationOf(obj metav1.Object) relation {
 	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
 		if controller.UID == c.owner.GetUID() {
-			return mine
+			return ownChild
 		}
 		return foreign
 	}
@@ -62,7 +62,7 @@ func (c *call[T]) relationOf(obj metav1.Object) relation {
 	case !ok:
 		return orphan
 	case owner.UID == c.owner.GetUID():
-		return mine
+		return ownChild
 	case c.options.ByLabel && owner.ID() == c.mark.ID():
 		return former
 	}
@@ -73,15 +73,15 @@ func (c *call[T]) relationOf(obj metav1.Object) relation {
 // object.
 func (c *call[T]) mayWrite(obj T) error {
 	switch relation := c.relationOf(obj); {
-	case relation == mine, relation == orphan && obj.GetUID() == "": // it is new
+	case relation == ownChild, relation == orphan && obj.GetUID() == "": // it is new
 		return nil
 	case relation == former, relation == orphan && c.options.adopts(obj):
 		return c.confirm() // an owner that was deleted must not adopt it
 	case relation == orphan:
-		return &patch.ForeignError{Kind: kindOf(obj), Key: bound.KeyOf(obj), Reason: "it exists, and nobody owns it: " +
+		return &patch.ForeignError{Kind: kindOf(obj), Key: bound.KeyOf(obj), Reason: "it exists and has no owner: " +
 			"delete it, give it the labels of children.Options.Mark, or set children.Options.Adopt"}
 	}
-	return free(c.owner, c.kind, obj)
+	return checkFree(c.owner, c.kind, obj)
 }
 
 // kindOf returns the kind of an object. If it does not say its kind, kindOf
@@ -96,9 +96,9 @@ func kindOf(obj metav1.Object) string {
 	return name[strings.LastIndexAny(name, ".*")+1:]
 }
 
-// own makes obj a child. It replaces what an edit has done to the labels of
-// Options.Mark, to the mark and to the controller.
-func (c *call[T]) own(obj T) error {
+// makeChild makes obj a child. It replaces what an edit has done to the labels
+// of Options.Mark, to the mark and to the controller.
+func (c *call[T]) makeChild(obj T) error {
 	obj.SetLabels(labels.Merge(obj.GetLabels(), c.options.Mark))
 	byLabel, uid := c.options.ByLabel, c.owner.GetUID()
 	refs := slices.Clone(obj.GetOwnerReferences())

@@ -4,8 +4,8 @@
 //	status.New(&status.Options{Authorize: status.Reviewed(client), Profiles: profiles.Handler()})
 //
 // It is a separate package because runtime/pprof adds 300 kB to a program.
-// net/http/pprof would also serve the profiles on http.DefaultServeMux, which
-// does not call Authorize.
+// net/http/pprof would also serve the profiles on http.DefaultServeMux, and
+// thus without a call of Authorize.
 package profiles
 
 import (
@@ -39,7 +39,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "":
 		h.list(w)
 	case "profile":
-		h.during(w, r, func() error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
+		h.record(w, r, func() error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
 	default:
 		h.snapshot(w, r, name)
 	}
@@ -70,9 +70,9 @@ func (h *handler) snapshot(w http.ResponseWriter, r *http.Request, name string) 
 	_ = profile.WriteTo(w, debug) // the client may have disconnected
 }
 
-// during records for as long as the client requests. There is at most one
+// record records for as long as the client requests. There is at most one
 // recording at a time.
-func (h *handler) during(w http.ResponseWriter, r *http.Request, start func() error, stop func()) {
+func (h *handler) record(w http.ResponseWriter, r *http.Request, start func() error, stop func()) {
 	if h.busy.Swap(true) {
 		http.Error(w, "another profile is being taken", http.StatusConflict)
 		return
@@ -93,12 +93,12 @@ func (h *handler) during(w http.ResponseWriter, r *http.Request, start func() er
 
 // number returns the number in a query parameter if it is between 0 and the
 // value of most. Otherwise it returns fallback.
-func number(r *http.Request, name string, fallback, most int) int {
+func number(r *http.Request, name string, fallback, limit int) int {
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil || n < 0 {
 		return fallback
 	}
-	return min(n, most)
+	return min(n, limit)
 }
 
 func header(w http.ResponseWriter, contentType string) {

@@ -58,7 +58,7 @@ type Observation struct {
 // it was not found. An edit that does not change the holder or the renew time,
 // for example a new label, does not count as a renewal.
 func (o Observation) See(lease *coordinationv1.Lease, now time.Time) Observation {
-	if !o.Since.IsZero() && same(o.Lease, lease) {
+	if !o.Since.IsZero() && isSameTerm(o.Lease, lease) {
 		o.Lease = lease // its resourceVersion may be newer
 		return o
 	}
@@ -83,10 +83,10 @@ func (o Observation) FreeAt(own time.Duration) time.Time {
 	return o.Since.Add(max(own, promised(o.Lease)))
 }
 
-// same reports whether the Lease was not renewed between two reads: both show
-// the same object, with the same holder in the same term and the same renew
-// time.
-func same(a, b *coordinationv1.Lease) bool {
+// isSameTerm reports whether the Lease was not renewed between two reads: both
+// show the same object, with the same holder in the same term and the same
+// renew time.
+func isSameTerm(a, b *coordinationv1.Lease) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
@@ -208,9 +208,9 @@ func Explain(doing string, lease types.NamespacedName, verbs string, err error) 
 	}
 }
 
-// Informed returns err with what the client of the request knows about it, for
-// example the account whose token was refused. Clients without a method Explain
-// know nothing more.
+// Informed returns err with what the client of the request knows about it. For
+// example, the client may know the account whose token was refused. If the
+// client has no method Explain, Informed returns err itself.
 func Informed(client any, err error) error {
 	if c, ok := client.(interface{ Explain(err error) error }); ok {
 		return c.Explain(err)
@@ -220,7 +220,7 @@ func Informed(client any, err error) error {
 
 // The ends of messages about a request without an answer.
 const (
-	HowToDecide = "ask `kubectl get --raw '/readyz?verbose'` from another machine: if it answers at once, the fault " +
+	HowToDecide = "run `kubectl get --raw '/readyz?verbose'` on another machine: if it answers at once, the fault " +
 		"is on the way from this replica to the server"
 	CauseUnknown = "the API server is slow or hangs, or packets are lost: " + HowToDecide
 )
@@ -246,9 +246,9 @@ func causeOf(err error, unknown string) string {
 	return unknown
 }
 
-// DrainingError is the cause of a context that has ended, although the replica
-// holds the Lease or the slot until the function with that context returns. So
-// reconciles in flight may finish.
+// DrainingError is the cause of a context that has ended although the replica
+// still holds the Lease or the slot. The replica holds it until the function
+// with that context returns, so that reconciles in flight may finish.
 type DrainingError string
 
 func (d DrainingError) Error() string { return string(d) }

@@ -238,9 +238,9 @@ func (r parts) Measure(ctx context.Context, objects func() int) {
 	}
 }
 
-// few is the number of objects above the mean up to which a replica does not
-// count as imbalanced.
-const few = 10
+// smallSurplus is the number of objects above the mean up to which a replica
+// does not count as imbalanced.
+const smallSurplus = 10
 
 // imbalance returns the number of objects of the heaviest member relative to
 // the mean. It returns zero if the number of a member is unknown.
@@ -258,7 +258,7 @@ func (r *Shards) imbalance() float64 {
 		}
 		most, total, n = max(most, float64(objects)), total+float64(objects), n+1
 	}
-	if n == 0 || most-total/n < few {
+	if n == 0 || most-total/n < smallSurplus {
 		return 0
 	}
 	return most * n / total

@@ -114,7 +114,7 @@ func TestASecretOfOthersIsLeftAloneAndNamed(t *testing.T) {
 		copies, condition := w.ready()
 		w.Expect(copies).To(BeEquivalentTo(2), "those that should be there")
 		w.Expect(condition.Reason).To(Equal("Conflict"))
-		w.Expect(condition.Message).To(ContainSubstring(`Secret "a/pass": it exists, and nobody owns it`))
+		w.Expect(condition.Message).To(ContainSubstring(`Secret "a/pass": it exists and has no owner`))
 		w.Expect(w.Events.Events).To(Receive(And(HavePrefix("Warning Conflict"), ContainSubstring(condition.Message))))
 		w.Expect(w.User.CoreV1().Secrets("a").Delete(w.T.Context(), "pass", metav1.DeleteOptions{})).To(Succeed())
 		w.Pass(time.Hour)

@@ -296,7 +296,7 @@ func TestADeploymentOfAnotherClientIsLeftAlone(t *testing.T) {
 		w.Expect(err).NotTo(HaveOccurred())
 		w.createSecret("one", "first")
 		w.createSite("shop", "one")
-		w.Expect(w.ready("shop").Message).To(ContainSubstring("it exists, and nobody owns it"))
+		w.Expect(w.ready("shop").Message).To(ContainSubstring("it exists and has no owner"))
 		w.Expect(w.deployment("shop").Spec).To(Equal(theirs.Spec))
 	})
 }

@@ -95,12 +95,13 @@ func (r Records) kindOf(lease *coordinationv1.Lease) string {
 	return ""
 }
 
-// Relabel puts back the labels that somebody has removed from a record, so that
-// the replicas see it again. lease is the record as it is, and wanted has its
-// labels. Relabel changes nothing if the record has all of them, or has
+// Relabel puts back the labels that another client has removed from a record,
+// so that the replicas see it again. lease is the record as it is, and wanted
+// has its labels. Relabel changes nothing if the record has all of them, or has
 // different ones.
 //
-// Errors: [ErrUnlabelled] if the labels differ; the error of the request.
+// Relabel returns [ErrUnlabelled] if the labels differ, and otherwise the error
+// of the request.
 func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Lease) error {
 	labelled := lease.DeepCopy()
 	for label, value := range wanted.Labels {
@@ -114,7 +115,7 @@ func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Leas
 	if len(labelled.Labels) == len(lease.Labels) {
 		return nil
 	}
-	klog.FromContext(ctx).Info("somebody has removed labels of a record of the shards, putting them back",
+	klog.FromContext(ctx).Info("another client has removed labels of a record of the shards, putting them back",
 		"lease", lease.Name)
 	_, err := r.Update(ctx, labelled)
 	return err

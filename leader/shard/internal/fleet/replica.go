@@ -121,9 +121,9 @@ func (r *Replica) Sleep(ctx context.Context, d time.Duration) {
 // ends. Retry logs other errors and reports them for Ready.
 //
 // Retry returns an error only if do returned an [ErrConfig].
-func (r *Replica) Retry(ctx context.Context, doing string, do func(context.Context) error) error {
+func (r *Replica) Retry(ctx context.Context, doing string, try func(context.Context) error) error {
 	for ctx.Err() == nil {
-		err := do(ctx)
+		err := try(ctx)
 		if errors.Is(err, ErrConfig) {
 			return err
 		}

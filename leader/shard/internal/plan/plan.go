@@ -68,7 +68,7 @@ func (r *Planner) byCount(owners, members []string) Plan {
 	for _, slot := range s.free {
 		s.give(slot, s.preferred(slot, scores, p.floor, p.ceiling))
 	}
-	for s.even(scores, p.floor, p.ceiling) {
+	for s.rebalance(scores, p.floor, p.ceiling) {
 	}
 	s.write(p.Target)
 	return p
@@ -161,10 +161,10 @@ func (s *shares) preferred(slot int, scores [][]uint64, limits ...int) int {
 	return best
 }
 
-// even moves one slot from the member with the most slots to the member with
-// the fewest. It chooses the slot for which the receiver has the highest score.
-// It reports false if all shares are fair.
-func (s *shares) even(scores [][]uint64, floor, ceiling int) bool {
+// rebalance moves one slot from the member with the most slots to the member
+// with the fewest. It chooses the slot for which the receiver has the highest
+// score. It reports false if all shares are fair.
+func (s *shares) rebalance(scores [][]uint64, floor, ceiling int) bool {
 	most, fewest := 0, 0
 	for m, slots := range s.slots {
 		if len(slots) > len(s.slots[most]) {
@@ -202,10 +202,10 @@ func Weigh(owners, members []string, weights []float64) Plan {
 	if len(members) == 0 {
 		return p
 	}
-	least := slices.Max(weights)/1000 + 1e-9 // the weight of an empty range, so that members share these, too
+	lightest := slices.Max(weights)/1000 + 1e-9 // the weight of an empty range, so that members share these, too
 	b := balance{
 		shares: sharesOf(owners, members), load: make([]float64, len(members)),
-		weight: func(slot int) float64 { return weights[slot] + least },
+		weight: func(slot int) float64 { return weights[slot] + lightest },
 	}
 	for m, slots := range b.slots {
 		for _, slot := range slots {
@@ -224,7 +224,7 @@ func Weigh(owners, members []string, weights []float64) Plan {
 		b.give(slot, member)
 		b.load[member] += b.weight(slot)
 	}
-	for b.even(total / float64(len(members))) {
+	for b.rebalance(total / float64(len(members))) {
 	}
 	b.write(p.Target)
 	return p
@@ -252,15 +252,15 @@ const (
 	light = 0.5
 )
 
-// even moves one slot to the lightest member, and reports false if all members
-// are near the mean or no move helps. The slot is taken from the heaviest
-// member that has a slot light enough, since a single slot may be heavier than
-// the total of another member. It moves the slot that makes the two loads most
-// equal.
-func (b *balance) even(mean float64) bool {
-	least := b.lightest()
+// rebalance moves one slot to the lightest member, and reports false if all
+// members are near the mean or no move helps. The slot is taken from the
+// heaviest member that has a slot light enough, since a single slot may be
+// heavier than the total of another member. rebalance moves the slot that makes
+// the two loads most equal.
+func (b *balance) rebalance(mean float64) bool {
+	lightest := b.lightest()
 	limit := heavy * mean
-	if b.load[least] < light*mean {
+	if b.load[lightest] < light*mean {
 		limit = mean
 	}
 	var above []int
@@ -270,13 +270,13 @@ func (b *balance) even(mean float64) bool {
 		}
 	}
 	slices.SortStableFunc(above, func(x, y int) int { return cmp.Compare(b.load[y], b.load[x]) })
-	return slices.ContainsFunc(above, func(giver int) bool { return b.relieve(giver, least) })
+	return slices.ContainsFunc(above, func(giver int) bool { return b.relieve(giver, lightest) })
 }
 
 // relieve moves one slot from giver to the lightest member. It reports false if
 // no slot of giver is light enough to make the two loads more equal.
-func (b *balance) relieve(giver, least int) bool {
-	difference := (b.load[giver] - b.load[least]) * (1 - 1e-6) // sums are rounded: a slot must not oscillate
+func (b *balance) relieve(giver, lightest int) bool {
+	difference := (b.load[giver] - b.load[lightest]) * (1 - 1e-6) // sums are rounded: a slot must not oscillate
 	far := func(slot int) float64 { return math.Abs(b.weight(slot) - difference/2) }
 	slot := slices.MinFunc(b.slots[giver], func(x, y int) int {
 		return cmp.Or(cmp.Compare(far(x), far(y)), cmp.Compare(x, y))
@@ -285,8 +285,8 @@ func (b *balance) relieve(giver, least int) bool {
 	if w >= difference {
 		return false
 	}
-	b.move(slot, giver, least)
+	b.move(slot, giver, lightest)
 	b.load[giver] -= w
-	b.load[least] += w
+	b.load[lightest] += w
 	return true
 }
