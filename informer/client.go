@@ -319,7 +319,7 @@ func (o observed[T]) Remove(last T) {
 }
 
 // Replace implements [contents].
-func (o observed[T]) Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func()) {
+func (o observed[T]) Replace(rv string, items []*tree.Item[T], occasion versions.Occasion, done func()) {
 	s := o.store
 	tree.Sort(items)
 	o.observer.Lock()
@@ -327,8 +327,8 @@ func (o observed[T]) Replace(rv string, items []*tree.Item[T], how versions.Occa
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
-	next, changes, refused := s.list(everywhere, items, how, "")
-	told := s.settleUnreadable(everywhere, refused, how, "")
+	next, changes, refused := s.list(everywhere, items, occasion, "")
+	told := s.settleUnreadable(everywhere, refused, occasion, "")
 	s.publish(next, batch[T]{done: s.unreadable.telling(told, done)})
 	var lost []T
 	var put []tree.Change[T] // in the order of the items

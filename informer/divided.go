@@ -106,13 +106,13 @@ func (d *divided[T]) isOutdated(c tree.Change[T]) bool {
 }
 
 // Replace implements [partial.Cache].
-func (d *divided[T]) Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func()) {
+func (d *divided[T]) Replace(rv string, items []*tree.Item[T], occasion versions.Occasion, done func()) {
 	s := d.store
 	for _, it := range items {
 		s.identity.learnKind(it.Object)
 	}
 	s.writing.Lock()
-	if how == versions.RestoredList {
+	if occasion == versions.RestoredList {
 		d.cover.Restore()
 	}
 	d.cover.CaughtUp(rv)
@@ -127,7 +127,7 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], how versions.Occa
 		})
 	}
 	tree.Sort(items)
-	s.publishList(isListed, items, how, upTo, nil)
+	s.publishList(isListed, items, occasion, upTo, nil)
 	d.cover.Listed(rv)
 	s.writing.Unlock()
 	s.delivery.notifyDelivered(done) // not with the list: another goroutine may deliver it before its shards are complete

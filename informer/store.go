@@ -46,7 +46,7 @@ type store[T Object] struct {
 type contents[T Object] interface {
 	Put(it *tree.Item[T])
 	Remove(last T)
-	Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func())
+	Replace(rv string, items []*tree.Item[T], occasion versions.Occasion, done func())
 	CaughtUp(rv string)
 }
 
@@ -64,8 +64,8 @@ func (w whole[T]) Put(it *tree.Item[T]) { w.store.put(it) }
 func (w whole[T]) Remove(last T) { w.store.remove(last) }
 
 // Replace implements [contents].
-func (w whole[T]) Replace(_ string, items []*tree.Item[T], how versions.Occasion, done func()) {
-	w.store.replace(w.namespace, items, how, done)
+func (w whole[T]) Replace(_ string, items []*tree.Item[T], occasion versions.Occasion, done func()) {
+	w.store.replace(w.namespace, items, occasion, done)
 }
 
 // CaughtUp has no effect, because all objects are listed by the watch.
@@ -180,7 +180,7 @@ func (s *store[T]) forget(key types.NamespacedName) {
 
 // replace makes items the whole content of a namespace ("" for all), delivers the
 // changes, and then calls done.
-func (s *store[T]) replace(namespace string, items []*tree.Item[T], how versions.Occasion, done func()) {
+func (s *store[T]) replace(namespace string, items []*tree.Item[T], occasion versions.Occasion, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.Object)
 	}
@@ -188,7 +188,7 @@ func (s *store[T]) replace(namespace string, items []*tree.Item[T], how versions
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
-	s.publishList(func(listed string) bool { return namespace == "" || listed == namespace }, items, how, "", done)
+	s.publishList(func(listed string) bool { return namespace == "" || listed == namespace }, items, occasion, "", done)
 }
 
 // retain removes the objects of all namespaces for which stays returns false,
@@ -261,20 +261,20 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 // the watch. Otherwise it is the resourceVersion of the list. The list may be
 // older than the known state of an unreadable object. The caller holds writing.
 func (s *store[T]) publishList(
-	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string, done func(),
+	isListed func(string) bool, items []*tree.Item[T], occasion versions.Occasion, rv string, done func(),
 ) {
-	next, changes, refused := s.list(isListed, items, how, rv)
-	told := s.settleUnreadable(isListed, refused, how, rv)
-	s.publishChanges(next, changes, how, s.unreadable.telling(told, done))
+	next, changes, refused := s.list(isListed, items, occasion, rv)
+	told := s.settleUnreadable(isListed, refused, occasion, rv)
+	s.publishChanges(next, changes, occasion, s.unreadable.telling(told, done))
 }
 
 // publishChanges publishes the state after changes. The caller holds writing.
-func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how versions.Occasion, done func()) {
+func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], occasion versions.Occasion, done func()) {
 	events := make([]Event[T], 0, len(changes))
 	for _, c := range changes {
 		events = eventsOf(c, events)
 	}
-	if how == versions.FirstList {
+	if occasion == versions.FirstList {
 		for n := range events {
 			events[n].Initial = events[n].Type == Added
 		}
@@ -286,12 +286,12 @@ func (s *store[T]) publishChanges(next *state[T], changes []tree.Change[T], how 
 // namespaces that isListed selects. It returns the new state, the changes, and
 // the refused items. rv is as for publishList. The caller holds writing.
 func (s *store[T]) list(
-	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion, rv string,
+	isListed func(string) bool, items []*tree.Item[T], occasion versions.Occasion, rv string,
 ) (*state[T], []tree.Change[T], []refusedItem[T]) {
-	items, refused := s.readable(items, how, rv)
+	items, refused := s.readable(items, occasion, rv)
 	for {
 		next := *s.latest.Load()
-		content, changes := next.replaced(isListed, items, how)
+		content, changes := next.replaced(isListed, items, occasion)
 		why := s.caught(types.NamespacedName{}, func() { next.reindex(changes) })
 		if why == nil {
 			for _, r := range refused { // before the table loses their cached states

@@ -180,8 +180,8 @@ type specReader[T Object] struct {
 	mu sync.Mutex
 	// specs finds the specs that the current watch need not decode, because the
 	// cache has them. It is nil if the current watch decodes all specs.
-	specs *wire.Specs
-	why   string // why all specs are decoded, or empty
+	specs  *wire.Specs
+	reason string // why all specs are decoded, or empty
 }
 
 // open opens a watch that does not decode known specs if that is possible, and
@@ -189,7 +189,7 @@ type specReader[T Object] struct {
 func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	specs, client, why := s.connect()
 	s.mu.Lock()
-	s.specs, s.why = specs, why
+	s.specs, s.reason = specs, why
 	s.mu.Unlock()
 	switch {
 	case why == "":
@@ -251,7 +251,7 @@ func (s *specReader[T]) fullDecode() string {
 	if s.specs != nil {
 		return s.specs.Why()
 	}
-	return s.why
+	return s.reason
 }
 
 // take returns the object that a placeholder stands for, and the fingerprint of

@@ -239,7 +239,7 @@ func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	e.mu.Lock()
 	abandoned := c.abandoned
 	e.mu.Unlock()
-	arriving := t.flights.until().Sub(e.options.Clock.Now())
+	arriving := t.flights.quietAt().Sub(e.options.Clock.Now())
 	switch {
 	case lost:
 		log.Error(context.Cause(t.ctx), "leadership lost")
@@ -249,7 +249,7 @@ func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	default:
 		e.candidate.release(ctx, t)
 	}
-	e.candidate.nextTerm(t.flights.until())
+	e.candidate.nextTerm(t.flights.quietAt())
 }
 
 // publish lets functions enter the term.
@@ -271,7 +271,7 @@ func (e *Elector) retire(t *term, stopping bool) {
 	if t.ctx.Err() != nil {
 		e.ended = now
 	}
-	if e.left = t.until(); now.Before(e.left) {
+	if e.left = t.trustedUntil(); now.Before(e.left) {
 		e.left = now
 	}
 	e.current.Store(nil)

@@ -59,12 +59,12 @@ func (e *Elector) Status() Status {
 		s.Transitions = ptr.Deref(c.seen.Lease.Spec.LeaseTransitions, 0)
 	}
 	if t != nil && t.left() > 0 {
-		s.Leading, s.TrustedUntil = true, t.until()
+		s.Leading, s.TrustedUntil = true, t.trustedUntil()
 		return s
 	}
 	switch isSelf := c.isSelf(s.Leader); {
 	case isSelf && t != nil:
-		s.Ended = t.until()
+		s.Ended = t.trustedUntil()
 	case isSelf:
 		s.Ended = left
 	case s.Leader != "" && !e.options.Clock.Now().Before(c.seen.FreeAt(e.options.LeaseDuration)):

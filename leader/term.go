@@ -70,7 +70,8 @@ func (t *term) monotonicLeft() time.Duration {
 	return max(0, t.options.RenewDeadline-t.options.Clock.Since(t.sent))
 }
 
-func (t *term) until() time.Time {
+// trustedUntil returns when the trust window closes, by the monotonic clock.
+func (t *term) trustedUntil() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sent.Add(t.options.RenewDeadline)
@@ -133,10 +134,10 @@ type flight struct {
 	occupied atomic.Int32
 }
 
-// begin records a request that may arrive until a point in time. The context
-// that it returns lets the transport report whether the request was sent.
-func (f *flights) begin(ctx context.Context, until time.Time) (context.Context, *flight) {
-	one := &flight{deadline: until}
+// begin records a request that may arrive until deadline. The context that it
+// returns lets the transport report whether the request was sent.
+func (f *flights) begin(ctx context.Context, deadline time.Time) (context.Context, *flight) {
+	one := &flight{deadline: deadline}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.open == nil {
@@ -174,7 +175,7 @@ func (f *flights) cutUntil() time.Time {
 
 // quietAt returns the time after which no request can still arrive, including
 // the requests in flight.
-func (f *flights) until() time.Time {
+func (f *flights) quietAt() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.cut

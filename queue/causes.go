@@ -60,11 +60,11 @@ type causes struct {
 // pointer to the key. If the list already has a cause with the same object and
 // the same trigger, add merges c into that cause.
 func (s *causes) add(list *uint32, key any, c *Cause) {
-	own, _ := key.(*types.NamespacedName)
+	keyName, _ := key.(*types.NamespacedName)
 	link := list
 	for length := 1; *link != 0; length++ {
 		p := s.nodes.value(*link)
-		if s.absorb(p, own, c) {
+		if s.absorb(p, keyName, c) {
 			return
 		}
 		if length == maxCauses {
@@ -74,14 +74,14 @@ func (s *causes) add(list *uint32, key any, c *Cause) {
 		link = &p.next
 	}
 	*link = s.nodes.take()
-	s.pack(s.nodes.value(*link), own, c)
+	s.pack(s.nodes.value(*link), keyName, c)
 }
 
 // pack stores c in p. p must be zero.
-func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
+func (s *causes) pack(p *packedCause, keyName *types.NamespacedName, c *Cause) {
 	p.merged = addSaturated(0, c.Merged)
 	p.trigger, p.kind = s.intern(c.Trigger), s.intern(c.Type)
-	p.isKey = own != nil && own.Name == c.Name && own.Namespace == c.Namespace
+	p.isKey = keyName != nil && keyName.Name == c.Name && keyName.Namespace == c.Namespace
 	p.oldVersion, p.newVersion = encodeVersion(c.OldVersion), encodeVersion(c.NewVersion)
 	if !p.isKey || p.trigger == 0 && c.Trigger != "" || p.kind == 0 && c.Type != "" ||
 		p.oldVersion == 0 && c.OldVersion != "" || p.newVersion == 0 && c.NewVersion != "" {
@@ -92,9 +92,9 @@ func (s *causes) pack(p *packedCause, own *types.NamespacedName, c *Cause) {
 
 // absorb merges c into p if both name the same object and the same trigger, and
 // reports whether it did so.
-func (s *causes) absorb(p *packedCause, own *types.NamespacedName, c *Cause) bool {
+func (s *causes) absorb(p *packedCause, keyName *types.NamespacedName, c *Cause) bool {
 	if p.isKey {
-		if own.Name != c.Name || own.Namespace != c.Namespace {
+		if keyName.Name != c.Name || keyName.Namespace != c.Namespace {
 			return false
 		}
 	} else if t := s.texts.value(p.texts); t.Name != c.Name || t.Namespace != c.Namespace {
@@ -138,8 +138,8 @@ func (s *causes) list(first uint32, key any) []Cause {
 		if p.kind != 0 {
 			c.Type = s.known[p.kind-1]
 		}
-		if own, ok := key.(*types.NamespacedName); ok && p.isKey {
-			c.Namespace, c.Name = own.Namespace, own.Name
+		if keyName, ok := key.(*types.NamespacedName); ok && p.isKey {
+			c.Namespace, c.Name = keyName.Namespace, keyName.Name
 		}
 		if p.oldVersion != 0 {
 			c.OldVersion = strconv.FormatUint(p.oldVersion, 10)

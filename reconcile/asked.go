@@ -340,18 +340,18 @@ func digest(data []byte) uint64 {
 	return hash.Sum64()
 }
 
-// decoded returns object with the Go type of like. It decodes an
-// [answer.Object], which is the object in the answer to a write, and returns
-// nil if that cannot be decoded because it is not a whole object. It returns
-// any other object unchanged.
-func decoded(object, like metav1.Object) metav1.Object {
+// decoded returns object with the Go type of model. It decodes an
+// [answer.Object], the object in the answer to a write, and returns nil if that
+// cannot be decoded because it is not a whole object. It returns any other
+// object unchanged.
+func decoded(object, model metav1.Object) metav1.Object {
 	got, ok := object.(*answer.Object)
 	if !ok {
 		return object
 	}
 	dst := metav1.Object(&unstructured.Unstructured{})
-	if _, isAnswer := like.(*answer.Object); !isAnswer {
-		dst = reflect.New(reflect.TypeOf(like).Elem()).Interface().(metav1.Object)
+	if _, isAnswer := model.(*answer.Object); !isAnswer {
+		dst = reflect.New(reflect.TypeOf(model).Elem()).Interface().(metav1.Object)
 	}
 	if got.Into(dst) != nil {
 		return nil

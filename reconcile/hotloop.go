@@ -164,7 +164,7 @@ func (d *loopDetector) judge(o *output, key Key, w *write, own bool, now time.Ti
 	}
 	author := o.writerOf(key)
 	repeats, rewrites := author.note(asks)
-	author.last = d.ended
+	author.lastReconcile = d.ended
 	switch {
 	case repeats:
 		o.repeats++

@@ -15,7 +15,7 @@ type output struct {
 	uid       types.UID
 	ownWrites [4]ownWrite // the last writes
 	writes    int         // the number of writes in a row
-	last      time.Time   // when it was written last
+	lastWrite time.Time   // when it was written last
 	writers   map[Key]*writer
 	newest    metav1.Object // the object as last written, for clients whose requests are not known
 
@@ -39,9 +39,9 @@ type ownWrite struct {
 
 // writer is the record of a key that writes an output.
 type writer struct {
-	asked   asked  // for each field, the value that was last asked for
-	last    uint64 // the number of the reconcile that wrote last
-	stalled bool   // whether a write of the key made no progress
+	asked         asked  // for each field, the value that was last asked for
+	lastReconcile uint64 // the number of the reconcile that wrote last
+	stalled       bool   // whether a write of the key made no progress
 }
 
 // record adds a write of key. It returns false if the write had no effect.
@@ -67,7 +67,7 @@ func (o *output) record(key Key, w *write, now time.Time) bool {
 	copy(o.ownWrites[1:], o.ownWrites[:])
 	o.ownWrites[0] = written
 	o.writes++
-	o.last = now
+	o.lastWrite = now
 	return true
 }
 
@@ -124,7 +124,7 @@ func (o *output) end() time.Time { return o.stalledAt.Add(o.slowed + calm) }
 // forgettable returns when the record may be deleted, because the next write
 // would not count as a repetition any more.
 func (o *output) forgettable() time.Time {
-	if last := o.last.Add(calm); last.After(o.end()) {
+	if last := o.lastWrite.Add(calm); last.After(o.end()) {
 		return last
 	}
 	return o.end()
@@ -155,7 +155,7 @@ func (o *output) slows(key Key, now time.Time) bool {
 func (o *output) due(key Key) time.Time {
 	due, delay, own := o.slowedAt.Add(o.slowed), o.slowed, o.writers[key]
 	for _, w := range o.writers {
-		if w.stalled && w != own && w.last < own.last {
+		if w.stalled && w != own && w.lastReconcile < own.lastReconcile {
 			delay = min(2*delay, longest)
 			due = due.Add(delay)
 		}

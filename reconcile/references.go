@@ -357,15 +357,15 @@ func (r *referrers) set(owner Key, n int, keys []Key, look uint64, deleted bool)
 	return true
 }
 
-// count adds more to the number of references from owner to an object. mu must
+// count adds delta to the number of references from owner to an object. mu must
 // be held.
-func (r *referrers) count(ref objectRef, owner Key, more int) {
+func (r *referrers) count(ref objectRef, owner Key, delta int) {
 	owners := r.owning[ref]
 	if owners == nil {
 		owners = map[Key]int{}
 		r.owning[ref] = owners
 	}
-	if owners[owner] += more; owners[owner] == 0 {
+	if owners[owner] += delta; owners[owner] == 0 {
 		delete(owners, owner)
 	}
 	if len(owners) == 0 {

@@ -37,9 +37,9 @@ type Comparison struct {
 
 	inquiry *inquiry // nil for a server without TLS
 
-	mu     sync.Mutex // guards the fields below
-	last   reading
-	differ bool // as OnChange was told last
+	mu          sync.Mutex // guards the fields below
+	lastReading reading
+	differ      bool // as OnChange was told last
 }
 
 // reading is what an answer of the server shows about the two clocks. The zero
@@ -111,7 +111,7 @@ func (c *Comparison) note(sent time.Time, res *http.Response) bool {
 func (c *Comparison) keep(r reading) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = r
+	c.lastReading = r
 	if !c.differ && r.differs() || c.differ && r.offset.Abs() < tolerance/2 {
 		c.differ = !c.differ
 		return true
@@ -177,7 +177,7 @@ func (c *Comparison) verdict(ctx context.Context, err error, certificate *x509.C
 func (c *Comparison) reading() reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.last
+	return c.lastReading
 }
 
 // hint says whether a clock or the certificate is wrong. It returns "" if that

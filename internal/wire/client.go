@@ -15,7 +15,7 @@ import (
 // Through returns a copy of c whose watches deliver placeholders, and omit
 // objects that keep does not want. If that would not be safe, it returns nil
 // and the reason in why. See [Through].
-func (s *Specs) Through(c rest.Interface, keep Keep) (filtered rest.Interface, why string) {
+func (s *Specs) Through(c rest.Interface, keep Keep) (filtered rest.Interface, reason string) {
 	if authenticatorErr != nil {
 		return nil, authenticatorErr.Error()
 	}
@@ -26,11 +26,11 @@ func (s *Specs) Through(c rest.Interface, keep Keep) (filtered rest.Interface, w
 // does not want. If that would not be safe, it returns nil and the reason in
 // why. The copy differs from c only in the transport of its Client, an exported
 // field.
-func Through(c rest.Interface, keep Keep) (filtered rest.Interface, why string) {
+func Through(c rest.Interface, keep Keep) (filtered rest.Interface, reason string) {
 	return withTransport(c, nil, keep)
 }
 
-func withTransport(c rest.Interface, s *Specs, keep Keep) (filtered rest.Interface, why string) {
+func withTransport(c rest.Interface, s *Specs, keep Keep) (filtered rest.Interface, reason string) {
 	original, ok := c.(*rest.RESTClient)
 	if !ok || original == nil {
 		return nil, fmt.Sprintf("the client sends its requests with a %T", c)

@@ -98,13 +98,13 @@ func (s *Specs) Why() string {
 	return s.reason
 }
 
-func (s *Specs) setReason(why string) {
+func (s *Specs) setReason(reason string) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reason = why
+	s.reason = reason
 }
 
 // replace decodes the object of an event and appends the event with a

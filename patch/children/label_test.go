@@ -146,7 +146,7 @@ var foreigners = map[string]func(w *fixture, s *corev1.Secret){
 		markOf(w.owner).Put(s)
 		s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(configMap("a", "site", "another"), ownerKind)}
 	},
-	"nobody  owns it": func(w *fixture, s *corev1.Secret) { // the mark without its UID
+	"has no  owner": func(w *fixture, s *corev1.Secret) { // the mark without its UID
 		markOf(w.owner).Put(s)
 		delete(s.Labels, mark.UIDLabel)
 	},

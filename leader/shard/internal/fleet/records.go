@@ -206,11 +206,11 @@ func (r Records) Remove(ctx context.Context, lease *coordinationv1.Lease) error 
 }
 
 // Config returns the recorded configuration. If there is no record, it records
-// and returns ours, which is the configuration of this replica.
-func (r Records) Config(ctx context.Context, ours map[string]string) (*coordinationv1.Lease, error) {
+// and returns settings, the configuration of this replica.
+func (r Records) Config(ctx context.Context, settings map[string]string) (*coordinationv1.Lease, error) {
 	lease, err := r.Read(ctx, r.Name)
 	if record.IsNotFound(err, r.Name) {
-		lease, err = r.Write(ctx, r.NewConfig(ours))
+		lease, err = r.Write(ctx, r.NewConfig(settings))
 	}
 	if err != nil {
 		return nil, r.Explain("reading", err)
@@ -230,11 +230,12 @@ func (r Records) NewConfig(annotations map[string]string) *coordinationv1.Lease 
 	}}
 }
 
-// Compare returns an [ErrConfig] if the recorded configuration differs from ours.
-func (r Records) Compare(recorded, ours map[string]string) error {
+// Compare returns an [ErrConfig] if the recorded configuration differs from
+// settings, the configuration of this replica.
+func (r Records) Compare(recorded, settings map[string]string) error {
 	var differ []string
 	for _, a := range []string{SlotsAnnotation, HashAnnotation, ByAnnotation} {
-		if theirs, own := recorded[a], ours[a]; theirs != own {
+		if theirs, own := recorded[a], settings[a]; theirs != own {
 			differ = append(differ, fmt.Sprintf("%s is %q there and %q here", a, theirs, own))
 		}
 	}
