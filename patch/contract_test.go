@@ -57,11 +57,11 @@ func TestContract(t *testing.T) {
 			TestStatusOfACustomKindSendsNothingOnceItHas, TestConditionsNoteTheGenerationThatTheyAreAbout),
 		"Other writes of the cached object are locked only with Options.Lock.": all(
 			locksOnRequest, TestDeleteLocksTheResourceVersionOnRequest),
-		"A failed precondition satisfies IsStale.": refusalsAreStale,
+		"A failed precondition satisfies IsStale.":                                                           refusalsAreStale,
 		"An answer that does not name the object, such as the {} of a gateway, is an error with any status.": TestASuccessThatIsNotTheServersIsNone,
-		"Only the server's own answer about this object is taken for its deletion, not any status 404.": onlyItsOwnAnswer,
-		"Every edit and every configuration is sent with a field manager.":                              hasFieldManager,
-		"Every write is reported to the reconcile whose context it is given, except for dry runs.":      reportsWrites,
+		"Only the server's own answer about this object is taken for its deletion, not any status 404.":      onlyItsOwnAnswer,
+		"Every edit and every configuration is sent with a field manager.":                                   hasFieldManager,
+		"Every write is reported to the reconcile whose context it is given, except for dry runs.":           reportsWrites,
 		"A mistake that can be seen before any request is an error that names it.": all(
 			TestMergeRefusesBadInputBeforeAnyRequest, TestMergeRefusesNilObjectsAndNilClients, TestAPatchRefusesAnEditThatTheEndpointWouldDrop,
 			TestEnsureRefusesBadInputBeforeAnyRequest, TestDeleteRefusesBadInputBeforeAnyRequest,

@@ -94,10 +94,10 @@ func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, ear
 		f.expectContent(w, ref, written.object)
 		return
 	}
-	release, earlier := f.addPending(w), []*baseline{f.takeBaseline(ref)}
-	f.onEnd(w, func() { f.dropBaselines(earlier) })
+	release, baselines := f.addPending(w), []*baseline{f.takeBaseline(ref)}
+	f.onEnd(w, func() { f.dropBaselines(baselines) })
 	f.onEnd(w, onSeen(s, ref.key, version, func() {
-		if !f.shows(ref, written, earlier) {
+		if !f.shows(ref, written, baselines) {
 			f.expectShown(w, ref, written)
 		}
 		release()
@@ -105,11 +105,11 @@ func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, ear
 }
 
 // shows reports whether a cache that has reached the resourceVersion of an
-// answer shows that write, or has removed the object since earlier was
-// taken. If shows returns false, the object may have been deleted
-// before, or the cache has reached that resourceVersion in a history that the
-// server lost when its storage was restored.
-func (f *freshness) shows(ref objectRef, written *write, earlier []*baseline) bool {
+// answer shows that write, or has removed the object since baselines were taken.
+// If shows returns false, the object may have been deleted before, or the cache
+// has reached that resourceVersion in a history that the server lost when its
+// storage was restored.
+func (f *freshness) shows(ref objectRef, written *write, baselines []*baseline) bool {
 	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
 	for _, n := range written.baselines {
 		if n.source == ref.source && n.uid == uid && rvorder.Older(version, n.rv) {
@@ -120,7 +120,7 @@ func (f *freshness) shows(ref objectRef, written *write, earlier []*baseline) bo
 	if cached != nil && cached.GetUID() == uid {
 		return !rvorder.Older(cached.GetResourceVersion(), version)
 	}
-	if f.removedSince(earlier, ref.source, uid) || f.removedSince(written.baselines, ref.source, uid) ||
+	if f.removedSince(baselines, ref.source, uid) || f.removedSince(written.baselines, ref.source, uid) ||
 		!s.matches(written) {
 		return true
 	}
