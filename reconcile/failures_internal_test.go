@@ -36,7 +36,7 @@ func TestAnotherMissingPermissionIsAnnouncedAnew(t *testing.T) {
 		g.Expect(f.announce(key)).To(ContainSubstring("refuses to patch secrets"))
 		missing := f.refused(time.Now())
 		g.Expect(missing).To(HaveLen(1))
-		g.Expect(missing[0].since).To(Equal(granted))
+		g.Expect(missing[0].began).To(Equal(granted))
 	})
 }
 
