@@ -89,3 +89,52 @@ func TestNullOfACustomTypeIsNoDifferenceToNothing(t *testing.T) {
 		}
 	}
 }
+
+// odd is null below zero, and omitted at zero, though its JSON is not null then.
+type odd int
+
+func (o odd) MarshalJSON() ([]byte, error) {
+	if o < 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(int(o))
+}
+
+func (o *odd) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, (*int)(o)) }
+
+// unset is null unless it is set, and omitted only if it is zero.
+type unset struct {
+	Set  bool
+	Note string
+}
+
+func (h unset) MarshalJSON() ([]byte, error) {
+	if !h.Set {
+		return []byte("null"), nil
+	}
+	return json.Marshal(h.Note)
+}
+
+func (h *unset) UnmarshalJSON([]byte) error { return nil }
+
+// Each of these pairs needs another guard of the comparison.
+func TestNullsOfOtherFormsAreNoDifferenceToNothing(t *testing.T) {
+	type custom struct {
+		Odd   odd                     `json:"odd,omitzero"`
+		Unset unset                   `json:"unset,omitzero"`
+		Times []*metav1.Time          `json:"times,omitempty"`
+		Named map[string]*metav1.Time `json:"named,omitempty"`
+	}
+	for name, o := range map[string][2]*custom{
+		"omitted, though not null":     {{Odd: 0}, {Odd: -1}},
+		"null, though not zero":        {{}, {Unset: unset{Note: "a"}}},
+		"an element that is nil":       {{Times: []*metav1.Time{nil}}, {Times: []*metav1.Time{{}}}},
+		"a value of a map that is nil": {{Named: map[string]*metav1.Time{"a": nil}}, {Named: map[string]*metav1.Time{"a": {}}}},
+	} {
+		for _, o := range [][2]*custom{o, {o[1], o[0]}} {
+			if p, err := diff.Make(o[0], o[1], diff.JSON); err != nil || p.Data != nil {
+				t.Errorf("%s: %s, %v", name, p.Data, err)
+			}
+		}
+	}
+}
