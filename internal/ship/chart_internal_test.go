@@ -190,13 +190,14 @@ func TestAChartRefusesValuesThatItDoesNotHave(t *testing.T) {
 }
 
 // Objects with finalizers that are deleted after their program stay forever,
-// and so does their namespace.
+// and so does their kind. TestE2EAnUninstallationOfTheChartLeavesNothing runs
+// the commands.
 func TestTheNotesOfAChartSayThatObjectsAreDeletedFirst(t *testing.T) {
 	notes, err := os.ReadFile(filepath.Join(chartOf("reboot"), "templates", "NOTES.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := bytes.Index(notes, []byte("kubectl delete rebootgroups.reboot.homeostat.dev --all --all-namespaces\n"))
+	objects := bytes.Index(notes, []byte("kubectl delete crd rebootgroups.reboot.homeostat.dev\n"))
 	if program := bytes.Index(notes, []byte("helm uninstall")); objects < 0 || program < objects {
 		t.Errorf("the notes are %s\nwant the objects to be deleted before the program", notes)
 	}
