@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -170,6 +171,7 @@ func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.E
 				brought = nil // the cache has the states from now on
 			}
 		case e.Type == watch.Error:
+			r.progress.reported(apierrors.FromObject(e.Object))
 		case ok && isTable(object):
 			err = errors.New("the watch has a Table instead of an object: a proxy or gateway has sent it")
 		case !ok && r.dropin == nil: // a shared informer skips it, as in client-go

@@ -147,6 +147,9 @@ func TestAnInformerWhoseWatchHasFailedForAMinuteHasAProblem(t *testing.T) {
 				cause, _, _ := strings.Cut(name, " (")
 				g.Expect(s.Problems[0].Cause).To(Equal(cause))
 				g.Expect(s.Problems[0].Reason).NotTo(BeEmpty())
+				if name == "watch ends at once" {
+					g.Expect(s.Problems[0].Reason).To(ContainSubstring("the storage is away"), "what the error event says")
+				}
 				waitsOnly := cause == "server error" || cause == "failed"
 				g.Expect(s.Problems[0].Remedy == "").To(Equal(waitsOnly), "where to look")
 				g.Expect(time.Since(s.Problems[0].Since)).To(BeNumerically(">", 3*time.Minute))

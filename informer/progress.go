@@ -79,7 +79,8 @@ type request struct {
 	ended  time.Time // when the watch was stopped
 	// deadline is the time at which the server should have ended the watch.
 	deadline  time.Time
-	bookmarks bool // whether the watch has brought a bookmark
+	bookmarks bool  // whether the watch has brought a bookmark
+	reported  error // the error event that ended the watch, or nil
 }
 
 // errNoBookmark makes the reflector send a plain list instead of a
@@ -216,6 +217,13 @@ func (p *progress) listed() {
 	if relisted {
 		p.log.Info("listed again: the watch could not be resumed", "namespace", p.source.namespace)
 	}
+}
+
+// reported records the error event with which the server ends the watch.
+func (p *progress) reported(err error) {
+	p.mu.Lock()
+	p.request.reported = err
+	p.mu.Unlock()
 }
 
 func (p *progress) bookmarked() {

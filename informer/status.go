@@ -267,7 +267,11 @@ func (p *progress) noteEnd() {
 	case p.watchWorks():
 		p.outage = outage{}
 	case p.request.phase == phaseWatch && !p.request.opened.IsZero():
-		p.outage.add(requests.ErrEndsAtOnce)
+		err := requests.ErrEndsAtOnce
+		if p.request.reported != nil {
+			err = fmt.Errorf("%w: the server has ended the last one with the error %q", err, p.request.reported)
+		}
+		p.outage.add(err)
 	}
 }
 

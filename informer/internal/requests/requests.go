@@ -52,8 +52,8 @@ var (
 		"everything is listed again")
 	// ErrEndsAtOnce is the failure of watches that end before they bring an
 	// event, and before they have been open for the time in Steady. The server, a
-	// proxy or a connection that breaks may have ended them: only the reflector's
-	// log has the reason.
+	// proxy or a connection that breaks may have ended them. The reason is known
+	// only if the server has sent an error event.
 	ErrEndsAtOnce = errors.New("watching: watches are opened, and end within ten seconds without an event")
 	// ErrGoexit is the failure of a handler that ends the goroutine on which it
 	// was called. It is also the failure of the request that has brought the
