@@ -3,6 +3,7 @@ package clusterapi_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/cluster-api/core/reconcilers/topology/machineset"
 	"sigs.k8s.io/cluster-api/feature"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -67,6 +69,7 @@ func running(s setup) func(env *reconciletest.Env) error {
 			Scheme:  scheme,
 			Logger:  logr.FromContextOrDiscard(env.Context()),
 			Metrics: server.Options{BindAddress: "0"},
+			Cache:   cache.Options{SyncPeriod: new(10 * time.Minute)}, // the default of its main
 			Controller: config.Controller{
 				SkipNameValidation: new(true), UsePriorityQueue: new(feature.Gates.Enabled(feature.PriorityQueue)),
 			},

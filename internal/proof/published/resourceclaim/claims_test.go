@@ -40,10 +40,10 @@ func claiming(annotations map[string]string) []runtime.Object {
 }
 
 // known lists the findings of both versions: a restart with stale caches makes
-// the claims again, and so does a lost reply if the watch is slow. A claim that
-// another client has deleted is made again when something else wakes the
-// controller.
-var known = []string{"caches that begin", "the reply is lost"}
+// the claims again, and so does a reply that is lost, or comes after a timeout,
+// if the watch is slow. A claim that another client has deleted is made again
+// when something else wakes the controller.
+var known = []string{"caches that begin", "the reply is lost", "timeout, and later the commit"}
 
 // kubernetes/kubernetes#138407: the status has one of the two, then the other,
 // and so on.
