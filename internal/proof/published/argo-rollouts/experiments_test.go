@@ -15,8 +15,10 @@ import (
 )
 
 // Both versions end an Experiment for good, with the phase Error, when one of
-// their writes fails.
-var failing = []string{
+// their writes fails. And see TestExperimentThatIsCreatedAgain.
+var failing = append([]string{"comes back with objects of the same names"}, writes...)
+
+var writes = []string{
 	"the reply is lost of", "500 instead of", "409 instead of", "429 instead of", "timeout, and later the commit, of",
 	"the network does not reach", "caches that begin",
 }

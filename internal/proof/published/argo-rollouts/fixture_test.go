@@ -2,6 +2,7 @@ package argorollouts_test
 
 import (
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -96,12 +97,9 @@ func (silent) K8sRecorder() events.EventRecorder                          { retu
 // definitions are its custom resources, which have no status subresource.
 func definitions() apisim.Definitions {
 	var all apisim.Definitions
-	for kind, resource := range map[string]string{
-		"Experiment": "experiments", "AnalysisRun": "analysisruns", "AnalysisTemplate": "analysistemplates",
-		"ClusterAnalysisTemplate": "clusteranalysistemplates",
-	} {
+	for _, kind := range []string{"Experiment", "AnalysisRun", "AnalysisTemplate", "ClusterAnalysisTemplate"} {
 		all = append(all, apisim.Resource{
-			Group: "argoproj.io", Version: "v1alpha1", Kind: kind, Resource: resource,
+			Group: "argoproj.io", Version: "v1alpha1", Kind: kind, Resource: strings.ToLower(kind) + "s",
 			Namespaced: kind != "ClusterAnalysisTemplate",
 		})
 	}
@@ -115,5 +113,5 @@ func explored(t *testing.T, c *reconciletest.Case, known ...string) *reconcilete
 	c.Run, c.Definitions = start, definitions()
 	c.Actors = []reconciletest.Actor{actors.Deployments(), actors.Kubelet(nil)}
 	return results.Search(t, experiments.NewController, c,
-		&reconciletest.Options{Budget: time.Hour, SkipDrift: true, KnownFindings: known})
+		&reconciletest.Options{Budget: time.Hour, Steps: 500, SkipDrift: true, KnownFindings: known})
 }
