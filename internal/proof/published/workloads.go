@@ -2,7 +2,6 @@ package published
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
@@ -102,16 +100,6 @@ func Later(
 			return !t.IsZero() && !time.Now().Before(t)
 		},
 		Do: func(w *reconciletest.World) { _ = step.Do(context.Background(), w) },
-	}
-}
-
-// Unchanged returns a function that reports whether all objects of a resource
-// still have the spec with which they were created.
-func Unchanged(resource string) func(w *reconciletest.World) bool {
-	return func(w *reconciletest.World) bool {
-		objects, err := w.Objects(resource)
-		edited := func(o *unstructured.Unstructured) bool { return o.GetGeneration() > 1 }
-		return err == nil && !slices.ContainsFunc(objects, edited)
 	}
 }
 

@@ -2,9 +2,11 @@ package kubernetes_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,13 +35,17 @@ const expired = 5*time.Minute + 30*time.Second
 // kubernetes/kubernetes#129795
 func TestPairReplicaSetWhoseExpectationsExpire(t *testing.T) {
 	scale := reconciletest.Patch("replicasets.apps", "d/web", `{"spec":{"replicas":3}}`)
+	unscaled := func(w *reconciletest.World) bool {
+		sets, err := reconciletest.List[appsv1.ReplicaSet](w, "replicasets.apps")
+		return err == nil && len(sets) == 1 && *sets[0].Spec.Replicas == 2
+	}
 	(&published.Bug{
 		Of: replicaset.NewReplicaSetController, Fixed: "v1.36.0", Options: slowWatch,
 		Case: &reconciletest.Case{
 			Run: published.Wire(replicaSets).Program, Objects: []runtime.Object{published.ReplicaSet(2)},
 			Actors: []reconciletest.Actor{
 				actors.Kubelet(nil),
-				published.Later(expired, "replicasets.apps", scale, published.Unchanged("replicasets.apps")),
+				published.Later(expired, "replicasets.apps", scale, unscaled),
 			},
 			Ignore: []string{"pods metadata.name"},
 		},
@@ -50,17 +56,19 @@ func TestPairReplicaSetWhoseExpectationsExpire(t *testing.T) {
 // kubernetes/kubernetes#134937
 func TestPairDaemonSetWhoseExpectationsExpire(t *testing.T) {
 	node := func(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
-	alone := func(w *reconciletest.World) bool {
-		nodes, err := w.Objects("nodes")
-		return err == nil && len(nodes) == 1
+	missing := func(w *reconciletest.World) bool {
+		nodes, err := reconciletest.List[corev1.Node](w, "nodes")
+		return err == nil && !slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == "b" })
 	}
+	options := slowWatch
+	options.KnownFindings = append([]string{"nodes a was"}, past...) // as below, a deleted Node wakes nothing
 	(&published.Bug{
-		Of: daemon.NewDaemonSetsController, Fixed: "v1.36.0", Options: slowWatch,
+		Of: daemon.NewDaemonSetsController, Fixed: "v1.36.0", Options: options,
 		Case: &reconciletest.Case{
 			Run: published.Wire(daemonSets).Program, Objects: []runtime.Object{node("a"), published.DaemonSet()},
 			Actors: []reconciletest.Actor{
 				actors.Kubelet(nil),
-				published.Later(expired, "daemonsets.apps", reconciletest.Create(node("b")), alone),
+				published.Later(expired, "daemonsets.apps", reconciletest.Create(node("b")), missing),
 			},
 			// Pods are compared by age, and which of two nodes has the older
 			// one does not matter
@@ -113,7 +121,8 @@ func TestPairHeadlessServiceWithoutPorts(t *testing.T) {
 			},
 		},
 		// The slice is there, and right: a version with the repair writes nothing.
-		Options: reconciletest.Options{KnownFindings: []string{"the Goal holds without the program"}},
+		// A deleted Node wakes nothing: its Pods are deleted, too, which wakes.
+		Options: reconciletest.Options{KnownFindings: []string{"the Goal holds without the program", "nodes n was"}},
 		Oracle:  "tail", Says: `a restart wrote again: update endpointslices.discovery.k8s.io d/web-`,
 	}).Told(t)
 }
