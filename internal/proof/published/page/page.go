@@ -130,21 +130,20 @@ func details(r *results.Result) string {
 	return b.String()
 }
 
-// all returns a text that says of each run how many explorations it had, what
-// they took, and where and when it was.
+// all returns the rows of a table, one for each run: how many explorations it
+// had, what they took, and where and when it was.
 func (a *runResults) all() string {
-	var runs []string
+	var rows []string
 	for _, run := range a.runs {
 		var elapsed, used float64
 		for _, r := range run.results {
 			elapsed += r.Elapsed
 			used += r.Processor
 		}
-		runs = append(runs, fmt.Sprintf("%d explorations in %s, with %s of processor time, of commit %s, on %s, with Go %s for %s "+
-			"on %d cores, with a load of %v when they began", len(run.results), minutes(elapsed), minutes(used), run.Commit,
-			run.Date, run.Go, run.Platform, run.Cores, run.Load))
+		rows = append(rows, "| "+cells(count(len(run.results)), minutes(elapsed), minutes(used), run.Commit, run.Date,
+			run.Go+" for "+run.Platform, strconv.Itoa(run.Cores), fmt.Sprint(run.Load))+" |")
 	}
-	return strings.Join(runs, "; and ")
+	return strings.Join(rows, "\n")
 }
 
 // minutes formats a number of seconds as minutes and seconds.

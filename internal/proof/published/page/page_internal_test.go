@@ -22,7 +22,8 @@ const small = `# Page
 
 {{findings}}
 
-{{runs}}, {{perRun}}
+{{runs}}
+{{perRun}}
 `
 
 func TestThePageHasWhatWasFound(t *testing.T) {
@@ -47,7 +48,8 @@ watch held back:
 
 </details>
 
-2 explorations in 9s, with 15s of processor time, of commit abc1234, on 2026-11-22, with Go 1.26.8 for linux/amd64 on 2 cores, with a load of 0.5 when they began, 10 to 10 ms
+| 2 | 9s | 15s | abc1234 | 2026-11-22 | 1.26.8 for linux/amd64 | 2 | 0.5 |
+10 to 10 ms
 `))
 }
 
@@ -169,6 +171,5 @@ func TestALaterRunReplacesWhatItRepeats(t *testing.T) {
 	page, err := a.page(small)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(string(page)).To(gomega.And(gomega.ContainSubstring("3 known; 7.0 s"), gomega.ContainSubstring("state"),
-		gomega.ContainSubstring("1 explorations in 0s, with 0s of processor time, of commit abc1234"),
-		gomega.ContainSubstring("; and 1 explorations in 7s, with 15s of processor time, of commit def5678")))
+		gomega.ContainSubstring("\n| 1 | 0s | 0s | abc1234 |"), gomega.ContainSubstring("\n| 1 | 7s | 15s | def5678 |")))
 }
