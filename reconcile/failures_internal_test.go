@@ -18,7 +18,7 @@ func TestAnotherMissingPermissionIsAnnouncedAnew(t *testing.T) {
 		refused := func(verb string) {
 			now := time.Now()
 			f.put(key, failure{
-				failedAt: now, since: now, missing: &permission{verb: verb, resource: "secrets", namespaces: []string{"d"}},
+				failedAt: now, began: now, missing: &permission{verb: verb, resource: "secrets", namespaces: []string{"d"}},
 			})
 		}
 		refused("create")
