@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/discovery"
 
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
@@ -60,6 +61,11 @@ func newCommand(name string, stdout, stderr *command.Output) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			s.listenAddrIsGiven = c.Flags().Changed("listen-addr")
+			c.Flags().Visit(func(f *pflag.Flag) {
+				if isOfLease(f.Name) && !c.Flags().Changed("leader-elect") {
+					s.unelected = append(s.unelected, f.Name)
+				}
+			})
 			return s.run(args, c.ArgsLenAtDash(), stdout, stderr)
 		},
 		ValidArgsFunction: s.connection.completeResource,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -129,6 +130,9 @@ func (s *settings) lifecycleFlags() *pflag.FlagSet {
 		"how long between renewals; 0: two fifteenths of the lease duration")
 	return f
 }
+
+// isOfLease reports whether a flag has an effect only with --leader-elect.
+func isOfLease(flag string) bool { return flag == "lease" || strings.HasPrefix(flag, "leader-elect-") }
 
 func (s *settings) outputFlags() *pflag.FlagSet {
 	f := newGroup()

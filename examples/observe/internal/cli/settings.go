@@ -36,6 +36,7 @@ type settings struct {
 	leaderElect bool
 	lease       string
 	durations   leader.Options // the durations of the Lease; zero means the default
+	unelected   []string       // flags about the Lease that are given without --leader-elect
 
 	quiet              bool
 	listenAddr         string
