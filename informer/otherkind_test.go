@@ -9,21 +9,36 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/informer"
 )
 
-// ofKind returns the Node b as a gateway has changed it.
+// ofKind returns the Node b as a gateway has changed it: of another kind or, for
+// "v2", of another version.
 func ofKind(kind string) *corev1.Node {
 	node := versioned("b", "2", "15")
-	node.Kind = kind
+	if kind == "v2" {
+		node.APIVersion = kind
+	} else {
+		node.Kind = kind
+	}
 	return node
+}
+
+// saysKind matches the error about ofKind(kind).
+func saysKind(kind string) gomegatypes.GomegaMatcher {
+	if kind == "v2" {
+		return MatchError(ContainSubstring(`the object says that it is of version "v2", not "v1"`))
+	}
+	return MatchError(ContainSubstring(`the object says that it is of kind "` + kind + `", not "Node"`))
 }
 
 // mendedLater brings a right state of the Node after two minutes.
@@ -69,7 +84,7 @@ func TestAnObjectThatSaysAnotherKindIsKeptOutAndProvesNothing(t *testing.T) {
 			return &contradicting{first: nodesAB(mendedLater, deleted(ofKind(kind))), list: list("20", good[0], ofKind(kind))}
 		}},
 	} {
-		for _, kind := range []string{"Other", "Pod"} {
+		for _, kind := range []string{"Other", "Pod", "v2"} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				x := c.bad(kind)
 				x.later, x.resumed = refuse(http.StatusBadRequest, ""), stream(mendedLater)
@@ -86,8 +101,7 @@ func TestAnObjectThatSaysAnotherKindIsKeptOutAndProvesNothing(t *testing.T) {
 						g.Expect(heard()).To(ConsistOf("known a/1"))
 						g.Expect(in.Get(b)).To(BeNil())
 					}
-					g.Expect(in.Unreadable(b)).To(MatchError(ContainSubstring(
-						`the object says that it is of kind "` + kind + `", not "Node"`)))
+					g.Expect(in.Unreadable(b)).To(saysKind(kind))
 					for range 20 {
 						g.Expect(in.IsDeleted(context.WithoutCancel(t.Context()), b)).To(BeFalse())
 					}
@@ -97,6 +111,34 @@ func TestAnObjectThatSaysAnotherKindIsKeptOutAndProvesNothing(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Untyped clients do not show their kind, but a list of theirs does.
+func TestAnUntypedObjectThatSaysAnotherKindStopsNoOther(t *testing.T) {
+	for _, kind := range []string{"Other", "Pod", "v2"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				x := &contradicting{
+					first: refuse(http.StatusBadRequest, ""), later: refuse(http.StatusBadRequest, ""),
+					list: list("20", versioned("a", "1", "10"), ofKind(kind)), resumed: stream(mendedLater),
+				}
+				client, err := dynamic.NewForConfig(&rest.Config{Host: "http://script", Transport: inProcess{x}, QPS: -1})
+				g.Expect(err).NotTo(HaveOccurred())
+				in := informer.For(informer.Untyped(client.Resource(corev1.SchemeGroupVersion.WithResource("nodes"))), nil)
+				defer running(context.WithoutCancel(t.Context()), in)()
+				<-time.After(time.Minute)
+				b := types.NamespacedName{Name: "b"}
+				g.Expect(in.HasSynced()).To(BeTrue())
+				g.Expect(in.Snapshot().Len()).To(Equal(1))
+				g.Expect(in.Unreadable(b)).To(saysKind(kind))
+				g.Expect(in.IsDeleted(t.Context(), b)).To(BeFalse())
+				<-time.After(5 * time.Minute)
+				g.Expect(in.Unreadable(b)).To(Succeed(), "it heals by itself")
+				g.Expect(in.Snapshot().Len()).To(Equal(2))
+			})
+		})
 	}
 }
 
