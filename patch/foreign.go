@@ -72,19 +72,24 @@ func checkController[T informer.Object](o *Options, edit func(T)) func(cached, e
 }
 
 // checkCreated returns an error if got is not the object that the creation of
-// sent was to make, because got has another controller.
+// sent was to make, because got has another controller, or lacks the controller
+// of sent. For example, a proxy may have read an object in place of the
+// creation.
 func checkCreated(sent, got informer.Object) error {
-	controller := metav1.GetControllerOfNoCopy(got)
+	controller, ours := metav1.GetControllerOfNoCopy(got), metav1.GetControllerOfNoCopy(sent)
+	if controller == nil && ours == nil || controller != nil && ours != nil && controller.UID == ours.UID {
+		return nil
+	}
+	foreign := &ForeignError{Kind: kindOf(sent), Key: bound.KeyOf(got)}
 	if controller == nil {
-		return nil
+		foreign.Reason = "the answer to its creation says that it has no controller: " +
+			"a proxy or gateway has sent it, or a webhook has removed the owner"
+		return foreign
 	}
-	if ours := metav1.GetControllerOfNoCopy(sent); ours != nil && ours.UID == controller.UID {
-		return nil
-	}
-	owner := fmt.Sprintf("%s %q", controller.Kind, controller.Name)
-	return &ForeignError{Kind: kindOf(sent), Key: bound.KeyOf(got), Owner: owner, Reason: fmt.Sprintf(
-		"the answer to its creation says that %s controls it: a proxy or gateway has sent it, or a webhook has set the owner",
-		owner)}
+	foreign.Owner = fmt.Sprintf("%s %q", controller.Kind, controller.Name)
+	foreign.Reason = fmt.Sprintf("the answer to its creation says that %s controls it: "+
+		"a proxy or gateway has sent it, or a webhook has set the owner", foreign.Owner)
+	return foreign
 }
 
 // wouldControl reports whether edit makes the owner with this UID the

@@ -110,3 +110,18 @@ func TestTheAnswerToACreationIsNotTheObjectOfAnotherOwner(t *testing.T) {
 	_, err := patch.Ensure(t.Context(), pods, blankPod("d"), nil, func(p *corev1.Pod) { p.OwnerReferences = controlledBy("other") })
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
+
+// A proxy answers a creation with an object of that name without an owner. The
+// server has not created the caller's.
+func TestTheAnswerToACreationHasTheController(t *testing.T) {
+	g, ownerless := NewWithT(t), blankPod("d")
+	ownerless.UID, ownerless.ResourceVersion = "77", "3"
+	pods := func(string) answeringCreate {
+		return answeringCreate{fake.NewClientset().CoreV1().Pods("d"), ownerless}
+	}
+	_, err := patch.Ensure(t.Context(), pods, blankPod("d"), nil, func(p *corev1.Pod) { p.OwnerReferences = controlledBy("ours") })
+	g.Expect(err).To(MatchError(patch.ErrForeign))
+	g.Expect(err).To(MatchError(ContainSubstring("has no controller")))
+	_, err = patch.Ensure(t.Context(), pods, blankPod("d"), nil, relabel)
+	g.Expect(err).NotTo(HaveOccurred())
+}

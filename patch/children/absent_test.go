@@ -1,6 +1,7 @@
 package children_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -121,9 +122,12 @@ func TestAnAnswerToACreationWithoutAUIDDeletesNothing(t *testing.T) {
 		w.Expect(w.ensure("old")).To(Succeed())
 		w.method, w.page = http.MethodPost, &absenttest.Page{
 			ContentType: "application/json", Status: http.StatusCreated,
-			Body: `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"new","namespace":"d"}}`,
+			Body: fmt.Sprintf(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"new","namespace":"d","ownerReferences":[`+
+				`{"apiVersion":"v1","kind":"ConfigMap","name":"site","uid":%q,"controller":true}]}}`, w.owner.UID),
 		}
 		w.Expect(w.ensure("new")).To(MatchError(ContainSubstring(`writing "d/new": the answer has no UID`)))
+		w.page.Body = `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"new","namespace":"d"}}`
+		w.Expect(w.ensure("new")).To(MatchError(ContainSubstring(`the answer to its creation says that it has no controller`)))
 		w.Expect(w.has()).To(Equal([]string{"old"}))
 		w.page = nil
 		w.Expect(w.ensure("new")).To(Succeed())
