@@ -14,9 +14,9 @@ func TestContract(t *testing.T) {
 		"The verbs list and watch on the names that are read are enough.":                                TestOnlyListAndWatchByNameAreSent,
 		"An object that the server does not have is watched, too.":                                       TestAnAbsentObjectIsWatched,
 		"If reading an object is forbidden, only Gets of that object fail, until reading it is allowed.": TestAForbiddenObjectIsAnErrorOfItsOwn,
-		"An object that nobody has read for Options.Keep is dropped.":                                    TestWhatNobodyReadsIsDropped,
+		"An object that nobody has read for Options.Keep is dropped.":                                    TestAnUnreadObjectIsDropped,
 		"While a controller watches the kind, an object that was read stays cached as long as it " +
-			"exists.": TestWhatIsWatchedStays,
+			"exists.": TestAWatchedObjectStaysCached,
 		"Handlers get the events of the objects that were read, and no deletion of one that is only dropped.": func(t *testing.T) {
 			TestHandlersGetEventsOfWhatWasRead(t)
 			TestADropIsNoDeletion(t)

@@ -31,7 +31,7 @@ const defaultSyncPeriod = 10 * time.Hour
 // handled contains the handlers of a kind, and the objects that they have been
 // told about. kind.mu guards it.
 type handled struct {
-	known     map[types.NamespacedName]informer.Object
+	delivered map[types.NamespacedName]informer.Object
 	listeners map[*listener]bool
 	listening bool          // whether the kind runs, so that handlers are called
 	runs      chan struct{} // closed when the kind runs
@@ -40,7 +40,7 @@ type handled struct {
 
 func newHandled() handled {
 	return handled{
-		known: map[types.NamespacedName]informer.Object{}, listeners: map[*listener]bool{},
+		delivered: map[types.NamespacedName]informer.Object{}, listeners: map[*listener]bool{},
 		runs: make(chan struct{}), calling: &sync.WaitGroup{},
 	}
 }
@@ -67,25 +67,25 @@ func (k *kind) deliver(key types.NamespacedName) {
 	if known, err := k.refs.Parts().State(key); err != nil || !known {
 		return
 	}
-	before, existed := k.known[key]
-	after, exists := k.refs.Get(key)
+	old, existed := k.delivered[key]
+	current, exists := k.refs.Get(key)
 	switch {
 	case exists:
-		k.known[key] = after
+		k.delivered[key] = current
 	case existed:
-		delete(k.known, key)
+		delete(k.delivered, key)
 	}
 	switch {
-	case !existed && !exists || existed && exists && before == after:
+	case !existed && !exists || existed && exists && old == current:
 	case !existed:
-		k.tell(notice{new: after})
+		k.tell(notice{new: current})
 	case !exists:
-		k.tell(notice{old: before})
-	case before.GetUID() != after.GetUID():
-		k.tell(notice{old: before})
-		k.tell(notice{new: after})
+		k.tell(notice{old: old})
+	case old.GetUID() != current.GetUID():
+		k.tell(notice{old: old})
+		k.tell(notice{new: current})
 	default:
-		k.tell(notice{old: before, new: after})
+		k.tell(notice{old: old, new: current})
 	}
 }
 
@@ -127,7 +127,7 @@ func (k *kind) resync(l *listener) {
 			return
 		}
 		k.mu.Lock()
-		for _, object := range k.known {
+		for _, object := range k.delivered {
 			l.add(notice{old: object, new: object})
 		}
 		k.mu.Unlock()
@@ -187,7 +187,7 @@ func (k *kind) AddEventHandlerWithOptions(
 		return nil, fmt.Errorf("handler %v was not added to shared informer because it has stopped already", h)
 	}
 	if !l.consistency {
-		for _, object := range k.known {
+		for _, object := range k.delivered {
 			l.add(notice{new: object, initial: true})
 		}
 	}

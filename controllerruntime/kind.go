@@ -131,7 +131,7 @@ func (k *kind) stop() {
 	k.mu.Lock()
 	held := k.reads
 	k.reads = map[types.NamespacedName]*reading{}
-	k.known = map[types.NamespacedName]informer.Object{}
+	k.delivered = map[types.NamespacedName]informer.Object{}
 	k.mu.Unlock()
 	for key, r := range held {
 		k.refs.Parts().Release(key)
@@ -323,11 +323,11 @@ func (k *kind) forgetUnread() (unread []types.NamespacedName) {
 		if k.isWatched() {
 			keep = k.cache.KeepAbsent
 		}
-		if _, exists := k.known[key]; exists && k.isWatched() || r.waiting > 0 || time.Since(r.last) < keep {
+		if _, exists := k.delivered[key]; exists && k.isWatched() || r.waiting > 0 || time.Since(r.last) < keep {
 			continue
 		}
 		delete(k.reads, key)
-		delete(k.known, key)
+		delete(k.delivered, key)
 		unread = append(unread, key)
 	}
 	return unread

@@ -170,8 +170,9 @@ type gated struct {
 func (*gated) NeedLeaderElection() bool { return false }
 
 // Start warms the runnable up, waits for a leadership, and runs the runnable
-// under it. The manager would warm it up while it may have been started, so that
-// one of the two waits for a lock.
+// under it. The manager is not asked to warm the runnable up, because it might
+// do so while the runnable is starting, and one of the two would then wait for
+// a lock.
 func (g *gated) Start(ctx context.Context) error {
 	if warm, ok := g.Runnable.(interface {
 		Warmup(ctx context.Context) error

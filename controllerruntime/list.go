@@ -143,12 +143,12 @@ func (k *kind) divide(o *client.ListOptions) (asked client.ListOptions, matches 
 	k.mu.Lock()
 	indexes := maps.Clone(k.fields)
 	k.mu.Unlock()
-	var own []fields.Requirement
+	var indexed []fields.Requirement
 	var server []fields.Selector
 	for _, r := range o.FieldSelector.Requirements() {
 		switch {
 		case indexes[r.Field] != nil:
-			own = append(own, r)
+			indexed = append(indexed, r)
 		case r.Operator == selection.NotEquals:
 			server = append(server, fields.OneTermNotEqualSelector(r.Field, r.Value))
 		default:
@@ -156,11 +156,11 @@ func (k *kind) divide(o *client.ListOptions) (asked client.ListOptions, matches 
 		}
 	}
 	asked.FieldSelector = fields.AndSelectors(server...)
-	if len(own) > 0 {
+	if len(indexed) > 0 {
 		asked.Limit = 0
 	}
 	return asked, func(object client.Object) bool {
-		return !slices.ContainsFunc(own, func(r fields.Requirement) bool {
+		return !slices.ContainsFunc(indexed, func(r fields.Requirement) bool {
 			matched := slices.Contains(indexes[r.Field](object), r.Value)
 			return matched == (r.Operator == selection.NotEquals)
 		})

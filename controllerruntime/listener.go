@@ -117,9 +117,9 @@ func (l *listener) HasSyncedChecker() cache.DoneChecker {
 
 // done is a [cache.DoneChecker].
 type done struct {
-	name string
-	when <-chan struct{}
+	name   string
+	closed <-chan struct{}
 }
 
 func (d done) Name() string          { return d.name }
-func (d done) Done() <-chan struct{} { return d.when }
+func (d done) Done() <-chan struct{} { return d.closed }

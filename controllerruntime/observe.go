@@ -13,20 +13,20 @@ import (
 // made by [SeeOwnWrites]. The clients of the copy report each write to the
 // reconcile in whose context it is sent.
 func ObserveWrites(config *rest.Config) *rest.Config {
-	out := rest.CopyConfig(config)
-	out.Wrap(func(next http.RoundTripper) http.RoundTripper {
+	copied := rest.CopyConfig(config)
+	copied.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		through, err := reporting(config, next)
 		if err != nil { // making a client of this config fails, too
 			return next
 		}
 		return &observing{through, next}
 	})
-	return out
+	return copied
 }
 
 // observing is a transport that reports writes. It also answers the probe of
 // isObserved.
-type observing struct{ through, next http.RoundTripper }
+type observing struct{ observed, next http.RoundTripper }
 
 // WrappedRoundTripper returns the inner transport, as client-go requires of
 // wrappers.
@@ -38,7 +38,7 @@ func (o *observing) RoundTrip(req *http.Request) (*http.Response, error) {
 		*found = true
 		return nil, context.Canceled
 	}
-	return o.through.RoundTrip(req)
+	return o.observed.RoundTrip(req)
 }
 
 // probe is the context key of a request that only looks for an observing

@@ -81,7 +81,7 @@ func TestAForbiddenObjectIsAnErrorOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestWhatNobodyReadsIsDropped(t *testing.T) {
+func TestAnUnreadObjectIsDropped(t *testing.T) {
 	run(t, settings{}, func(f *fixture) {
 		f.create(secret("a", "1"))
 		f.Expect(f.text("a")).To(Equal("1"))
@@ -106,7 +106,7 @@ func objects(f *fixture) (n int) {
 	return n
 }
 
-func TestWhatIsWatchedStays(t *testing.T) {
+func TestAWatchedObjectStaysCached(t *testing.T) {
 	run(t, settings{}, func(f *fixture) {
 		f.create(secret("a", "1"))
 		h := f.watch()

@@ -113,8 +113,8 @@ type ownWrite struct {
 	rv      string
 	// seenKind.mu guards the fields below.
 
-	gone    string // the resourceVersion at which the cache has last removed the object
-	changed chan struct{}
+	removedAt string // the resourceVersion at which the cache has last removed the object
+	changed   chan struct{}
 }
 
 // Sending implements [ownwrites.Observer].
@@ -244,7 +244,7 @@ func (k *seenKind) observe(obj any, deleted bool) {
 	defer k.mu.Unlock()
 	for _, w := range k.writes[client.ObjectKeyFromObject(object)] {
 		if deleted {
-			w.gone = object.GetResourceVersion()
+			w.removedAt = object.GetResourceVersion()
 		}
 		select {
 		case w.changed <- struct{}{}:
@@ -306,5 +306,5 @@ func (k *seenKind) lacks(w *ownWrite) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return w.gone != "" && !rvorder.Older(w.gone, w.rv)
+	return w.removedAt != "" && !rvorder.Older(w.removedAt, w.rv)
 }

@@ -34,14 +34,14 @@ type Queues[R comparable] struct {
 func (q *Queues[R]) New(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
 	options := q.Options
 	options.Name = name
-	made, err := queue.New(&options)
+	created, err := queue.New(&options)
 	if err != nil {
 		panic(err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.queues = append(q.queues, made)
-	return workqueue.New(made, &workqueue.Options[R]{RateLimiter: limiter})
+	q.queues = append(q.queues, created)
+	return workqueue.New(created, &workqueue.Options[R]{RateLimiter: limiter})
 }
 
 // Stats returns the state of each queue, by the name of its controller.

@@ -164,16 +164,16 @@ func (w *preparedWatch) run(prepare func(runtime.Object) (informer.Object, error
 
 // selecting returns o with the selectors of the config.
 func (r *reader) selecting(o metav1.ListOptions) *client.ListOptions {
-	out := &client.ListOptions{Namespace: r.namespace, Limit: o.Limit, Continue: o.Continue, Raw: &o}
-	out.LabelSelector = r.config.LabelSelector
+	options := &client.ListOptions{Namespace: r.namespace, Limit: o.Limit, Continue: o.Continue, Raw: &o}
+	options.LabelSelector = r.config.LabelSelector
 	if r.config.FieldSelector != nil {
 		selected, err := fields.ParseSelector(o.FieldSelector)
 		if err == nil {
-			out.FieldSelector = fields.AndSelectors(slices.DeleteFunc(
+			options.FieldSelector = fields.AndSelectors(slices.DeleteFunc(
 				[]fields.Selector{r.config.FieldSelector, selected}, fields.Selector.Empty)...)
 		}
 	}
-	return out
+	return options
 }
 
 // prepare returns an object in the form in which it is cached, after the

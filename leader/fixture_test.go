@@ -35,7 +35,7 @@ var (
 	pass       = leaseapi.Pass
 	background = leaseapi.Background
 	leaseOf    = leaseapi.LeaseOf
-	through    = leaseapi.Through
+	through    = leaseapi.SendFenced
 	reply      = leaseapi.Reply
 	deaf       = leaseapi.Deaf
 

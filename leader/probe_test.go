@@ -216,7 +216,7 @@ func TestACandidateWithoutAnswersSaysWhatANewConnectionShows(t *testing.T) {
 func TestACandidateOfAnotherClientSaysHowToFindTheCause(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		l := x.API.Link(1)
-		l.Reads = leaseapi.Delay{Back: time.Hour}
+		l.Reads = leaseapi.Delay{Response: time.Hour}
 		e := newElector(x.T, leaseOf(l, "a"), nil)
 		stop := x.campaign(e, "a")
 		pass(time.Minute)

@@ -14,12 +14,12 @@ import (
 func TestASlowServerHasALeader(t *testing.T) {
 	const slow = 4 * time.Second
 	for name, set := range map[string]func(l *leaseapi.Link){
-		"answers to writes":         func(l *leaseapi.Link) { l.Writes.Back = slow },
-		"writes":                    func(l *leaseapi.Link) { l.Writes.There = slow },
-		"all answers":               func(l *leaseapi.Link) { l.Writes.Back, l.Reads.Back = slow, slow },
-		"all requests":              func(l *leaseapi.Link) { l.Writes.There, l.Reads.There = slow, slow },
-		"answers to writes, by far": func(l *leaseapi.Link) { l.Writes.Back = 9 * time.Second },
-		"answers that never come":   func(l *leaseapi.Link) { l.Writes.Back = time.Hour },
+		"answers to writes":         func(l *leaseapi.Link) { l.Writes.Response = slow },
+		"writes":                    func(l *leaseapi.Link) { l.Writes.Request = slow },
+		"all answers":               func(l *leaseapi.Link) { l.Writes.Response, l.Reads.Response = slow, slow },
+		"all requests":              func(l *leaseapi.Link) { l.Writes.Request, l.Reads.Request = slow, slow },
+		"answers to writes, by far": func(l *leaseapi.Link) { l.Writes.Response = 9 * time.Second },
+		"answers that never come":   func(l *leaseapi.Link) { l.Writes.Response = time.Hour },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
@@ -42,11 +42,11 @@ func TestASlowServerHasALeader(t *testing.T) {
 func TestAReplicaWithoutAnswersLeavesTheLeaseToTheOthers(t *testing.T) {
 	type delay = leaseapi.Delay
 	for name, row := range map[string]struct{ writes, reads delay }{
-		"requests":            {delay{There: 6 * time.Second}, delay{There: 6 * time.Second}},
-		"answers":             {delay{Back: 6 * time.Second}, delay{Back: 6 * time.Second}},
-		"writes above all":    {delay{Back: 6 * time.Second}, delay{Back: 3 * time.Second}},
-		"writes, both ways":   {delay{There: 8 * time.Second, Back: 8 * time.Second}, delay{}},
-		"writes, and a pause": {delay{There: 4 * time.Second, Back: time.Hour}, delay{Back: 3 * time.Second}},
+		"requests":            {delay{Request: 6 * time.Second}, delay{Request: 6 * time.Second}},
+		"answers":             {delay{Response: 6 * time.Second}, delay{Response: 6 * time.Second}},
+		"writes above all":    {delay{Response: 6 * time.Second}, delay{Response: 3 * time.Second}},
+		"writes, both ways":   {delay{Request: 8 * time.Second, Response: 8 * time.Second}, delay{}},
+		"writes, and a pause": {delay{Request: 4 * time.Second, Response: time.Hour}, delay{Response: 3 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(x *fixture) {
@@ -71,7 +71,7 @@ func TestARenewalMayUseAllThatIsLeftOfTheWindow(t *testing.T) {
 		l := x.API.Link(1)
 		stop := x.campaign(newElector(x.T, leaseOf(l, "a"), nil), "a")
 		pass(time.Minute)
-		slow := leaseapi.Delay{Back: 7 * time.Second}
+		slow := leaseapi.Delay{Response: 7 * time.Second}
 		l.Set(func(l *leaseapi.Link) { l.Writes, l.Reads = slow, slow })
 		pass(3 * time.Second) // one renewal is sent, with 8 s left
 		l.Set(func(l *leaseapi.Link) { l.Writes, l.Reads = leaseapi.Delay{}, leaseapi.Delay{} })
@@ -87,7 +87,7 @@ func TestAStopDoesNotWaitForASlowRenewal(t *testing.T) {
 		l := x.API.Link(1)
 		stop := x.campaign(newElector(x.T, leaseOf(l, "a"), nil), "a")
 		pass(time.Minute)
-		l.Set(func(l *leaseapi.Link) { l.Writes.Back = time.Minute })
+		l.Set(func(l *leaseapi.Link) { l.Writes.Response = time.Minute })
 		pass(3 * time.Second)
 		began := time.Now()
 		stop()

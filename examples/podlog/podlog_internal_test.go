@@ -177,7 +177,7 @@ func TestManyUpdatesEndInOneFinalLinePerPod(t *testing.T) {
 	})
 }
 
-func TestATurnForNoReasonSaysNothingAndNothingIsKeptOfTheGone(t *testing.T) {
+func TestAReconcileWithoutAChangeLogsNothingAndDeletedPodsAreForgotten(t *testing.T) {
 	g := NewWithT(t)
 	p, j := &podlog{}, &journal{}
 	ctx := logr.NewContext(t.Context(), j.logger())

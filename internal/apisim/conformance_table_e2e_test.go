@@ -96,7 +96,7 @@ func hold(t *testing.T, file string, all []conformance.Script, w conformance.Wor
 			if n > 0 {
 				deleteServices(t, w.Config)
 			}
-			played = "== " + s.Title + "\n" + strings.Join(s.Again(n).Run(t, w), "\n") + "\n\n"
+			played = "== " + s.Title + "\n" + strings.Join(s.InNewNamespace(n).Run(t, w), "\n") + "\n\n"
 		}
 		text.WriteString(played)
 	}

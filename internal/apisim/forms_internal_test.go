@@ -9,7 +9,7 @@ import (
 
 // The cached form equals the result for the Go type for every name and version
 // of the object, and no caller can change it.
-func TestAFormIsThatOfTheGoType(t *testing.T) {
+func TestACachedFormEqualsTheFormOfTheGoType(t *testing.T) {
 	deployment := func(m object) object {
 		return object{
 			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": m, "unknown": "x",

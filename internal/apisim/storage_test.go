@@ -61,7 +61,7 @@ func TestResourceSlicesAreSelectedByNodeAndDriver(t *testing.T) {
 
 // An apply that changes no field is never a write. This includes an apply of
 // stringData, which the stored Secret does not have.
-func TestAnApplyThatOnlyComesLaterIsNoWrite(t *testing.T) {
+func TestALaterApplyOfTheSameDataIsNotAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gomega.NewWithT(t)
 		sim, err := apisim.New(&apisim.Options{})

@@ -31,7 +31,7 @@ var (
 	pass       = leaseapi.Pass
 	background = leaseapi.Background
 	leaseOf    = leaseapi.LeaseOf
-	through    = leaseapi.Through
+	through    = leaseapi.SendFenced
 	reply      = leaseapi.Reply
 	deaf       = leaseapi.Deaf
 )

@@ -15,7 +15,7 @@ import (
 func TestSlotsHaveOwnersWithASlowServer(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
-		slow := leaseapi.Delay{Back: 4 * time.Second}
+		slow := leaseapi.Delay{Response: 4 * time.Second}
 		a.link.Set(func(l *leaseapi.Link) { l.Writes, l.Reads = slow, slow })
 		pass(2 * time.Minute)
 		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
@@ -31,7 +31,7 @@ func TestSlotsHaveOwnersWithASlowServer(t *testing.T) {
 // has one owner, also when a replica joins, and when one dies.
 func TestReplicasShareSlotsWithASlowServer(t *testing.T) {
 	inBubble(t, func(x *fixture) {
-		slow := leaseapi.Delay{Back: 4 * time.Second}
+		slow := leaseapi.Delay{Response: 4 * time.Second}
 		late := func(r *shardReplica) { r.link.Set(func(l *leaseapi.Link) { l.Writes = slow }) }
 		o := &shard.Options{Slots: 8}
 		a := x.shards("a", o)

@@ -157,7 +157,7 @@ func TestWrongCommandLinesWriteNothing(t *testing.T) {
 	}
 }
 
-func TestTheVersionIsThatOfTheProgram(t *testing.T) {
+func TestTheVersionEqualsTheVersionOfTheProgram(t *testing.T) {
 	g := NewWithT(t)
 	released := debug.Module{Path: scaffold, Version: "v1.2.3"}
 	for _, info := range []*debug.BuildInfo{
@@ -309,7 +309,7 @@ func TestTheManifestsAreComplete(t *testing.T) {
 
 // The alerts and the dashboard are about all programs, so every program that is
 // deployed brings the same objects.
-func TestTheAlertsAndTheDashboardAreThoseOfTheExamples(t *testing.T) {
+func TestTheAlertsAndTheDashboardEqualTheExamples(t *testing.T) {
 	g := NewWithT(t)
 	files, err := render(parameters{Group: "example.com", Version: "v1", Kind: "Widget"}.withDefaults(), source{Homeostat: "v1.2.3"})
 	g.Expect(err).NotTo(HaveOccurred())

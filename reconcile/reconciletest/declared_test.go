@@ -87,7 +87,7 @@ func expiring(env *reconciletest.Env) error {
 }
 
 // Intended differences are declared in one line, and no longer reported.
-func TestWhatIsDeclaredIsFree(t *testing.T) {
+func TestDeclaredDifferencesAreNotReported(t *testing.T) {
 	exhaustive(t)
 	for _, d := range []struct {
 		name, plan string

@@ -316,7 +316,7 @@ func byLife(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error
 
 // The controller is not blamed for a change of the desired state while its
 // caches are behind.
-func TestWhatIsAskedForInThePastWorldMayBeDeleted(t *testing.T) {
+func TestAnObjectThatTheStaleStateDoesNotWantMayBeDeleted(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)
 	c.Run, c.Goal = breeding.Run(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {

@@ -16,7 +16,7 @@ import (
 )
 
 // A known finding does not end the exploration: later findings are reported.
-func TestWhatIsKnownDoesNotHideTheRest(t *testing.T) {
+func TestAKnownFindingDoesNotHideOthers(t *testing.T) {
 	c := breeding.Case(breeding.Premature)
 	c.Workload = nil
 	for _, k := range []struct {
@@ -54,7 +54,7 @@ func leaky(env *reconciletest.Env) error {
 }
 
 // Also one that the run without faults has.
-func TestWhatIsKnownWithoutFaultsDoesNotHideTheRest(t *testing.T) {
+func TestAKnownFindingWithoutFaultsDoesNotHideOthers(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
 	c.Run = leaky
@@ -85,7 +85,7 @@ func TestAFilterOfAWatchMayBeLeft(t *testing.T) {
 
 // Declarations that are no longer needed are in the report, so that they do not
 // hide the next finding.
-func TestWhatIsDeclaredInVainIsReported(t *testing.T) {
+func TestUnusedDeclarationsAreReported(t *testing.T) {
 	exhaustive(t)
 	for _, d := range []struct {
 		name    string

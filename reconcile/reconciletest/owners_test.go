@@ -27,7 +27,7 @@ func owning(edit func(*metav1.OwnerReference)) breeding.Breed {
 // stray gives the child an owner that does not exist.
 var stray = owning(func(o *metav1.OwnerReference) { o.UID = "nobody" })
 
-func TestAnOwnerThatNobodyIsIsFound(t *testing.T) {
+func TestAnOwnerThatDoesNotExistIsFound(t *testing.T) {
 	for name, row := range map[string]struct {
 		edit func(*metav1.OwnerReference)
 		want string // in the failure; empty if the case must not fail

@@ -173,7 +173,7 @@ func kept(kind types.PatchType, body string) breeding.Breed {
 }
 
 // However a value was sent, it is the program's, and edited.
-func TestWhatIsSentLaterIsEditedToo(t *testing.T) {
+func TestAValueThatIsSentLaterIsEditedToo(t *testing.T) {
 	for name, breed := range map[string]breeding.Breed{
 		"update":          kept("", ""),
 		"merge patch":     kept(types.MergePatchType, `{"data":{"key":"dmFsdWU="}}`),

@@ -153,7 +153,7 @@ func secretive(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) er
 }
 
 // Ignored fields need not be restored: another value is edited.
-func TestWhatIsIgnoredIsNotEdited(t *testing.T) {
+func TestIgnoredFieldsAreNotEdited(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(secretive)
 	c.Objects[0].(*corev1.ConfigMap).Data = map[string]string{"x": "7"}

@@ -60,7 +60,7 @@ func halfway(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) erro
 
 // A run without faults does not show that a program works if the program only
 // repeats an error or does not write, or if the end is the same without it.
-func TestNothingPassesInVain(t *testing.T) {
+func TestAProgramThatDoesNoWorkIsFound(t *testing.T) {
 	retried := func(err error) error { return err }
 	withoutGoal := func(c *reconciletest.Case) { c.Goal = nil }
 	negative := func(c *reconciletest.Case) { c.Goal = anything }

@@ -321,7 +321,7 @@ func TestWhatWasMissed(t *testing.T) {
 }
 
 // A stop comes before each call and before each event.
-func TestAStopComesAnywhere(t *testing.T) {
+func TestAStopMayHappenAnywhere(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)
 	c.Workload = nil

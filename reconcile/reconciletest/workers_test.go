@@ -105,7 +105,7 @@ func TestBackOffIsDeterministic(t *testing.T) {
 }
 
 // Events from three sources at once cause one reconcile.
-func TestMappersAreHeardBeforeATurnBegins(t *testing.T) {
+func TestMappersRunBeforeAReconcileBegins(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := crowd(func() breeding.Breed { return seen })
 	for _, o := range c.Objects {

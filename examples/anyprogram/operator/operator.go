@@ -43,7 +43,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var source corev1.ConfigMap
 	if err := r.Get(ctx, req.NamespacedName, &source); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err) // its Secret is garbage collected
+		return ctrl.Result{}, client.IgnoreNotFound(err) // the garbage collector deletes its Secret
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: source.Namespace, Name: source.Name}}
 	if _, marked := source.Labels[Label]; !marked || source.DeletionTimestamp != nil {

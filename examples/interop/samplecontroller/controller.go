@@ -74,7 +74,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.handler.HasSynced) {
 		return nil
 	}
-	var wg sync.WaitGroup // Run returns after the last write: then the Lease is released
+	var wg sync.WaitGroup // Run returns after the last write, so that the Lease is released only then.
 	defer wg.Wait()
 	defer c.workqueue.ShutDown()
 	for range workers {

@@ -14,7 +14,7 @@ import (
 func New(program operator.Program, out io.Writer, code *int) *cobra.Command {
 	return &cobra.Command{
 		Use:                "run",
-		DisableFlagParsing: true, // the program's own, --help included
+		DisableFlagParsing: true, // the program parses its own flags, including --help
 		Run: func(_ *cobra.Command, args []string) {
 			*code = program.Main(args, out)
 		},

@@ -32,7 +32,7 @@ func (s *RebootGroupStatus) DeepCopy() *RebootGroupStatus {
 		return nil
 	}
 	out := *s
-	out.Slots = slices.Clone(s.Slots) // Nobody modifies a metav1.Time in place.
+	out.Slots = slices.Clone(s.Slots) // A metav1.Time is never modified in place.
 	out.Queue = slices.Clone(s.Queue)
 	out.Conditions = slices.Clone(s.Conditions)
 	return &out

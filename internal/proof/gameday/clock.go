@@ -16,10 +16,10 @@ import (
 // number of seconds a replica's clock is ahead of the machine's.
 const clockVariable = "GAMEDAY_CLOCK"
 
-// The wrong clock. The copy of package time adds the offset to the wall clock
-// only: durations, timers and deadlines stay right, as on a machine whose clock
-// is set. A goroutine reads the offset, because Now is also called where no file
-// can be read, such as by a timer.
+// This is the wrong clock. The copy of package time adds the offset to the wall
+// clock only: durations, timers and deadlines stay right, as on a machine whose
+// clock is set. A goroutine reads the offset from the file, because Now is also
+// called where no file can be read, such as by a timer.
 const (
 	rightClock = "\tsec, nsec, mono := runtimeNow()\n"
 	wrongClock = rightClock + "\tsec += hostOffset.Load()\n"

@@ -45,7 +45,7 @@ func (w *world) commands() []string {
 // ask runs the commands as on a machine without a replica: they reach the API
 // server without the proxy. It returns their outputs by file name.
 func (w *world) ask(ctx context.Context) evidence {
-	const first = "kubectl get --raw /readyz?verbose" // its time counts, so it is alone
+	const first = "kubectl get --raw /readyz?verbose" // it is measured, so it runs alone
 	seen := evidence{fileOf(first): w.run(ctx, first)}
 	var mu sync.Mutex
 	var asking sync.WaitGroup

@@ -50,7 +50,7 @@ func (p *proxy) open() error {
 		for {
 			c, err := l.Accept()
 			if err != nil {
-				return // It is shut.
+				return // The listener is closed.
 			}
 			go p.serve(c)
 		}
@@ -72,7 +72,7 @@ func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.connections {
-		_ = c.Close() // Nobody uses it any longer.
+		_ = c.Close() // The connection is no longer used.
 	}
 	clear(p.connections)
 }

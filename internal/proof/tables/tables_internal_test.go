@@ -59,14 +59,14 @@ between
 `
 )
 
-func TestWhatIsMeasuredIsWritten(t *testing.T) {
+func TestMeasurementsAreWritten(t *testing.T) {
 	g := NewWithT(t)
 	m, err := read(strings.NewReader(said), func() float64 { return 3.2 })
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(m.write(old, "2026-11-23")).To(Equal(measures))
 }
 
-func TestWhatIsNotMeasuredIsRefused(t *testing.T) {
+func TestIncompleteMeasurementsAreRefused(t *testing.T) {
 	for name, row := range map[string]struct{ said, page, want string }{
 		"a failure":    {`{"Action":"fail","Package":"p","Test":"TestX"}`, old, "p TestX has failed"},
 		"a part":       {strings.Replace(said, "625 of 625", "624 of 625", 1), old, "not every single fault was tried"},

@@ -63,7 +63,7 @@ func checked() *reconciletest.Case {
 	c.Actors = []reconciletest.Actor{{Name: "checker", Enabled: missing, Do: func(w *reconciletest.World) {
 		step := reconciletest.Patch("configmaps", namespace+"/a", `{"metadata":{"annotations":{"checked":"yes"}}}`)
 		if err := step.Do(context.Background(), w); err != nil {
-			panic(err) // it is there: see missing
+			panic(err) // the App exists, since missing has checked it
 		}
 	}}}
 	return c

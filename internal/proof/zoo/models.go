@@ -19,13 +19,13 @@ import (
 // not linked here. The model has only the controller's wiring and the part of
 // its reconcile that the bug is about, written anew on client-go.
 type Model struct {
-	// Name says what the controller does wrong.
+	// Name describes the bug.
 	Name string
 	// Record is the report of the bug, or its fix.
 	Record string
 	// World returns the case to explore, without Run.
 	World func() *reconciletest.Case
-	// Bug has the bug, and Fixed is as the controller is after its fix.
+	// Bug has the bug, and Fixed has the fix of the published controller.
 	Bug, Fixed Program
 	// Found is the name of the oracle that finds the bug.
 	Found string
@@ -44,12 +44,12 @@ type model struct {
 	client kubernetes.Interface
 	caches informers.SharedInformerFactory
 	feeds  []feed
-	// reconcile handles the App of a name. It returns the time after which it
-	// wants to handle it again, or 0.
+	// reconcile reconciles the App with a name. It returns the time after which
+	// the App must be reconciled again, or 0.
 	reconcile func(ctx context.Context, name string) (time.Duration, error)
 }
 
-// app returns the App of a name in the cache, or nil.
+// app returns the cached App with a name, or nil.
 func (m *model) app(name string) *corev1.ConfigMap {
 	app, err := m.caches.Core().V1().ConfigMaps().Lister().ConfigMaps(namespace).Get(name)
 	if err != nil || app.Labels[labelApp] == "" || app.DeletionTimestamp != nil {
@@ -58,7 +58,7 @@ func (m *model) app(name string) *corev1.ConfigMap {
 	return app
 }
 
-// apps feeds the Apps.
+// apps returns the feed of the Apps.
 func (m *model) apps() feed {
 	return feed{m.caches.Core().V1().ConfigMaps().Informer(), func(old, fresh metav1.Object) []string {
 		if o := either(old, fresh); o.GetLabels()[labelApp] != "" {

@@ -56,7 +56,7 @@ func secretOf(value string) *corev1.Secret {
 	}
 }
 
-// issuing is the world of an Issuer whose Secret comes later.
+// issuing returns the case of an Issuer whose Secret is created later.
 func issuing() *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects:  []runtime.Object{referringApp("solver", "s")},
@@ -64,9 +64,9 @@ func issuing() *reconciletest.Case {
 	}
 }
 
-// issuer says whether the Secret of the solver is there. A missing one is no
-// error, so that nothing retries. A Secret wakes the Issuers that name it in
-// one of the fields.
+// issuer returns a program that reports whether the Secret of the Issuer's
+// solver exists. A missing Secret is not an error, so no retry follows. A
+// change of the Secret triggers the Issuers that name it in one of the fields.
 func issuer(fields ...string) Program {
 	return modelled(func(m *model) {
 		secrets := m.caches.Core().V1().Secrets()
@@ -85,13 +85,13 @@ func issuer(fields ...string) Program {
 	})
 }
 
-// serving is the world of a Gateway with a certificate.
+// serving returns the case of a Gateway with a certificate.
 func serving() *reconciletest.Case {
 	return &reconciletest.Case{Objects: []runtime.Object{referringApp("certificate", "s"), secretOf("x")}}
 }
 
-// gateway serves the certificate of a Secret. If filters is set, an update of
-// the Secret counts only if its generation has changed.
+// gateway returns a program that serves the certificate of a Secret. If filters
+// is set, it ignores an update of the Secret whose generation is the same.
 func gateway(filters bool) Program {
 	return modelled(func(m *model) {
 		secrets := m.caches.Core().V1().Secrets()
@@ -116,11 +116,11 @@ func gateway(filters bool) Program {
 	})
 }
 
-// lone is the world of one App.
+// lone returns the case of one App.
 func lone() *reconciletest.Case { return &reconciletest.Case{Objects: []runtime.Object{newApp("a")}} }
 
-// workspace keeps the ConfigMap with the metadata of a workspace. If owns is
-// set, a change of that ConfigMap wakes the workspace.
+// workspace returns a program that keeps the ConfigMap with the metadata of a
+// workspace. If owns is set, a change of that ConfigMap triggers the workspace.
 func workspace(owns bool) Program {
 	return modelled(func(m *model) {
 		maps := m.caches.Core().V1().ConfigMaps()
@@ -156,7 +156,7 @@ func workspace(owns bool) Program {
 	})
 }
 
-// valued is the world of a release with values.
+// valued returns the case of a release with values.
 func valued() *reconciletest.Case {
 	return &reconciletest.Case{Objects: []runtime.Object{
 		referringApp("values", "v"),
@@ -167,12 +167,12 @@ func valued() *reconciletest.Case {
 	}}
 }
 
-// interval is the time after which a release looks again.
+// interval is the time after which a release is reconciled again.
 const interval = 10 * time.Minute
 
-// valuing applies values that another object has; the model has a Service in
-// place of a ConfigMap, since Apps are ConfigMaps. If watches is set, a change
-// of the values wakes the release.
+// valuing returns a program that applies the values in another object. In the
+// model that object is a Service and not a ConfigMap, since Apps are
+// ConfigMaps. If watches is set, a change of the values triggers the release.
 func valuing(watches bool) Program {
 	return modelled(func(m *model) {
 		m.feeds = []feed{m.apps()}
@@ -204,16 +204,17 @@ func valuing(watches bool) Program {
 // lastSynced is the annotation with the time at which a channel was synced.
 const lastSynced = "lastSyncTime"
 
-// channelled is the world of a channel that was synced long ago.
+// channelled returns the case of a channel that was synced long ago.
 func channelled() *reconciletest.Case {
 	app := newApp("a")
 	app.Annotations = map[string]string{lastSynced: "1990-01-01T00:00:00Z"}
 	return &reconciletest.Case{Objects: []runtime.Object{app}}
 }
 
-// channel syncs once a day: it makes a syncer, which is a Secret in the model,
-// takes its result, and deletes it. If notes is set, it notes the time when it
-// makes the syncer. Otherwise it would note only the time of the first sync.
+// channel returns a program that syncs once a day: it creates a syncer, which
+// is a Secret in the model, takes its result, and deletes it. If notes is set,
+// the program records the time when it creates the syncer. Otherwise it records
+// only the time of the first sync.
 func channel(notes bool) Program {
 	return modelled(func(m *model) {
 		secrets := m.caches.Core().V1().Secrets()

@@ -1,6 +1,8 @@
-// Command sh is the shell in the image of observe, for its scripts: sh FILE
-// [ARGUMENT...] and sh -c TEXT [NAME [ARGUMENT...]]. It has only built-in
-// commands.
+// Command sh is the shell in the image of observe, for its scripts. It has two
+// forms, and only built-in commands:
+//
+//	sh FILE [ARGUMENT...]
+//	sh -c TEXT [NAME [ARGUMENT...]]
 package main
 
 import (

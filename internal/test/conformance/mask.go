@@ -13,14 +13,14 @@ import (
 // their order of appearance, and times by a word. Equal values are masked
 // equally.
 type Mask struct {
-	ns    string
-	known map[string]string
-	count map[string]int
+	ns     string
+	masked map[string]string
+	count  map[string]int
 }
 
 // NewMask returns a mask for the answers about one namespace, ns.
 func NewMask(ns string) *Mask {
-	return &Mask{ns: ns, known: map[string]string{}, count: map[string]int{}}
+	return &Mask{ns: ns, masked: map[string]string{}, count: map[string]int{}}
 }
 
 // maskedDefaults lists fields that the real server sets if the caller does not,
@@ -102,7 +102,7 @@ func (m *Mask) object(o map[string]any) map[string]any {
 func (m *Mask) noteGenerated(meta map[string]any) {
 	prefix, _ := meta["generateName"].(string)
 	if name, _ := meta["name"].(string); prefix != "" && strings.HasPrefix(name, prefix) {
-		m.known[name] = prefix + "*"
+		m.masked[name] = prefix + "*"
 	}
 }
 
@@ -144,7 +144,7 @@ func (m *Mask) text(s, key string) any {
 	case "continue":
 		return "token"
 	}
-	for known, name := range m.known {
+	for known, name := range m.masked {
 		if len(known) > 5 {
 			s = strings.ReplaceAll(s, known, name)
 		}
@@ -158,10 +158,10 @@ func (m *Mask) text(s, key string) any {
 }
 
 func (m *Mask) name(kind, s string) string {
-	if known, ok := m.known[s]; ok {
+	if known, ok := m.masked[s]; ok {
 		return known
 	}
 	m.count[kind]++
-	m.known[s] = fmt.Sprintf("%s%d", kind, m.count[kind])
-	return m.known[s]
+	m.masked[s] = fmt.Sprintf("%s%d", kind, m.count[kind])
+	return m.masked[s]
 }

@@ -37,7 +37,7 @@ type player struct {
 	base    string
 	http    *http.Client
 	ns      string
-	kept    map[string]map[string]any
+	answers map[string]map[string]any
 	watches map[string]chan string
 	mask    *Mask
 	output  bytes.Buffer
@@ -55,7 +55,7 @@ func Play(t *testing.T, config *rest.Config, file string) string {
 		t.Fatalf("making a client: %v", err)
 	}
 	p := &player{
-		t: t, base: config.Host, http: client, kept: map[string]map[string]any{}, watches: map[string]chan string{},
+		t: t, base: config.Host, http: client, answers: map[string]map[string]any{}, watches: map[string]chan string{},
 		ns: "conf-" + strings.TrimSuffix(filepath.Base(file), ".txt"),
 	}
 	p.mask = NewMask(p.ns)
@@ -112,13 +112,13 @@ func (p *player) step(ctx context.Context, block string) {
 	}
 	answer := p.request(ctx, f[0], f[1], media, body)
 	if keep != "" {
-		p.kept[keep] = answer
+		p.answers[keep] = answer
 	}
 }
 
 func (p *player) fill(text string) string {
 	text = strings.ReplaceAll(text, "$ns", p.ns)
-	for name, obj := range p.kept {
+	for name, obj := range p.answers {
 		m, _ := obj["metadata"].(map[string]any)
 		for key, field := range map[string]string{
 			"uid": "uid", "rv": "resourceVersion", "continue": "continue",

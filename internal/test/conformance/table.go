@@ -77,9 +77,9 @@ func (s *Script) namespace() string {
 	return fmt.Sprintf("%s-%d", strings.TrimSuffix(filepath.Base(s.File), ".txt"), s.number)
 }
 
-// Again returns the script with a new namespace, for a server on which the
-// script has been played n times.
-func (s *Script) Again(n int) *Script {
+// InNewNamespace returns the script with a new namespace, for a server on which
+// the script has been played n times.
+func (s *Script) InNewNamespace(n int) *Script {
 	repeated := *s
 	repeated.number += 10_000 * n
 	return &repeated
@@ -99,7 +99,7 @@ func (s *Script) Run(t *testing.T, w World) []string {
 	if err != nil {
 		t.Fatalf("making a client: %v", err)
 	}
-	p := &player{t: t, base: w.Config.Host, http: client, kept: map[string]map[string]any{}, ns: s.namespace()}
+	p := &player{t: t, base: w.Config.Host, http: client, answers: map[string]map[string]any{}, ns: s.namespace()}
 	p.mask = NewMask(p.ns)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -125,7 +125,7 @@ func (s *Script) Run(t *testing.T, w World) []string {
 		var answer map[string]any
 		_ = json.Unmarshal(raw, &answer)
 		if keep != "" {
-			p.kept[keep] = answer
+			p.answers[keep] = answer
 		}
 		if body != "" && !strings.Contains(body, "$") && len(body) < 120 {
 			request += " " + strings.ReplaceAll(body, "\n", " ")
@@ -232,10 +232,10 @@ func (m *Mask) moved(meta map[string]any) string {
 		return "none"
 	}
 	key := fmt.Sprint("rv of ", meta["uid"], " ", rv)
-	if _, known := m.known[key]; known {
+	if _, known := m.masked[key]; known {
 		return "known"
 	}
-	m.known[key] = "known"
+	m.masked[key] = "known"
 	return "new"
 }
 
@@ -361,16 +361,16 @@ func HoldPage(t *testing.T, page, mark string, differences []Difference, count i
 // codes remain.
 func distinct(a, b string) (string, string) {
 	as, bs := strings.Fields(a), strings.Fields(b)
-	only := func(words, otherWords []string) string {
-		left := words[:1]
+	unshared := func(words, otherWords []string) string {
+		kept := words[:1]
 		for _, w := range words[1:] {
 			if !slices.Contains(otherWords, w) {
-				left = append(slices.Clip(left), w)
+				kept = append(slices.Clip(kept), w)
 			}
 		}
-		return strings.Join(left, " ")
+		return strings.Join(kept, " ")
 	}
-	return only(as, bs), only(bs, as)
+	return unshared(as, bs), unshared(bs, as)
 }
 
 func cell(s string) string {

@@ -1,5 +1,5 @@
 // Package contract ties the promises in a package comment to the tests that
-// hold them.
+// check them.
 //
 // Every sentence of every list item in a package's doc.go is a promise. A
 // package calls [Check] in its contract_test.go with one test for each

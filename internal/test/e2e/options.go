@@ -4,7 +4,7 @@ import (
 	"io"
 )
 
-// Options configure [Start]. A nil Options is the same as a zero one.
+// Options configure [Start]. A nil Options means the defaults.
 type Options struct {
 	// Scheduler also runs a kube-scheduler. Without it, Pods can be created but
 	// stay Pending.

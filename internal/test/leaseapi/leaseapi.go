@@ -159,7 +159,7 @@ func (a *API) Delete(name string) {
 }
 
 func (a *API) announce(kind watch.EventType, l, before *coordinationv1.Lease) {
-	c := change{version: a.version, event: watch.Event{Type: kind, Object: l.DeepCopy()}, before: before.DeepCopy()}
+	c := change{version: a.version, event: watch.Event{Type: kind, Object: l.DeepCopy()}, old: before.DeepCopy()}
 	a.history = append(a.history, c)
 	for w := range a.watchers {
 		w.add(c)
@@ -188,9 +188,9 @@ type Link struct {
 	Deaf     chan struct{} // watches do not open until this channel is closed, unless it is nil
 }
 
-// Delay is the latency of a connection: a request needs There to reach the API,
-// and its answer needs Back to return.
-type Delay struct{ There, Back time.Duration }
+// Delay is the latency of a connection: a request needs the time Request to
+// reach the API, and its answer needs the time Response to return.
+type Delay struct{ Request, Response time.Duration }
 
 // Link returns a fast and reliable connection to the API. The seed determines
 // which requests are affected by faults that are set later.
@@ -225,8 +225,8 @@ func write[T any](ctx context.Context, l *Link, f func() (T, error)) (T, error) 
 func call[T any](ctx context.Context, l *Link, delayOf func(*Link) Delay, f func() (T, error)) (T, error) {
 	l.mu.Lock()
 	extra := delayOf(l)
-	request, response := l.delay()+extra.There, l.delay()+extra.Back
-	asked, told := l.rand.Float64() >= l.LoseAsk, l.rand.Float64() >= l.LoseTell
+	request, response := l.delay()+extra.Request, l.delay()+extra.Response
+	asked, answered := l.rand.Float64() >= l.LoseAsk, l.rand.Float64() >= l.LoseTell
 	fail, cut := l.Fail, l.Cut
 	l.Calls++
 	l.mu.Unlock()
@@ -245,7 +245,7 @@ func call[T any](ctx context.Context, l *Link, delayOf func(*Link) Delay, f func
 		}
 		value, err := f()
 		Wait(response)
-		if told {
+		if answered {
 			answers <- answer[T]{value, err}
 		}
 	})
@@ -324,7 +324,7 @@ func (l *Link) List(ctx context.Context, o metav1.ListOptions) (*coordinationv1.
 type change struct {
 	version int
 	event   watch.Event
-	before  *coordinationv1.Lease // nil if the Lease is new
+	old     *coordinationv1.Lease // nil if the Lease is new
 }
 
 // selects reports whether selector, which is empty or has one label, selects
@@ -382,16 +382,16 @@ type leaseWatch struct {
 // add queues a change. A Lease that the selector no longer selects counts as
 // deleted, and one that it selects again as added, as on a real server.
 func (w *leaseWatch) add(c change) {
-	after := c.event.Object.(*coordinationv1.Lease)
-	was, is := c.before != nil && selects(w.selector, c.before), selects(w.selector, after)
+	current := c.event.Object.(*coordinationv1.Lease)
+	wasSelected, isSelected := c.old != nil && selects(w.selector, c.old), selects(w.selector, current)
 	switch {
-	case !was && !is:
+	case !wasSelected && !isSelected:
 		return
-	case !is:
-		last := c.before.DeepCopy()
-		last.ResourceVersion = after.ResourceVersion
+	case !isSelected:
+		last := c.old.DeepCopy()
+		last.ResourceVersion = current.ResourceVersion
 		c.event = watch.Event{Type: watch.Deleted, Object: last}
-	case !was:
+	case !wasSelected:
 		c.event.Type = watch.Added
 	}
 	w.mu.Lock()

@@ -50,14 +50,14 @@ func (d *Diary) Log(ctx context.Context) context.Context {
 type Owners struct {
 	mu       sync.Mutex
 	slots    map[int]string
-	takes    map[int]int
+	taken    map[int]int
 	moves    int // number of times that a slot changed its owner
 	previous map[int]string
 	fault    string
 }
 
 func newOwners() *Owners {
-	return &Owners{slots: map[int]string{}, previous: map[int]string{}, takes: map[int]int{}}
+	return &Owners{slots: map[int]string{}, previous: map[int]string{}, taken: map[int]int{}}
 }
 
 // Take records that the replica with this name owns a slot from now on.
@@ -71,7 +71,7 @@ func (o *Owners) Take(slot int, name string) {
 		o.moves++
 	}
 	o.slots[slot], o.previous[slot] = name, name
-	o.takes[slot]++
+	o.taken[slot]++
 }
 
 // Leave records that a slot has no owner any more.
@@ -103,7 +103,7 @@ func (o *Owners) Owned() map[int]string {
 func (o *Owners) Taken(slot int) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.takes[slot]
+	return o.taken[slot]
 }
 
 // MovedSince returns how many slots have changed their owner since the last

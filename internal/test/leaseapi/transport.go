@@ -50,8 +50,8 @@ type fencer interface {
 	Fence(config *rest.Config) *rest.Config
 }
 
-// Through sends one request through the fence of e to an API server at host.
-func Through(ctx context.Context, e fencer, host string, rt Transport, method, path string) (*http.Response, error) {
+// SendFenced sends one request through the fence of e to an API server at host.
+func SendFenced(ctx context.Context, e fencer, host string, rt Transport, method, path string) (*http.Response, error) {
 	client, err := rest.HTTPClientFor(Serializing(e.Fence(&rest.Config{Host: host, Transport: rt})))
 	if err != nil {
 		return nil, err

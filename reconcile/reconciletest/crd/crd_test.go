@@ -160,7 +160,7 @@ func TestDiscoveryKnowsItsShortName(t *testing.T) {
 		gomega.HaveField("SingularName", "site")))
 }
 
-func TestWhatIsNoDefinitionIsAnError(t *testing.T) {
+func TestAFolderWithoutDefinitionsIsAnError(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, err := crd.Read(fstest.MapFS{})
 	g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("no CustomResourceDefinition")))

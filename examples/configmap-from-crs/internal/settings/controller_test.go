@@ -157,7 +157,7 @@ func TestTheLastSettingTakesTheOutputWithIt(t *testing.T) {
 	})
 }
 
-func TestTheLastSettingGoneWhileDown(t *testing.T) {
+func TestADeletionOfTheLastSettingWhileDownIsNoticed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.set("a", "colour", "red")
 		w.start()()
@@ -214,7 +214,7 @@ func TestAForeignConfigMapIsNeverWrittenTo(t *testing.T) {
 }
 
 // A ConfigMap comes between the look into the cache and the create.
-func TestAForeignConfigMapThatComesFirstWins(t *testing.T) {
+func TestAForeignConfigMapThatExistsFirstIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
 		first := true
 		w.Tap.Before = func(r *http.Request) *http.Response {

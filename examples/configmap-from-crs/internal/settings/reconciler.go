@@ -98,7 +98,7 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 		Data: data,
 	}, metav1.CreateOptions{FieldManager: Name})
 	switch {
-	case patch.IsStale(err): // it exists
+	case patch.IsStale(err): // the ConfigMap already exists
 		return reconcile.After(lateCache), nil // the cache will show its owner
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return result{}, nil // the Settings are deleted with the namespace
@@ -137,7 +137,7 @@ func (r *reconciler) report(ctx context.Context, inputs []input) error {
 			meta.SetStatusCondition(&edit.Status.Conditions, item.verdict)
 		})
 		if names.IsNotFound(err, schema.GroupResource{Group: api.Group, Resource: api.Resource}, item.setting.Name) {
-			continue // it was deleted in the meantime
+			continue // the Setting was deleted in the meantime
 		}
 		errs = append(errs, err)
 	}

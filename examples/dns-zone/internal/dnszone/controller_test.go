@@ -163,7 +163,7 @@ func TestARecordStaysUntilTheServerHasSaidThatItsServiceIsDeleted(t *testing.T) 
 	})
 }
 
-func TestWhatGoesWhileItIsDownIsRemovedAndNothingElse(t *testing.T) {
+func TestOnlyRecordsOfServicesDeletedWhileDownAreRemoved(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
 		for i, name := range []string{"a", "b", "c"} {
@@ -246,7 +246,7 @@ func TestAnEditOfTheFileIsUndone(t *testing.T) {
 	}
 }
 
-func TestATurnFailsWhileTheFileIsNotUnderstood(t *testing.T) {
+func TestAReconcileFailsWhileTheFileCannotBeParsed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		run := w.Start(maker(w.file))
 		w.Expect(os.WriteFile(w.file.Path, []byte("nothing\n"), 0o600)).To(Succeed())

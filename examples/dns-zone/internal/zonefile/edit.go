@@ -28,17 +28,17 @@ func record(key types.NamespacedName, origin string, ttl int, address netip.Addr
 // zone. It keeps our lines in the order of their keys, unless a person has
 // moved them.
 func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
-	isKeys := func(l line) bool { return l.ours && l.key == key }
-	var have [][]byte
+	isKeys := func(l line) bool { return l.isOurs && l.key == key }
+	var current [][]byte
 	place, soa := slices.IndexFunc(z.lines, isKeys), z.soa
 	for i, l := range z.lines {
 		if isKeys(l) {
-			have = append(have, l.text)
-		} else if place < 0 && l.ours && compare(l.key, key) > 0 {
+			current = append(current, l.text)
+		} else if place < 0 && l.isOurs && compare(l.key, key) > 0 {
 			place = i
 		}
 	}
-	if slices.EqualFunc(have, want, bytes.Equal) {
+	if slices.EqualFunc(current, want, bytes.Equal) {
 		return false
 	}
 	place = z.placeFor(place)
@@ -70,7 +70,7 @@ func (z *zone) placeFor(following int) int {
 	}
 	end := len(z.lines)
 	for i, l := range slices.Backward(z.lines) {
-		if l.ours {
+		if l.isOurs {
 			end = i + 1
 			break
 		}

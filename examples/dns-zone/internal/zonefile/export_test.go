@@ -10,4 +10,4 @@ func WithSerial(text string, serial uint32) string {
 }
 
 // Same is same.
-var Same = same
+var Same = sameFile

@@ -51,7 +51,7 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 			return err
 		}
 		for _, l := range read.zone.lines {
-			if l.ours {
+			if l.isOurs {
 				keys = append(keys, l.key)
 			}
 		}
@@ -92,8 +92,8 @@ func (f *File) set(key types.NamespacedName, want [][]byte) (changed bool, err e
 	return true, f.write(read)
 }
 
-// locked calls do while no other process changes the file.
-func (f *File) locked(do func() error) error {
+// locked calls change while no other process changes the file.
+func (f *File) locked(change func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	unlock, err := lock(f.siblingPath("lock"))
@@ -101,7 +101,7 @@ func (f *File) locked(do func() error) error {
 		return fmt.Errorf("locking %s: %w", f.Path, err)
 	}
 	defer unlock()
-	return do()
+	return change()
 }
 
 func (f *File) siblingPath(suffix string) string {
@@ -154,7 +154,7 @@ func (f *File) begin() error {
 // errMoved if another process has replaced the file since c was read.
 func (f *File) write(c contents) error {
 	serial := c.zone.serial
-	if f.wrote && int32(serial-f.serial) < 0 { // RFC 1982: an editor has put it back
+	if f.wrote && int32(serial-f.serial) < 0 { // an editor has restored an older serial, by the order of RFC 1982
 		serial = f.serial
 	}
 	serial++
@@ -166,7 +166,7 @@ func (f *File) write(c contents) error {
 		return fmt.Errorf("writing the zone file: %w", err)
 	}
 	present, err := os.Stat(f.Path)
-	if c.info == nil && err == nil || c.info != nil && (err != nil || !same(c.info, present)) {
+	if c.info == nil && err == nil || c.info != nil && (err != nil || !sameFile(c.info, present)) {
 		return fmt.Errorf("writing the zone file %s: %w", f.Path, errMoved)
 	}
 	if err := os.Rename(f.siblingPath("new"), f.Path); err != nil {
@@ -176,6 +176,6 @@ func (f *File) write(c contents) error {
 	return syncDirectory(filepath.Dir(f.Path))
 }
 
-func same(a, b fs.FileInfo) bool {
+func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }

@@ -101,7 +101,7 @@ func TestWithoutAChangeNothingIsWritten(t *testing.T) {
 	g.Expect(os.SameFile(before, after)).To(BeTrue())
 }
 
-func TestWhatIsOursStaysWhereSomebodyHasPutIt(t *testing.T) {
+func TestRecordsStayWhereAPersonHasMovedThem(t *testing.T) {
 	g := NewWithT(t)
 	f := file(t, web+skeleton+api+"after A 192.0.2.9\n; the end")
 	g.Expect(set(t, f, "web", "10.0.0.1", "fd00::1")).To(BeTrue())
@@ -136,7 +136,7 @@ func TestTheSerial(t *testing.T) {
 	}
 }
 
-func TestTheSerialNeverGoesBack(t *testing.T) {
+func TestTheSerialNeverDecreases(t *testing.T) {
 	g := NewWithT(t)
 	f := file(t, skeleton)
 	f.Skeleton = filepath.Join(t.TempDir(), "skeleton")
@@ -187,7 +187,7 @@ func TestTaggedTextThatIsNoRecordIsForeign(t *testing.T) {
 	g.Expect(f.Keys()).To(BeEmpty())
 }
 
-func TestAStoppedTurnWritesNothing(t *testing.T) {
+func TestAStoppedReconcileWritesNothing(t *testing.T) {
 	g := NewWithT(t)
 	f := file(t, skeleton)
 	lost := errors.New("the leadership is lost")

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A line is a line of the file.
+// A line is one line of the file.
 type line struct {
 	text []byte // the line, with its line end
 	// key is the key of the record, if it is one of ours.
-	key  types.NamespacedName
-	ours bool
+	key    types.NamespacedName
+	isOurs bool
 }
 
 // zone is a parsed zone file.
@@ -75,7 +75,7 @@ func (s *scanner) line(text []byte) error {
 	}
 	l := line{text: text}
 	if match := tag.FindSubmatch(text); match != nil && top && s.depth == 0 && len(s.record) > 0 && s.named {
-		l.ours, l.key = true, types.NamespacedName{Namespace: string(match[1]), Name: string(match[2])}
+		l.isOurs, l.key = true, types.NamespacedName{Namespace: string(match[1]), Name: string(match[2])}
 	}
 	s.zone.lines = append(s.zone.lines, l)
 	if s.depth > 0 || len(s.record) == 0 {
@@ -85,7 +85,7 @@ func (s *scanner) line(text []byte) error {
 		return errors.New("this record has no name and follows a record of ours: write the name of its owner in front of it")
 	}
 	if text[0] != '$' { // a directive does not set the owner
-		s.afterOurs = l.ours
+		s.afterOurs = l.isOurs
 	}
 	return s.start()
 }

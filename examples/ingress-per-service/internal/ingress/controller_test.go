@@ -135,7 +135,7 @@ func TestAServiceWithOnePortHasAnIngress(t *testing.T) {
 	}, web)
 }
 
-func TestWhatIsBrokenIsRestored(t *testing.T) {
+func TestAnEditedIngressIsRestored(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, stop := w.start(nil)
 		w.Expect(w.writes()).To(Equal([]string{"create ingresses web"}))
@@ -191,7 +191,7 @@ func TestAForeignIngressIsLeftAloneWithOneEvent(t *testing.T) {
 	}, service("web"), foreign("web"))
 }
 
-func TestWhenAForeignIngressGoesOursComes(t *testing.T) {
+func TestAnIngressIsCreatedAfterAForeignOneIsDeleted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, stop := w.start(nil)
 		w.Expect(w.client.NetworkingV1().Ingresses("d").Delete(t.Context(), "web", metav1.DeleteOptions{})).To(Succeed())

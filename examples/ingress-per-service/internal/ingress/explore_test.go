@@ -72,7 +72,7 @@ const mass = 12
 // Services are deleted at once, and half of them are there again. No Ingress of
 // one that is there is deleted once both are known to have been there, whatever
 // the caches show.
-func TestAMassDeletionSparesWhatIsThereAgain(t *testing.T) {
+func TestAMassDeletionSparesIngressesOfRecreatedServices(t *testing.T) {
 	each := func(do func(ctx context.Context, services typedcorev1.ServiceInterface, i int) error) func(
 		context.Context, *reconciletest.World) error {
 		return func(ctx context.Context, w *reconciletest.World) error {

@@ -35,9 +35,9 @@ func optedIn(s *corev1.Service) bool {
 		s.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.ClusterIP != corev1.ClusterIPNone && len(s.Spec.Ports) > 0
 }
 
-// ours reports whether this controller manages an Ingress: the Ingress has all
-// marks.
-func ours(i *networkingv1.Ingress) bool {
+// isOurs reports whether this controller manages an Ingress: the Ingress has
+// all marks.
+func isOurs(i *networkingv1.Ingress) bool {
 	return i.Labels[managedByKey] == Name && i.Labels[fromServiceKey] == yes && i.Annotations[serviceUIDKey] != ""
 }
 
@@ -45,5 +45,5 @@ func ours(i *networkingv1.Ingress) bool {
 // It does not return a UID, because the Ingress of a recreated Service is
 // changed in place.
 func serviceOf(i *networkingv1.Ingress) (names.Name, bool) {
-	return names.Name{Key: types.NamespacedName{Namespace: i.Namespace, Name: i.Name}}, ours(i)
+	return names.Name{Key: types.NamespacedName{Namespace: i.Namespace, Name: i.Name}}, isOurs(i)
 }

@@ -48,11 +48,11 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	switch {
 	case !ok || !optedIn(service):
 		r.forget(request.Key)
-		if !exists || !ours(current) {
+		if !exists || !isOurs(current) {
 			return result{}, nil
 		}
 		return result{}, r.clean(ctx, current)
-	case exists && !ours(current):
+	case exists && !isOurs(current):
 		r.warn(service, current)
 		return result{}, nil
 	}
@@ -78,7 +78,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (result, error) {
 	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
 		Create(ctx, want, metav1.CreateOptions{FieldManager: Name})
-	if patch.IsStale(err) { // it exists
+	if patch.IsStale(err) { // the Ingress already exists
 		return reconcile.After(lateCache), nil
 	}
 	if err != nil {

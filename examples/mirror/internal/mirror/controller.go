@@ -110,7 +110,7 @@ func (m *mirrors) Reconcile(ctx context.Context, r reconcile.Request[*SecretMirr
 	}
 	wanted, err := m.copy(ctx, mirror)
 	if patch.IsStale(err) {
-		return reconcile.Result{}, err // the cache was late: the next reconcile knows more
+		return reconcile.Result{}, err // the cache was stale, and the next reconcile reads a newer one
 	}
 	condition := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Copied"}
 	if err != nil {

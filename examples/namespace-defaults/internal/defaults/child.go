@@ -60,7 +60,7 @@ func (c child[T]) ensure(ctx context.Context, namespace string) (outcome result,
 	case !exists:
 		outcome, err = c.create(ctx, key)
 		return outcome, false, err
-	case !ours(current):
+	case !isOurs(current):
 		return result{}, true, nil
 	case c.inShape(current, c.want):
 		return result{}, false, nil
@@ -85,7 +85,7 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 	object.SetNamespace(key.Namespace)
 	_, err := c.clients(key.Namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: Name})
 	switch {
-	case patch.IsStale(err): // it exists
+	case patch.IsStale(err): // the object already exists
 		return reconcile.After(lateCache), nil // the cache will show its owner
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
 		names.IsNotFound(err, corev1.Resource("namespaces"), key.Namespace):
@@ -100,7 +100,7 @@ func (c child[T]) create(ctx context.Context, key reconcile.Key) (result, error)
 func (c child[T]) remove(ctx context.Context, namespace string) error {
 	key := reconcile.Key{Namespace: namespace, Name: Name}
 	current, exists := c.cache.Get(key)
-	if !exists || !ours(current) {
+	if !exists || !isOurs(current) {
 		return nil
 	}
 	return patch.Delete(ctx, c.clients, current, &patch.Options{Lock: true})

@@ -60,7 +60,9 @@ func hashOf(part any) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-func ours(o metav1.Object) bool { return o.GetLabels()[managedByKey] == Name }
+// isOurs reports whether the controller manages an object, which its label
+// shows.
+func isOurs(o metav1.Object) bool { return o.GetLabels()[managedByKey] == Name }
 
 func samePolicy(current, want metav1.Object) bool {
 	return current.GetAnnotations()[policyKey] == want.GetAnnotations()[policyKey]

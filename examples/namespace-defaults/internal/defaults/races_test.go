@@ -149,7 +149,7 @@ func TestWhatFailsIsTriedAgain(t *testing.T) {
 
 // A namespace that is deleted, or deleted already, refuses new objects: that is
 // no failure.
-func TestANamespaceThatGoesIsNoFailure(t *testing.T) {
+func TestATerminatingNamespaceIsNotAFailure(t *testing.T) {
 	terminating := apierrors.NewForbidden(corev1.Resource("resourcequotas"), defaults.Name, errors.New("it is terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, why := range map[string]*apierrors.StatusError{

@@ -45,7 +45,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	if r.policy.exempts(namespace) {
 		return result{}, errors.Join(quota.remove(ctx, namespace.Name), limits.remove(ctx, namespace.Name))
 	}
-	ownerErr := r.own(ctx, namespace)
+	ownerErr := r.setOwner(ctx, namespace)
 	laterQuota, foreignQuota, quotaErr := quota.ensure(ctx, namespace.Name)
 	laterLimits, foreignLimits, limitsErr := limits.ensure(ctx, namespace.Name)
 	r.warn(namespace, quota.kind, foreignQuota)
@@ -66,9 +66,9 @@ func (r *reconciler) warn(namespace *corev1.Namespace, kind string, foreign bool
 	}
 }
 
-// own sets the default owner of a namespace without an owner, if the namespace
-// has not changed since it was read.
-func (r *reconciler) own(ctx context.Context, namespace *corev1.Namespace) error {
+// setOwner sets the default owner of a namespace without an owner, if the
+// namespace has not changed since it was read.
+func (r *reconciler) setOwner(ctx context.Context, namespace *corev1.Namespace) error {
 	if namespace.Annotations[OwnerKey] != "" {
 		return nil
 	}

@@ -89,7 +89,7 @@ func (s *settings) explain(err error) error {
 	unknown, ok := errors.AsType[*resource.UnknownError](err)
 	_, unreachable := errors.AsType[*url.Error](err)
 	switch {
-	case ok && (len(unknown.Near) == 0 || strings.Contains(unknown.Name, ".")):
+	case ok && (len(unknown.Similar) == 0 || strings.Contains(unknown.Name, ".")):
 		return fmt.Errorf("%w; if its CustomResourceDefinition is yet to come, use --wait", err)
 	case unreachable:
 		return fmt.Errorf("%w; check that the server runs, and that the kubeconfig names it", err)

@@ -196,7 +196,7 @@ func TestProbesAndMetricsAreServedWhileItRuns(t *testing.T) {
 	}
 }
 
-func TestItSaysThatThereIsNothingOnlyIfThereIsNothing(t *testing.T) {
+func TestNothingToSyncIsPrintedOnlyWithoutObjects(t *testing.T) {
 	served(t)
 	for args, says := range map[string]bool{
 		"secrets --once":                           true,

@@ -55,20 +55,20 @@ func (b *bounded) Write(p []byte) (int, error) {
 }
 
 // tail keeps the last bytes of its input.
-type tail struct{ kept []byte }
+type tail struct{ text []byte }
 
 func (t *tail) Close() error { return nil }
 
 func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p...)
-	if excess := len(t.kept) - stderrTail; excess > 0 {
-		t.kept = append(t.kept[:0], t.kept[excess:]...)
+	t.text = append(t.text, p...)
+	if excess := len(t.text) - stderrTail; excess > 0 {
+		t.text = append(t.text[:0], t.text[excess:]...)
 	}
 	return len(p), nil
 }
 
 func (t *tail) err() error {
-	if text := strings.TrimSpace(string(t.kept)); text != "" {
+	if text := strings.TrimSpace(string(t.text)); text != "" {
 		return fmt.Errorf("standard error ends with %q", text)
 	}
 	return nil

@@ -52,7 +52,7 @@ func TestTheEndOfWhatWasWrittenIsKept(t *testing.T) {
 		all.WriteString(part)
 		g.Expect(end.Write([]byte(part))).To(Equal(n))
 		want := all.String()
-		g.Expect(string(end.kept)).To(Equal(want[max(0, len(want)-stderrTail):]))
+		g.Expect(string(end.text)).To(Equal(want[max(0, len(want)-stderrTail):]))
 	}
 	g.Expect(end.err()).To(MatchError(ContainSubstring("abcdef0123456\"")))
 }

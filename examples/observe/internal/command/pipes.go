@@ -33,10 +33,10 @@ var ErrNotRead = errors.New("the output is not being read")
 // keeps the program's output open. A time limit is needed for such a process,
 // but with os/exec it would also cut off the output to a slow reader.
 type pipes struct {
-	stdin  *os.File // our end of the pipe; nil without input
-	input  []byte
-	pumps  []*pump
-	theirs []*os.File // the program's ends of the pipes
+	stdin     *os.File // our end of the pipe; nil without input
+	input     []byte
+	pumps     []*pump
+	childEnds []*os.File // the program's ends of the pipes
 }
 
 // connect connects the standard streams of c with this process.
@@ -46,30 +46,30 @@ func connect(c *exec.Cmd, stdin []byte, stdout, stderr io.WriteCloser) (*pipes, 
 		target io.WriteCloser
 		file   *io.Writer
 	}{{stdout, &c.Stdout}, {stderr, &c.Stderr}} {
-		ours, theirs, err := os.Pipe()
+		parentEnd, childEnd, err := os.Pipe()
 		if err != nil {
 			p.abandon()
 			return nil, err
 		}
-		*stream.file = theirs
-		p.theirs = append(p.theirs, theirs)
-		p.pumps = append(p.pumps, &pump{source: ours, target: stream.target, result: make(chan error, 1)})
+		*stream.file = childEnd
+		p.childEnds = append(p.childEnds, childEnd)
+		p.pumps = append(p.pumps, &pump{source: parentEnd, target: stream.target, result: make(chan error, 1)})
 	}
 	if stdin == nil {
 		return p, nil
 	}
-	theirs, ours, err := os.Pipe()
+	childEnd, parentEnd, err := os.Pipe()
 	if err != nil {
 		p.abandon()
 		return nil, err
 	}
-	c.Stdin, p.stdin, p.theirs = theirs, ours, append(p.theirs, theirs)
+	c.Stdin, p.stdin, p.childEnds = childEnd, parentEnd, append(p.childEnds, childEnd)
 	return p, nil
 }
 
 // begin starts to pass data on, after the program was started.
 func (p *pipes) begin() {
-	closeAll(p.theirs)
+	closeAll(p.childEnds)
 	for _, pump := range p.pumps {
 		go pump.run()
 	}
@@ -83,7 +83,7 @@ func (p *pipes) begin() {
 
 // abandon closes all pipes if the program could not be started.
 func (p *pipes) abandon() {
-	closeAll(p.theirs)
+	closeAll(p.childEnds)
 	for _, pump := range p.pumps {
 		_ = pump.source.Close() // no data was read
 	}
@@ -134,7 +134,7 @@ func (p *pump) run() {
 // printing, or prints without end.
 func (p *pump) pass() error {
 	buffer := make([]byte, 32<<10)
-	for left := maxRest; left > 0; {
+	for remaining := maxRest; remaining > 0; {
 		ended := p.ended.Load()
 		if ended {
 			p.expire()
@@ -144,10 +144,10 @@ func (p *pump) pass() error {
 			return err
 		}
 		if err != nil {
-			return nil // the end of the pipe, or the deadline
+			return nil // the pipe has ended, or the deadline has passed
 		}
 		if ended {
-			left -= n
+			remaining -= n
 		}
 	}
 	return nil

@@ -98,7 +98,7 @@ func TestHowRunsEnd(t *testing.T) {
 	d.Expect(d.Run(t.Context(), command.Call{Argv: []string{"/does/not/exist"}})).To(MatchError(os.ErrNotExist))
 }
 
-func TestWhatIsWrongWithTheFirstLineOfAScriptIsSaid(t *testing.T) {
+func TestAWrongFirstLineOfAScriptIsExplained(t *testing.T) {
 	d := newDesk(t)
 	script := filepath.Join(t.TempDir(), "script")
 	for first, says := range map[string]string{

@@ -54,7 +54,7 @@ func TestALineIsPassedOnWhenItHasEnded(t *testing.T) {
 	g.Expect(out.String()).To(Equal("b\naa\nb\na\n"))
 }
 
-func TestALineWithoutEndIsNotKeptForEver(t *testing.T) {
+func TestALineWithoutAnEndIsPassedOn(t *testing.T) {
 	g := NewWithT(t)
 	var out bytes.Buffer
 	lines := command.NewOutput(&out, "standard output").Lines()

@@ -129,7 +129,7 @@ func TestANameOfAnObjectOutOfTheSelectionIsLeftToTheSweeps(t *testing.T) {
 	}, service("other", 3))
 }
 
-func TestTheObjectComesTheWayThatIsAskedFor(t *testing.T) {
+func TestTheObjectIsPassedInTheRequestedWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		options       observer.Options
 		stdin, object types.GomegaMatcher

@@ -20,8 +20,8 @@ type leavers struct {
 	timers map[reconcile.Key]*time.Timer
 }
 
-// left starts to enqueue the key of an object that has left the cache.
-func (l *leavers) left(key reconcile.Key) {
+// add starts to enqueue the key of an object that has left the cache.
+func (l *leavers) add(key reconcile.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(key)

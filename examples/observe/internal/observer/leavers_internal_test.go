@@ -21,8 +21,8 @@ func inQuestion(t *testing.T, f func(g *WithT, l *leavers, key reconcile.Key, as
 		}}
 		key := reconcile.Key{Namespace: "d", Name: "a"}
 		l.memory.begin(key, version{uid: "u", resourceVersion: "1"})
-		l.left(key)
-		l.left(key)
+		l.add(key)
+		l.add(key)
 		f(g, l, key, func() (all []time.Duration) {
 			<-time.After(10 * time.Second)
 			for len(times) > 0 {
@@ -41,7 +41,7 @@ func TestALeaverIsAskedAboutByOneTimer(t *testing.T) {
 	})
 }
 
-func TestALeaverIsNotAskedAboutForEver(t *testing.T) {
+func TestQuestionsAboutALeaverEnd(t *testing.T) {
 	for name, end := range map[string]func(l *leavers, key reconcile.Key){
 		"the reconciler knows": func(l *leavers, key reconcile.Key) { l.memory.beginDelete(key) },
 		"it has returned":      func(l *leavers, key reconcile.Key) { l.returned(key) },
@@ -63,7 +63,7 @@ func TestWhatWasNeverObservedIsNotAskedAbout(t *testing.T) {
 	inQuestion(t, func(g *WithT, l *leavers, key reconcile.Key, asked func() []time.Duration) {
 		l.stop()
 		other := reconcile.Key{Namespace: "d", Name: "b"}
-		l.left(other)
+		l.add(other)
 		g.Expect(asked()).To(BeEmpty())
 		g.Expect(l.questions()).To(BeZero(), "%v", key)
 	})

@@ -30,17 +30,17 @@ type version struct {
 
 // memory records the runs of programs. It is safe for concurrent use.
 type memory struct {
-	mu      sync.Mutex // guards the fields below
-	keys    map[reconcile.Key]*record
-	known   uint64                 // number of keys so far
-	initial map[reconcile.Key]bool // objects of the first list; the value is true once an object was tried
-	untried int                    // number of objects of the first list that have not been tried
+	mu       sync.Mutex // guards the fields below
+	keys     map[reconcile.Key]*record
+	keyCount uint64                 // the number of keys so far
+	initial  map[reconcile.Key]bool // objects of the first list; the value is true once an object was tried
+	untried  int                    // number of objects of the first list that have not been tried
 }
 
 type record struct {
 	tried, succeeded version
 	failing          bool
-	told             bool // the reconciler was called without the object, and retries by itself
+	reconciled       bool // the reconciler was called without the object, and retries by itself
 	asked            int  // number of questions to the server since the object left the selection
 }
 
@@ -71,7 +71,7 @@ func (m *memory) record(key reconcile.Key) *record {
 	if r == nil {
 		r = &record{}
 		m.keys[key] = r
-		m.known++
+		m.keyCount++
 	}
 	return r
 }
@@ -82,7 +82,7 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.record(key)
-	r.tried, r.asked, r.told = v, 0, false
+	r.tried, r.asked, r.reconciled = v, 0, false
 	_, initial := m.initial[key]
 	switch {
 	case r.succeeded == v:
@@ -97,18 +97,18 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 	return t, r.failing
 }
 
-// left records that an object exists on the server but has left the selection.
-// It returns the delay before the server is asked about the object again, and
-// whether this was the first question. The delay is 0 if no program has run for
-// the object.
-func (m *memory) left(key reconcile.Key) (delay time.Duration, initial bool) {
+// markLeft records that an object exists on the server but has left the
+// selection. It returns the delay before the server is asked about the object
+// again, and whether this was the first question. The delay is 0 if no program
+// has run for the object.
+func (m *memory) markLeft(key reconcile.Key) (delay time.Duration, initial bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.keys[key]
 	if r == nil || r.tried == (version{}) {
 		return 0, true
 	}
-	r.told = true
+	r.reconciled = true
 	return r.ask(), r.asked == 1
 }
 
@@ -127,7 +127,7 @@ func (m *memory) question(key reconcile.Key) (delay time.Duration, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.keys[key]
-	if r == nil || r.told || r.tried == (version{}) {
+	if r == nil || r.reconciled || r.tried == (version{}) {
 		return 0, false
 	}
 	return r.ask(), true
@@ -139,7 +139,7 @@ func (m *memory) beginDelete(key reconcile.Key) (tried version, retry bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.record(key)
-	r.told = true
+	r.reconciled = true
 	return r.tried, r.failing
 }
 
@@ -184,5 +184,5 @@ func (m *memory) markTried(key reconcile.Key) (completed bool) {
 func (m *memory) keysKnown() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.known
+	return m.keyCount
 }

@@ -59,7 +59,7 @@ func New[T informer.Object](
 		case e.Type == informer.Added:
 			observer.leavers.returned(keyOf(e.New))
 		case e.Type == informer.Deleted && len(o.Delete) > 0 && !o.Once:
-			observer.leavers.left(keyOf(e.Old))
+			observer.leavers.add(keyOf(e.Old))
 		}
 	})
 	return observer, nil

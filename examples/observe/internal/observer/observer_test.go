@@ -542,7 +542,7 @@ observe_counts{type="Deleted"} 1
 observe_counts{type="Sync"} 3
 `))).To(Succeed())
 		w.Expect(testutil.CollectAndCompare(o.Collectors()[1], strings.NewReader(`
-# HELP observe_exec_durations_milliseconds How long commands ran, by exit code; -1 is none.
+# HELP observe_exec_durations_milliseconds How long commands ran, by exit code; -1 means that there was no exit code.
 # TYPE observe_exec_durations_milliseconds summary
 observe_exec_durations_milliseconds_sum{exit_code="-1",type="Sync"} 250
 observe_exec_durations_milliseconds_count{exit_code="-1",type="Sync"} 1

@@ -91,7 +91,7 @@ func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (delay t
 		return 0, err
 	}
 	if exists {
-		delay, isFirst := r.memory.left(key)
+		delay, isFirst := r.memory.markLeft(key)
 		if isFirst {
 			logr.FromContextOrDiscard(ctx).Info("the object exists outside of the selection, not running the delete command")
 		}

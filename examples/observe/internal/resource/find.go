@@ -26,14 +26,14 @@ type Resource struct {
 // the server.
 type UnknownError struct {
 	Name string
-	// Near are the most similar names.
-	Near []string
+	// Similar contains the most similar names.
+	Similar []string
 }
 
 func (e *UnknownError) Error() string {
 	text := fmt.Sprintf("the server has no resource %q", e.Name)
-	if len(e.Near) > 0 {
-		text += fmt.Sprintf("; did you mean %s?", strings.Join(e.Near, " or "))
+	if len(e.Similar) > 0 {
+		text += fmt.Sprintf("; did you mean %s?", strings.Join(e.Similar, " or "))
 	}
 	return text
 }
@@ -93,7 +93,7 @@ func Find(server discovery.DiscoveryInterface, name string) (Resource, error) {
 	}
 	switch {
 	case len(best) == 0:
-		return Resource{}, &UnknownError{Name: name, Near: near(parse(name).name, candidates)}
+		return Resource{}, &UnknownError{Name: name, Similar: similar(parse(name).name, candidates)}
 	case len(best) > 1:
 		return Resource{}, &AmbiguousError{Name: name, Choices: choices(best)}
 	}

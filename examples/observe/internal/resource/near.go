@@ -11,19 +11,19 @@ const (
 	minLength   = 4 // of a name; two edits turn shorter names into unrelated ones
 )
 
-// near returns the plural names that are most similar to name.
-func near(name string, candidates []candidate) []string {
+// similar returns the plural names that are most similar to name.
+func similar(name string, candidates []candidate) []string {
 	if len(name) < minLength {
 		return nil
 	}
 	var names []string
-	least := maxDistance
+	limit := maxDistance
 	for _, c := range candidates {
 		d := min(distance(name, c.Name), distance(name, strings.ToLower(c.SingularName)))
-		if d < least {
-			names, least = nil, d
+		if d < limit {
+			names, limit = nil, d
 		}
-		if d == least {
+		if d == limit {
 			names = append(names, c.Name)
 		}
 	}

@@ -142,7 +142,7 @@ func TestWhatRunsOnWhileItIsDownIsCounted(t *testing.T) {
 
 // The first list after a restart is older than a Pod's deletion, which is
 // closed in the ledger.
-func TestAStaleListBringsNobodyBack(t *testing.T) {
+func TestAStaleListReopensNoClosedPod(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stop := w.start()
 		w.runs("a")
@@ -348,7 +348,7 @@ func TestWhatFailsIsTriedAgainSoon(t *testing.T) {
 }
 
 // A ledger is deleted with its namespace: a recreated namespace starts at zero.
-func TestALedgerGoesWithItsNamespace(t *testing.T) {
+func TestALedgerIsDeletedWithItsNamespace(t *testing.T) {
 	terminating := apierrors.NewForbidden(corev1.Resource("configmaps"), podruntime.Name, errors.New("it is terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for name, why := range map[string]*apierrors.StatusError{

@@ -91,13 +91,13 @@ func (l Ledger) running() bool {
 func (l Ledger) advance(pods iter.Seq[*corev1.Pod], now time.Time, tolerance time.Duration) Ledger {
 	advanced := l
 	advanced.Write++
-	advanced.At = max(l.At, now.Unix()) // the clock may be set back
+	advanced.At = max(l.At, now.Unix()) // the clock may have been set back
 	advanced.Pods = map[types.UID]Stay{}
 	for pod := range pods {
 		stay, known := l.Pods[pod.UID]
 		if !known {
 			if pod.Status.StartTime == nil {
-				continue // it does not run yet
+				continue // the Pod does not run yet
 			}
 			stay = Stay{Name: pod.Name, Start: pod.Status.StartTime.Unix()}
 		}

@@ -35,7 +35,7 @@ type reconciler struct {
 	client  kubernetes.Interface
 	pods    *informer.Informer[*corev1.Pod]
 	options Options
-	kept    sync.Map // the last Ledger that this process has written, by key
+	written sync.Map // by key, the last Ledger that this process has written
 }
 
 // Reconcile updates the ledger of the request.
@@ -69,14 +69,14 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 // unless this process has written a newer ledger or a different ledger with the
 // same number.
 func (r *reconciler) previousLedger(key reconcile.Key, current *corev1.ConfigMap) (Ledger, error) {
-	value, _ := r.kept.Load(key)
-	kept, remembered := value.(Ledger)
+	value, _ := r.written.Load(key)
+	last, remembered := value.(Ledger)
 	if current == nil {
-		return kept, nil
+		return last, nil
 	}
 	read, err := parse(current.Data)
-	if remembered && (err != nil || read.Write <= kept.Write) {
-		return kept, nil
+	if remembered && (err != nil || read.Write <= last.Write) {
+		return last, nil
 	}
 	return read, err
 }
@@ -123,7 +123,7 @@ func (r *reconciler) write(
 			edit.Data, edit.BinaryData = data, nil
 		})
 	if err == nil {
-		r.kept.Store(key, updated)
+		r.written.Store(key, updated)
 	}
 	return result{}, err
 }
@@ -138,16 +138,16 @@ func (r *reconciler) create(
 		Data: data,
 	}, metav1.CreateOptions{FieldManager: Name})
 	switch {
-	case patch.IsStale(err): // it exists
+	case patch.IsStale(err): // the ConfigMap already exists
 		return reconcile.After(lateCache), nil // the cache will show its owner
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
 		names.IsNotFound(err, corev1.Resource("namespaces"), key.Namespace):
-		r.kept.Delete(key) // the ledger is deleted with the namespace
+		r.written.Delete(key) // the ledger is deleted with the namespace
 		return result{}, nil
 	case err != nil:
 		return result{}, fmt.Errorf("creating ConfigMap %q: %w", key, err)
 	}
-	r.kept.Store(key, updated)
+	r.written.Store(key, updated)
 	return result{}, nil
 }
 

@@ -209,7 +209,7 @@ func TestItLeavesAloneWhatItCannotRead(t *testing.T) {
 	}
 }
 
-func TestItNotesABootThatNobodyAskedFor(t *testing.T) {
+func TestABootWithoutARequestIsRecorded(t *testing.T) {
 	last := map[string]string{protocol.LastReboot: `{"request":"r","epoch":1,"fromBootID":"n-boot-0","toBootID":"n-boot-1"}`}
 	play(t, last, func(s *stage) {
 		s.pass(time.Second)
@@ -222,7 +222,7 @@ func TestItNotesABootThatNobodyAskedFor(t *testing.T) {
 	})
 }
 
-func TestItGivesUpTheCordonThatSomebodyElseLifted(t *testing.T) {
+func TestTheAgentForgetsACordonThatAnotherClientHasLifted(t *testing.T) {
 	play(t, nil, func(s *stage) {
 		s.machine.Refuse(errors.New("inhibited"))
 		s.grant()

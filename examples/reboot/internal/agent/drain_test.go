@@ -72,7 +72,7 @@ func TestItRebootsOnceTheBudgetLetsThePodGo(t *testing.T) {
 	})
 }
 
-func TestADrainThatFailsGoesOnUnderWait(t *testing.T) {
+func TestAFailedDrainContinuesUnderPolicyWait(t *testing.T) {
 	play(t, nil, func(s *stage) {
 		s.guarded("web", 0)
 		s.accept(terms(protocol.PolicyWait))

@@ -17,9 +17,9 @@ type memory struct {
 	accepted  time.Time // when the agent accepted the reboot, by the node's clock; it may accept twice in one epoch
 	drain     *drain.Drain
 	began     time.Time // when the drain began
-	passed    time.Time // when the last pass began
+	passed    time.Time // when the last pass over the Pods began
 	asked     time.Time // a moment just before the last question was written
-	until     time.Time // when the permission ends
+	expires   time.Time // when the permission ends
 	called    time.Time // when the machine was told to reboot; zero if it has refused
 	refusal   error     // the machine's refusal, until it is written to the node
 	refused   time.Time // when the machine refused

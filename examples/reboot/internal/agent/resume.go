@@ -36,8 +36,8 @@ func (a *Agent) resume(
 	case rules.Await:
 		return reconcile.After(p.Silence() / 4), a.beat(ctx, node, p)
 	case rules.Tell:
-		m.until = m.asked.Add(time.Duration(permit.Seconds) * time.Second)
-		if m.asked.IsZero() || !time.Now().Before(m.until) {
+		m.expires = m.asked.Add(time.Duration(permit.Seconds) * time.Second)
+		if m.asked.IsZero() || !time.Now().Before(m.expires) {
 			return reconcile.Result{}, a.question(ctx, node, p)
 		}
 		return a.tell(ctx, node, p, m)
@@ -88,13 +88,13 @@ func (a *Agent) beat(ctx context.Context, node *corev1.Node, p protocol.Progress
 
 // proceed writes reboot-in-progress.
 func (a *Agent) proceed(ctx context.Context, node *corev1.Node, p protocol.Progress) error {
-	m, before := a.remember(p), time.Now()
+	m, start := a.remember(p), time.Now()
 	p.Start, p.Beat = a.options.Start, p.Beat+1
 	err := a.patch(ctx, node, func(n *corev1.Node) error {
 		return protocol.Proceed(n, p)
 	})
 	if err == nil {
-		m.wrote = before
+		m.wrote = start
 	}
 	return err
 }

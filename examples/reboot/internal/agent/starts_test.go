@@ -52,7 +52,7 @@ func TestTheMachineIsToldOnlyAfterThatIsWritten(t *testing.T) {
 	})
 }
 
-func TestWithoutTheControllersPermissionNothingGoesDown(t *testing.T) {
+func TestWithoutTheControllersPermissionTheMachineStaysUp(t *testing.T) {
 	play(t, nil, func(s *stage) {
 		s.silent.Store(true)
 		s.grant()
@@ -129,7 +129,7 @@ type inhibited struct {
 
 func (i *inhibited) Inhibitors(context.Context) (string, error) { return i.why.Load().(string), i.err }
 
-func TestWhatForbidsAShutdownIsLookedAtBeforeAnythingBegins(t *testing.T) {
+func TestInhibitorsAreReadBeforeARebootBegins(t *testing.T) {
 	m := &inhibited{Machine: machine.NewSimulated("n", nil)}
 	m.why.Store("backup blocks a shutdown: it runs")
 	playWith(t, nil, &agent.Options{Machine: m}, func(s *stage) {

@@ -44,7 +44,7 @@ func (a *Agent) told(
 	if err != nil || live == nil {
 		return reconcile.Result{}, err
 	}
-	if m.refusal == nil && !time.Now().Before(m.until) {
+	if m.refusal == nil && !time.Now().Before(m.expires) {
 		m.refusal = errors.New("the controller's permission has expired before the machine was told to reboot")
 	}
 	if m.refusal == nil {
@@ -81,14 +81,14 @@ func (a *Agent) reboot(ctx context.Context, p protocol.Progress, m *memory) (ref
 // reboot, so that the agent can try again. Only the controller decides when to
 // give up.
 func (a *Agent) refuse(ctx context.Context, node *corev1.Node, m *memory) error {
-	p, why := *protocol.Read(node).InProgress, m.refusal
-	p.Asked, p.Waits, p.Refused = nil, false, why.Error()
+	p, reason := *protocol.Read(node).InProgress, m.refusal
+	p.Asked, p.Waits, p.Refused = nil, false, reason.Error()
 	if err := a.proceed(ctx, node, p); err != nil {
 		return err
 	}
 	m.refused, m.called, m.refusal = time.Now(), time.Time{}, nil
-	logr.FromContextOrDiscard(ctx).Info("the machine was not rebooted, retrying later", "why", why.Error())
-	a.warn(node, "RebootRefused", "Reboot", why)
+	logr.FromContextOrDiscard(ctx).Info("the machine was not rebooted, retrying later", "why", reason.Error())
+	a.warn(node, "RebootRefused", "Reboot", reason)
 	return nil
 }
 

@@ -70,7 +70,7 @@ func TestItRestsWhenThereIsNothingToDo(t *testing.T) {
 	})
 }
 
-func TestItLooksAtNothingInWhichNothingCanHappen(t *testing.T) {
+func TestAnIdleGroupIsNotReconciled(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.node("n1", nil)
@@ -283,7 +283,7 @@ func TestItRevokesWhenTheLimitIsLowered(t *testing.T) {
 	})
 }
 
-func TestItReleasesTheSlotOfANodeThatIsGone(t *testing.T) {
+func TestTheSlotOfADeletedNodeIsReleased(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.asking("n1", "n2")

@@ -18,7 +18,7 @@ import (
 
 // Windows, virtual nodes, an image that cannot be pulled: such a node never
 // answers.
-func TestANodeWithoutAnAgentKeepsNobodyWaitingForLong(t *testing.T) {
+func TestANodeWithoutAnAgentDoesNotBlockOtherNodesForLong(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.asking("n1")

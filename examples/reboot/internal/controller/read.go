@@ -84,8 +84,8 @@ func (w *world) liveGroups(ctx context.Context) (live, error) {
 
 // oneByOne returns the live groups like liveGroups, but decodes each group of
 // the list on its own. It is called when the list as a whole could not be
-// decoded, and why is that error.
-func (w *world) oneByOne(ctx context.Context, why error) (live, error) {
+// decoded; cause is the error.
+func (w *world) oneByOne(ctx context.Context, cause error) (live, error) {
 	body, err := w.groups.GetClient().Get().Resource(api.Resource).Do(ctx).Raw()
 	if err != nil {
 		return live{}, fmt.Errorf("listing RebootGroups: %w", err)
@@ -97,7 +97,7 @@ func (w *world) oneByOne(ctx context.Context, why error) (live, error) {
 		Items []json.RawMessage `json:"items"`
 	}
 	if json.Unmarshal(body, &list) != nil || list.Kind != "RebootGroupList" || list.ResourceVersion == "" {
-		return live{}, fmt.Errorf("listing RebootGroups: %w", why)
+		return live{}, fmt.Errorf("listing RebootGroups: %w", cause)
 	}
 	l := live{unreadable: map[string]error{}}
 	for _, item := range list.Items {
@@ -108,7 +108,7 @@ func (w *world) oneByOne(ctx context.Context, why error) (live, error) {
 		}
 		var named metav1.PartialObjectMetadata
 		if json.Unmarshal(item, &named) != nil || named.Name == "" {
-			return live{}, fmt.Errorf("listing RebootGroups: %w", why)
+			return live{}, fmt.Errorf("listing RebootGroups: %w", cause)
 		}
 		l.unreadable[named.Name] = fmt.Errorf("reading RebootGroup %q: %w", named.Name, json.Unmarshal(item, group))
 		last, ok := w.groupCache.Get(types.NamespacedName{Name: named.Name})

@@ -14,7 +14,7 @@ import (
 )
 
 // No event follows a write that was refused: only the error makes it try again.
-func TestWhatIsRefusedIsWrittenLater(t *testing.T) {
+func TestARefusedWriteIsRetried(t *testing.T) {
 	play(t, func(s *stage) {
 		s.pass(time.Minute)
 		s.groups.refuses.Store(true)
@@ -49,7 +49,7 @@ func (s *stage) until(done func() bool) {
 	s.Expect(done()).To(gomega.BeTrue(), "in ten minutes")
 }
 
-func TestASlotOfAGroupThatIsGoneIsNoFault(t *testing.T) {
+func TestASlotOfADeletedGroupIsNotAFault(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.asking("n1")
@@ -66,7 +66,7 @@ func TestASlotOfAGroupThatIsGoneIsNoFault(t *testing.T) {
 	})
 }
 
-func TestAStatusTellsOfWhichSpecItIs(t *testing.T) {
+func TestAStatusNamesTheGenerationOfItsSpec(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.pass(time.Minute)

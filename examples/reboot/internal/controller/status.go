@@ -15,9 +15,9 @@ import (
 // them from the slots and the queue in s.
 func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) {
 	s.ObservedGeneration = v.group.Generation
-	s.Nodes, s.Limit = int32(v.own), int32(v.limit)
+	s.Nodes, s.Limit = int32(v.size), int32(v.limit)
 	for _, condition := range rules.Report(rules.Facts{
-		Group: v.group, Faults: v.faults, Limit: v.limit, Nodes: v.own, Members: v.members, Guests: v.guests,
+		Group: v.group, Faults: v.faults, Limit: v.limit, Nodes: v.size, Members: v.members, Guests: v.guests,
 		Slots: s.Slots, Queue: s.Queue, Stuck: stuck, Overlaps: v.overlaps, Barred: v.barred,
 		Closed: v.shut(), Blocked: v.blocked, Now: v.now,
 	}) {
@@ -47,12 +47,12 @@ func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 
 // announce sends the Events for conditions that have become True.
 func (c *Controller) announce(v view, stuck []string, next *api.RebootGroupStatus) {
-	before := v.group.Status.Conditions
-	if len(stuck) > 0 && !meta.IsStatusConditionTrue(before, rules.ConditionStuck) {
+	old := v.group.Status.Conditions
+	if len(stuck) > 0 && !meta.IsStatusConditionTrue(old, rules.ConditionStuck) {
 		c.recorder.stuck(v.group, stuck)
 	}
 	held := meta.FindStatusCondition(next.Conditions, rules.ConditionHeldBack)
-	previous := meta.FindStatusCondition(before, rules.ConditionHeldBack)
+	previous := meta.FindStatusCondition(old, rules.ConditionHeldBack)
 	if held.Status == metav1.ConditionTrue && (previous == nil || previous.Message != held.Message) {
 		c.recorder.heldBack(v.group, held.Message)
 	}

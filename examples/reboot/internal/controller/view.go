@@ -19,7 +19,7 @@ type view struct {
 	group      *api.RebootGroup
 	membership rules.Membership
 	members    []*corev1.Node      // the nodes that the group selects
-	own        int                 // the number of members that belong to the group
+	size       int                 // the number of members that belong to the group
 	guests     []*corev1.Node      // other nodes that have a slot of the group
 	overlaps   map[string][]string // the groups that select a member, if there are several
 	barred     map[string]string   // why a member gets no slot of this group
@@ -47,7 +47,7 @@ func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, 
 		place(&v, n, holders[n.UID])
 	}
 	_, selector := rules.Selector(group)
-	limit, err := rules.Limit(group, v.own)
+	limit, err := rules.Limit(group, v.size)
 	windows, windowErr := rules.NewWindows(group)
 	v.limit, v.windows, v.faults = limit, windows, errors.Join(selector, err, windowErr)
 	return v
@@ -60,7 +60,7 @@ func place(v *view, n *corev1.Node, holder string) {
 	owner, rivals := v.membership.Group(n)
 	switch {
 	case owner == name:
-		v.own++
+		v.size++
 		if holder != "" && holder != name {
 			v.barred[n.Name] = fmt.Sprintf("RebootGroup %s still holds a slot for it", holder)
 		}

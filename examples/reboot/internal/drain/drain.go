@@ -39,14 +39,14 @@ type Drain struct {
 	client Client
 	node   string
 	first  time.Time
-	// known contains the Pods that must leave. The value is true if the server
+	// seen contains the Pods that must leave. The value is true if the server
 	// has answered the request for an eviction.
-	known map[types.UID]bool
+	seen map[types.UID]bool
 }
 
 // New returns a drain for a node.
 func New(client Client, node string) *Drain {
-	return &Drain{client: client, node: node, known: map[types.UID]bool{}}
+	return &Drain{client: client, node: node, seen: map[types.UID]bool{}}
 }
 
 // Pass makes one pass over the Pods of the node. It requests the eviction of
@@ -76,11 +76,11 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 		case !first && d.arrivedLate(pod):
 			pass.Returned = append(pass.Returned, nameOf(pod))
 		case pod.DeletionTimestamp != nil:
-			d.known[pod.UID] = true
+			d.seen[pod.UID] = true
 			pass.Left = append(pass.Left, Leftover{Pod: nameOf(pod), State: Terminating})
 		default:
-			if _, known := d.known[pod.UID]; !known {
-				d.known[pod.UID] = false
+			if _, known := d.seen[pod.UID]; !known {
+				d.seen[pod.UID] = false
 			}
 			asked = append(asked, pod)
 		}
@@ -95,7 +95,7 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 // arrivedLate reports whether the Pod was created on a node that was already
 // cordoned. The drain does not evict such a Pod.
 func (d *Drain) arrivedLate(pod *corev1.Pod) bool {
-	_, known := d.known[pod.UID]
+	_, known := d.seen[pod.UID]
 	return !known && (tolerates(pod) || time.Since(d.first) > bindingTime)
 }
 
@@ -111,29 +111,29 @@ func tolerates(pod *corev1.Pod) bool {
 // the Pods that have not left, with the server's answers.
 func (d *Drain) evict(ctx context.Context, pods []*corev1.Pod) ([]Leftover, error) {
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(rank(d.known[a.UID])-rank(d.known[b.UID]), cmp.Compare(nameOf(a), nameOf(b)))
+		return cmp.Or(rank(d.seen[a.UID])-rank(d.seen[b.UID]), cmp.Compare(nameOf(a), nameOf(b)))
 	})
-	left, errs := make([]Leftover, len(pods)), make([]error, len(pods))
+	leftovers, errs := make([]Leftover, len(pods)), make([]error, len(pods))
 	places := make(chan struct{}, parallelEvictions)
 	var evictions sync.WaitGroup
 	for i, pod := range pods {
-		left[i] = Leftover{Pod: nameOf(pod), State: NotAsked}
+		leftovers[i] = Leftover{Pod: nameOf(pod), State: NotAsked}
 		select {
 		case places <- struct{}{}:
 		case <-ctx.Done():
 			continue
 		}
 		evictions.Go(func() {
-			left[i].State, left[i].Why, errs[i] = d.ask(ctx, pod)
+			leftovers[i].State, leftovers[i].Why, errs[i] = d.ask(ctx, pod)
 			<-places
 		})
 	}
 	evictions.Wait()
 	for i, pod := range pods {
-		d.known[pod.UID] = d.known[pod.UID] || left[i].State == Terminating || left[i].State == Refused
-		left[i].NeverAsked = !d.known[pod.UID]
+		d.seen[pod.UID] = d.seen[pod.UID] || leftovers[i].State == Terminating || leftovers[i].State == Refused
+		leftovers[i].NeverAsked = !d.seen[pod.UID]
 	}
-	return left, errors.Join(errs...)
+	return leftovers, errors.Join(errs...)
 }
 
 func rank(asked bool) int {

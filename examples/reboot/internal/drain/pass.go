@@ -89,9 +89,9 @@ func (p Pass) describe(states ...State) string {
 // abbreviate joins texts. If there are many, it joins only the first few, and
 // adds that there are more.
 func abbreviate(texts []string) string {
-	const most = 3
-	if len(texts) <= most {
+	const maxTexts = 3
+	if len(texts) <= maxTexts {
 		return strings.Join(texts, "; ")
 	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(texts[:most], "; "), len(texts)-most)
+	return fmt.Sprintf("%s; and %d more", strings.Join(texts[:maxTexts], "; "), len(texts)-maxTexts)
 }

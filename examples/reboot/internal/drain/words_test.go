@@ -29,7 +29,7 @@ func TestPodsAreSortedHoweverTheyAreListed(t *testing.T) {
 	g.Expect(left(pass)).To(gomega.Equal([]string{"a/z", "b/x", "b/y", "c/w"}))
 }
 
-func TestAPodThatHasGoneMeanwhileIsNotRefused(t *testing.T) {
+func TestAPodThatIsDeletedMeanwhileIsNotRefused(t *testing.T) {
 	f := newFixture(t)
 	client := scripted{Client: drain.Pods(f.core.CoreV1()), list: listOf(podIn("default", "gone"))}
 	pass, err := drain.New(client, "n1").Pass(f.ctx, true)
@@ -39,7 +39,7 @@ func TestAPodThatHasGoneMeanwhileIsNotRefused(t *testing.T) {
 }
 
 // The Pod may be there: the page of a proxy is a refusal that people are to see.
-func TestAPageIsNoPodThatHasGone(t *testing.T) {
+func TestAnErrorPageDoesNotProveThatAPodIsDeleted(t *testing.T) {
 	page := apierrors.NewGenericServerResponse(http.StatusNotFound, "create", corev1.Resource("pods"), "a", "no route", 0, true)
 	client := scripted{list: listOf(podIn("d", "a")), evict: func(*policyv1.Eviction) error { return page }}
 	pass, err := drain.New(client, "n1").Pass(t.Context(), true)

@@ -18,9 +18,9 @@ type Gate struct {
 	checks []Check
 	keep   time.Duration
 
-	mu    sync.Mutex // guards the fields below; held while the checks are asked
-	asked time.Time
-	why   string
+	mu     sync.Mutex // guards the fields below; held while the checks are asked
+	asked  time.Time
+	reason string
 }
 
 // callTimeout limits the time that all checks together may take to answer.
@@ -36,7 +36,7 @@ func (g *Gate) Blocked(ctx context.Context) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.asked.IsZero() && time.Since(g.asked) < g.keep {
-		return g.why
+		return g.reason
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -46,16 +46,16 @@ func (g *Gate) Blocked(ctx context.Context) string {
 			reasons = append(reasons, why)
 		}
 	}
-	g.asked, g.why = time.Now(), strings.Join(reasons, "; ")
-	return g.why
+	g.asked, g.reason = time.Now(), strings.Join(reasons, "; ")
+	return g.reason
 }
 
 // abbreviate joins texts. If there are many, it joins only the first few, and
 // adds that there are more.
 func abbreviate(texts []string) string {
-	const most = 5
-	if len(texts) > most {
-		texts = append(texts[:most:most], "and more")
+	const maxTexts = 5
+	if len(texts) > maxTexts {
+		texts = append(texts[:maxTexts:maxTexts], "and more")
 	}
 	return strings.Join(texts, ", ")
 }

@@ -85,13 +85,13 @@ func TestACommandBlocks(t *testing.T) {
 
 // counting gives a fixed answer, and counts its calls.
 type counting struct {
-	why   string
-	asked int
+	reason string
+	asked  int
 }
 
 func (c *counting) Blocked(context.Context) string {
 	c.asked++
-	return c.why
+	return c.reason
 }
 
 func TestAGateKeepsItsAnswerForAWhile(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAGateKeepsItsAnswerForAWhile(t *testing.T) {
 		a, b := &counting{}, &counting{}
 		both := gate.New(10*time.Second, a, b)
 		g.Expect(both.Blocked(t.Context())).To(gomega.BeEmpty())
-		a.why, b.why = "one", "two"
+		a.reason, b.reason = "one", "two"
 		<-time.After(9 * time.Second)
 		g.Expect(both.Blocked(t.Context())).To(gomega.BeEmpty())
 		g.Expect(a.asked).To(gomega.Equal(1))

@@ -143,7 +143,7 @@ func TestWithoutABusLogindIsNotReached(t *testing.T) {
 		gomega.And(gomega.HavePrefix("rebooting through systemd-logind: connecting to /does/not/exist"), gomega.ContainSubstring("no such file"))))
 }
 
-func TestASignalGoesToTheFirstProcess(t *testing.T) {
+func TestASignalIsSentToTheFirstProcess(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var pid int
 	var sent syscall.Signal
@@ -196,7 +196,7 @@ func TestAMirrorIsTheSameRequest(t *testing.T) {
 }
 
 // The agent is of another user than the mirror.
-func TestAMirrorMayBeReadByEverybodyAndLeavesNothingElse(t *testing.T) {
+func TestAMirrorIsReadableByAllUsersAndTheOnlyFile(t *testing.T) {
 	g := gomega.NewWithT(t)
 	host, pod := t.TempDir(), t.TempDir()
 	file, mirror := filepath.Join(host, "reboot-required"), filepath.Join(pod, "reboot-required")

@@ -45,14 +45,14 @@ func (s Sentinel) Mirror(file string) error {
 	}
 	// The file gets its time before its name, because the time is part of the
 	// request.
-	made, err := os.CreateTemp(filepath.Dir(file), ".mirror-")
+	temporary, err := os.CreateTemp(filepath.Dir(file), ".mirror-")
 	if err != nil {
 		return fmt.Errorf("mirroring the file that requests a reboot: %w", err)
 	}
-	err = errors.Join(made.Chmod(0o644), made.Close(), os.Chtimes(made.Name(), time.Time{}, info.ModTime()),
-		os.Rename(made.Name(), file))
+	err = errors.Join(temporary.Chmod(0o644), temporary.Close(), os.Chtimes(temporary.Name(), time.Time{}, info.ModTime()),
+		os.Rename(temporary.Name(), file))
 	if err != nil {
-		return fmt.Errorf("mirroring the file that requests a reboot: %w", errors.Join(err, os.Remove(made.Name())))
+		return fmt.Errorf("mirroring the file that requests a reboot: %w", errors.Join(err, os.Remove(temporary.Name())))
 	}
 	return nil
 }

@@ -242,7 +242,7 @@ func TestWaitDoesNotTakeAnotherRequestForItsOwn(t *testing.T) {
 	})
 }
 
-func TestWaitGoesOnWhileTheServerIsAway(t *testing.T) {
+func TestWaitContinuesWhileTheServerIsUnreachable(t *testing.T) {
 	play(t, func(f *fixture) {
 		f.group("g")
 		f.node("n", nil)

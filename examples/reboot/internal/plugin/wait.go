@@ -124,15 +124,15 @@ func (p *Plugin) look(ctx context.Context, waits []*wait) ([]string, error) {
 // later than the epochs that were spent when it was requested.
 func (w *wait) judge(s protocol.State, state string) {
 	concluded := s.Last != nil && s.Last.Epoch > protocol.Read(w.asked).Spent()
-	ours := concluded && (s.Needed == nil || *s.Needed == s.Last.Request.Request)
+	isRequested := concluded && (s.Needed == nil || *s.Needed == s.Last.Request.Request)
 	switch state {
 	case rules.StateFaulty:
 		w.end(ErrUnreadable, s.Fault().Error())
 	case rules.StateRequested, rules.StateOverlap, rules.StateCalledOff:
 		switch {
-		case ours && s.Last.Result == protocol.CalledOff:
+		case isRequested && s.Last.Result == protocol.CalledOff:
 			w.end(ErrCalledOff, s.Last.Why)
-		case ours && s.Last.Result == protocol.Unproven:
+		case isRequested && s.Last.Result == protocol.Unproven:
 			w.end(ErrUnproven, s.Last.Why)
 		case s.Needed == nil:
 			w.end(ErrWithdrawn, "")

@@ -14,15 +14,15 @@ func MayUncordon(node *corev1.Node, p *Progress) bool {
 	if !p.CordonedByAgent || !node.Spec.Unschedulable {
 		return false
 	}
-	known, ours := false, false
+	recorded, byAgent := false, false
 	for _, entry := range node.ManagedFields {
 		if entry.FieldsV1 == nil || !hasUnschedulable(entry.FieldsV1.GetRawBytes()) {
 			continue
 		}
-		known = true
-		ours = ours || entry.Manager == AgentManager
+		recorded = true
+		byAgent = byAgent || entry.Manager == AgentManager
 	}
-	return ours || !known
+	return byAgent || !recorded
 }
 
 func hasUnschedulable(fields []byte) bool {

@@ -319,9 +319,9 @@ func decode[T any](r *reader, key string, check func(*T) error) *T {
 
 // clip quotes a value for a message, and shortens a long one.
 func clip(value string) string {
-	const most = 60
-	if len(value) > most {
-		return fmt.Sprintf("%q…", value[:most])
+	const maxLength = 60
+	if len(value) > maxLength {
+		return fmt.Sprintf("%q…", value[:maxLength])
 	}
 	return fmt.Sprintf("%q", value)
 }

@@ -14,12 +14,13 @@ import (
 func Matters(before, after *corev1.Node) bool {
 	return before.UID != after.UID ||
 		!maps.Equal(before.Labels, after.Labels) ||
-		!maps.Equal(ours(before), ours(after)) ||
+		!maps.Equal(ownAnnotations(before), ownAnnotations(after)) ||
 		before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID ||
 		readiness(before) != readiness(after)
 }
 
-func ours(node *corev1.Node) map[string]string {
+// ownAnnotations returns the annotations of a node that belong to the operator.
+func ownAnnotations(node *corev1.Node) map[string]string {
 	annotations := map[string]string{}
 	for key, value := range node.Annotations {
 		if strings.HasPrefix(key, protocol.Prefix) {

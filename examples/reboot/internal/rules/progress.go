@@ -113,7 +113,7 @@ func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Dur
 	for _, d := range deadlines(slot, p) {
 		left := d.start.Add(d.limit).Sub(s.Now)
 		if left <= 0 {
-			return 0, fmt.Sprintf(d.why, d.limit) + because(d.more)
+			return 0, fmt.Sprintf(d.why, d.limit) + withReason(d.more)
 		}
 		after = Sooner(after, left)
 	}

@@ -250,11 +250,11 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 // abbreviate joins texts. If there are many, it joins only the first few, and
 // adds that there are more.
 func abbreviate(texts []string) string {
-	const most = 5
-	if len(texts) <= most {
+	const maxTexts = 5
+	if len(texts) <= maxTexts {
 		return strings.Join(texts, "; ")
 	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(texts[:most], "; "), len(texts)-most)
+	return fmt.Sprintf("%s; and %d more", strings.Join(texts[:maxTexts], "; "), len(texts)-maxTexts)
 }
 
 func lines(text string) string { return strings.ReplaceAll(text, "\n", "; ") }

@@ -106,7 +106,7 @@ func Why(node *corev1.Node, place Place, now time.Time) []string {
 		say("the node is drained, and its machine was told to reboot: it still runs boot %s, "+
 			"or its agent has not said otherwise", p.BootID)
 	case p != nil && p.Drained:
-		say("the node is drained, and its machine has not been told to reboot yet%s", because(p.Refused))
+		say("the node is drained, and its machine has not been told to reboot yet%s", withReason(p.Refused))
 	case p != nil:
 		say("draining since %s, %s", stamp(p.AcceptedAt.Time), patience(p))
 		if p.Blocked != "" {
@@ -122,7 +122,7 @@ func Why(node *corev1.Node, place Place, now time.Time) []string {
 	}
 	if s.Last != nil {
 		say("last: %s at %s for request %q%s",
-			s.Last.Result, stamp(s.Last.At.Time), s.Last.Request.Request, because(s.Last.Why))
+			s.Last.Result, stamp(s.Last.At.Time), s.Last.Request.Request, withReason(s.Last.Why))
 	}
 	if place.Held && s.Needed == nil && s.Now == nil && s.InProgress == nil {
 		say("it keeps its slot of RebootGroup %s until it is Ready, and its kubelet reports the new boot", group.Name)
@@ -193,7 +193,8 @@ func patience(p *protocol.Progress) string {
 	}
 }
 
-func because(why string) string {
+// withReason returns why after a colon, or "" if why is empty.
+func withReason(why string) string {
 	if why == "" {
 		return ""
 	}

@@ -27,36 +27,36 @@ func NewWindows(g *api.RebootGroup) (Windows, error) {
 	var windows Windows
 	var errs []error
 	for i, w := range g.Spec.Windows {
-		one, err := newWindow(w)
+		parsed, err := newWindow(w)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("RebootGroup %q: spec.windows[%d].%w", g.Name, i, err))
 			continue
 		}
-		windows = append(windows, one)
+		windows = append(windows, parsed)
 	}
 	return windows, errors.Join(errs...)
 }
 
 func newWindow(w api.Window) (window, error) {
-	var one window
+	var parsed window
 	var err error
-	if one.start, err = minute(w.Start); err != nil {
-		return one, fmt.Errorf("start is %q: set a time such as 22:00", w.Start)
+	if parsed.start, err = minute(w.Start); err != nil {
+		return parsed, fmt.Errorf("start is %q: set a time such as 22:00", w.Start)
 	}
-	if one.end, err = minute(w.End); err != nil || one.end == one.start {
-		return one, fmt.Errorf("end is %q: set a time other than the start, such as 06:00", w.End)
+	if parsed.end, err = minute(w.End); err != nil || parsed.end == parsed.start {
+		return parsed, fmt.Errorf("end is %q: set a time other than the start, such as 06:00", w.End)
 	}
-	if one.zone, err = time.LoadLocation(w.TimeZone); err != nil {
-		return one, fmt.Errorf("timeZone is %q: set a name of the IANA database, such as Europe/Berlin", w.TimeZone)
+	if parsed.zone, err = time.LoadLocation(w.TimeZone); err != nil {
+		return parsed, fmt.Errorf("timeZone is %q: set a name of the IANA database, such as Europe/Berlin", w.TimeZone)
 	}
 	for _, name := range w.Days {
 		i := slices.IndexFunc(weekdays(), func(d time.Weekday) bool { return d.String()[:3] == name })
 		if i < 0 {
-			return one, fmt.Errorf("days contains %q: set Mon, Tue, Wed, Thu, Fri, Sat or Sun", name)
+			return parsed, fmt.Errorf("days contains %q: set Mon, Tue, Wed, Thu, Fri, Sat or Sun", name)
 		}
-		one.days = append(one.days, time.Weekday(i))
+		parsed.days = append(parsed.days, time.Weekday(i))
 	}
-	return one, nil
+	return parsed, nil
 }
 
 func weekdays() []time.Weekday {
@@ -91,9 +91,9 @@ func (w window) begins(day time.Weekday) bool { return w.days == nil || slices.C
 // Change returns the first time after the given time at which the windows open
 // or close. It returns the zero time if that does not happen in the next weeks.
 func (w Windows) Change(after time.Time) time.Time {
-	const most = 500 // edges; 32 windows have 64 a day
+	const maxEdges = 500 // 32 windows have 64 edges a day
 	open := w.Open(after)
-	for t, i := after, 0; i < most; i++ {
+	for t, i := after, 0; i < maxEdges; i++ {
 		next := time.Time{}
 		for _, one := range w {
 			if edge := one.edge(t); next.IsZero() || edge.Before(next) {

@@ -77,7 +77,7 @@ func New(
 			return wait.PollUntilContextCancel(ctx, time.Minute, false, func(context.Context) (bool, error) {
 				for site := range sites.Snapshot().All() {
 					if entry, _ := cdn.Entry(keyOf(site)); string(entry) != entryOf(site) {
-						_ = enqueue(keyOf(site)) // fails when ctx has ended
+						_ = enqueue(keyOf(site)) // enqueue fails only after ctx has ended
 					}
 				}
 				return false, nil

@@ -1,5 +1,6 @@
-// Package crowd fills an API server as it was reported by a cluster whose
-// operator was killed for its memory, and reads from /proc what a process uses.
+// Package crowd fills an API server with the objects of a cluster whose
+// operator was killed for its memory use, as its users reported them, and reads
+// from /proc how much memory and processor time a process uses.
 //
 // https://github.com/k8ssandra/cass-operator/issues/947
 package crowd
@@ -20,7 +21,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-// What the cluster has.
+// These are the numbers of objects in the cluster.
 const (
 	Namespaces = 286
 	Nodes      = 100
@@ -35,14 +36,14 @@ const (
 
 const (
 	writers  = 16
-	attempts = 10 // to create an object
+	attempts = 10 // the number of attempts to create an object
 )
 
 // Namespace returns the name of the namespace of object n.
 func Namespace(n int) string { return fmt.Sprintf("tenant-%03d", n%Namespaces) }
 
-// Share says which part of the Pods and Events is created. For example, 0.1 is
-// every tenth.
+// Share is the fraction of the Pods and Events to create. For example, 0.1
+// creates every tenth.
 type Share struct{ Pods, Events float64 }
 
 // Fill creates the namespaces, the nodes and their objects. It skips objects
@@ -137,7 +138,7 @@ func event(n int) *corev1.Event {
 	}
 }
 
-// Noise returns bytes that are equal to no others.
+// Noise returns random bytes, which differ from call to call.
 func Noise(bytes int) []byte {
 	data := make([]byte, bytes)
 	for i := range data {
@@ -148,7 +149,7 @@ func Noise(bytes int) []byte {
 
 // Each calls do with all numbers below n, several of them at the same time. It
 // repeats a call that fails, because etcd is too slow at times on a busy
-// machine. An object that exists already is no failure.
+// machine. It is not an error if an object already exists.
 func Each(ctx context.Context, n int, do func(ctx context.Context, n int) error) error {
 	var doing sync.WaitGroup
 	var next atomic.Int64

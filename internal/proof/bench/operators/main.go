@@ -45,7 +45,8 @@ type laboratory struct {
 	root          string // of this repository
 }
 
-// run measures the operators of these names, or all if there are none.
+// run measures the operators with these names, or all operators if names is
+// empty.
 func (l *laboratory) run(ctx context.Context, names []string) (err error) {
 	if l.root, err = filepath.Abs("../../.."); err != nil {
 		return err

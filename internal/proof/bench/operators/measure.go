@@ -26,7 +26,7 @@ const (
 	changesPerSecond = 200
 )
 
-// figures are what one program used.
+// figures describe the resource usage of one program.
 type figures struct {
 	Ready         float64 // seconds until it was ready
 	Peak, Rest    float64 // resident MiB, until it was at rest, and then
@@ -65,7 +65,8 @@ func (l *laboratory) measure(ctx context.Context, w *world, o *operator) error {
 
 func (l *laboratory) figures(o *operator) string { return filepath.Join(l.scratch, o.Name+".json") }
 
-// once starts a program, lets it rest, changes objects, and ends it.
+// once starts a program, waits until it is at rest, changes objects, and stops
+// it.
 func (l *laboratory) once(ctx context.Context, w *world, o *operator, v variant) (f figures, err error) {
 	began := time.Now()
 	p, err := l.start(ctx, w, o, v)
@@ -135,12 +136,12 @@ func medians(of []figures) figures {
 	}
 }
 
-// running is a program that runs.
+// running is a running program.
 type running struct {
 	crowd.Process
 
 	command *exec.Cmd
-	ready   chan struct{} // is closed once the program has said that it is ready
+	ready   chan struct{} // closed after the program has reported that it is ready
 	ended   chan struct{}
 }
 
@@ -221,7 +222,7 @@ func (p *running) await(ctx context.Context) error {
 	}
 }
 
-// end kills the program. It is an error if it has ended before.
+// end kills the program. It returns an error if the program has ended before.
 func (p *running) end() error {
 	select {
 	case <-p.ended:

@@ -9,10 +9,10 @@ import (
 // operator is a published program.
 type operator struct {
 	Name, Module, Version string
-	Main                  string // the package of its program
-	Caches                string // what it caches that matters, for the page
-	Changes               string // the kind of the objects that are changed, Pod or Secret
-	Note                  string // what else is changed, for the page
+	Main                  string // the package of the program
+	Caches                string // the cached kinds that matter for the result, for the page
+	Changes               string // the kind of the objects that the benchmark changes: Pod or Secret
+	Note                  string // other changes of the program, for the page
 
 	Replaces []string          // newer versions of modules that its replace directives pin
 	Files    map[string]string // files to replace, for every variant
@@ -21,11 +21,11 @@ type operator struct {
 
 	Manifests []string          // files of the module to apply, as patterns
 	Objects   string            // more objects to apply
-	Config    map[string]string // files of its working directory, besides kubeconfig
+	Config    map[string]string // the files of the program's working directory, besides kubeconfig
 	Args      []string
 
-	Ready string // is in a line that says that one of its controllers is ready,
-	Times int    // and that many lines say so
+	Ready string // the text of a log line with which a controller reports that it is ready
+	Times int    // the number of such lines that show that the whole program is ready
 
 	Works func(w *world, ctx context.Context) error // reports whether the operator does its work
 }
@@ -38,11 +38,11 @@ type variant struct {
 	Files map[string]string // files to add
 }
 
-// edit replaces a text wherever the file has it.
+// edit replaces all occurrences of a text in a file.
 type edit struct{ File, Old, New string }
 
 // edits returns the edits of a variant by file. A file that only another
-// variant changes has none, so that it is written as it was released.
+// variant changes has no edits, so that it is written as it was released.
 func (o *operator) edits(v variant) map[string][]edit {
 	byFile := map[string][]edit{}
 	for _, other := range o.Variants {

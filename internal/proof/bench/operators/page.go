@@ -14,14 +14,14 @@ import (
 //go:embed operators.md
 var source string
 
-// result has the figures of an operator, by variant.
+// result contains the figures of an operator, by variant.
 type result struct {
 	operator
 	Figures map[string]figures
 }
 
-// write writes the page, if there is one to write. It has each operator that was
-// measured in this scratch folder.
+// write writes the page, unless no page was requested. The page shows each
+// operator that was measured in this scratch folder.
 func (l *laboratory) write() error {
 	if l.page == "" {
 		return nil
@@ -49,8 +49,8 @@ func (l *laboratory) write() error {
 	return os.WriteFile(l.page, []byte(b.String()), 0o644)
 }
 
-// Row returns the cells of a variant. The figures of our variants have their
-// ratio to the released program's.
+// Row returns the table cells of a variant. For our variants, each figure is
+// followed by its ratio to the figure of the released program.
 func (r result) Row(v variant) string {
 	f, base := r.Figures[v.Name], r.Figures[released]
 	cells := []string{

@@ -45,7 +45,7 @@ func (w *world) evictsPod(ctx context.Context) error {
 	p.Namespace, p.UID, p.ResourceVersion, p.Generation, p.ManagedFields = crowd.Namespace(0), "", "", 0, nil
 	p.Name, p.Spec.NodeName = "restarting", load.Node(0)
 	pods := w.client.CoreV1().Pods(p.Namespace)
-	remove := func() error { // an interrupted run may have left it
+	remove := func() error { // an interrupted run may have left the Pod behind
 		return ignoreNotFound(pods.Delete(ctx, p.Name, *metav1.NewDeleteOptions(0)))
 	}
 	if err := remove(); err != nil {

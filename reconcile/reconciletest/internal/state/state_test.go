@@ -163,7 +163,7 @@ func TestTheResourceVersionOfAnObjectIsComparedAsThat(t *testing.T) {
 }
 
 // Each run has its own UIDs, also in names that are derived from them.
-func TestAUIDInATextIsComparedAsThatOfItsObject(t *testing.T) {
+func TestAUIDInATextIsComparedByItsObject(t *testing.T) {
 	g := gomega.NewWithT(t)
 	world := func(uid, of string) state.State {
 		return state.New([]state.Located{

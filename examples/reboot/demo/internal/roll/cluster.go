@@ -96,15 +96,15 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// furnish creates the RebootGroup and the nodes. most is the number of nodes
+// furnish creates the RebootGroup and the nodes. limit is the number of nodes
 // that may be unavailable.
-func (c *cluster) furnish(ctx context.Context, names []string, most int) error {
+func (c *cluster) furnish(ctx context.Context, names []string, limit int) error {
 	group := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "reboot.homeostat.dev/v1alpha1", "kind": "RebootGroup",
 		"metadata": map[string]any{"name": GroupName},
 		"spec": map[string]any{
 			"nodeSelector":   map[string]any{"matchLabels": map[string]any{label: "true"}},
-			"maxUnavailable": int64(most), "minReadySeconds": int64(1),
+			"maxUnavailable": int64(limit), "minReadySeconds": int64(1),
 			"drain": map[string]any{"policy": "wait"},
 		},
 	}}

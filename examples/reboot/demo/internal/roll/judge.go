@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/demo/internal/witness"
 )
 
-func holds(l witness.Ledger, n witness.Node) bool {
+func hasSlot(l witness.Ledger, n witness.Node) bool {
 	return slices.ContainsFunc(l.Slots, func(s witness.Slot) bool { return s.UID == n.UID })
 }
 
@@ -18,14 +18,14 @@ func (r *roll) draw() {
 	for _, m := range r.machines {
 		n := nodes[m.name]
 		boots, isUp := m.state()
-		one := row{name: m.name, state: stateOf(n, holds(ledger, n), boots, isUp), machine: "up", ready: n.Ready}
+		nodeRow := row{name: m.name, state: stateOf(n, hasSlot(ledger, n), boots, isUp), machine: "up", ready: n.Ready}
 		if !isUp {
-			one.machine = "off"
+			nodeRow.machine = "off"
 		}
-		if holds(ledger, n) {
-			one.slot = "held"
+		if hasSlot(ledger, n) {
+			nodeRow.slot = "held"
 		}
-		f.rows = append(f.rows, one)
+		f.rows = append(f.rows, nodeRow)
 	}
 	r.mu.Lock()
 	r.mostSlots = max(r.mostSlots, f.slots)
@@ -50,7 +50,7 @@ func (r *roll) done() int {
 	count := 0
 	for _, m := range r.machines {
 		n := nodes[m.name]
-		if n.Done > 0 && !n.Needed && !n.Told && !n.Rebooting && !holds(ledger, n) {
+		if n.Done > 0 && !n.Needed && !n.Told && !n.Rebooting && !hasSlot(ledger, n) {
 			count++
 		}
 	}

@@ -197,7 +197,7 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	if err := r.await(ctx, r.allDone); err != nil {
 		r.fault("not all nodes were rebooted in time: %v", err)
 	}
-	took := time.Since(began)
+	elapsed := time.Since(began)
 	stopRampage()
 	victims, text := <-killed, <-refused
 	if left, err := r.cluster.leftovers(context.WithoutCancel(ctx)); err != nil || len(left) > 0 {
@@ -206,7 +206,7 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	if ctx.Err() == nil {
 		_ = pause(ctx, afterglow) // The verdict reports the end of ctx.
 	}
-	verdict := r.judge(took, victims)
+	verdict := r.judge(elapsed, victims)
 	verdict.Refused = text
 	return verdict, nil
 }

@@ -14,11 +14,11 @@ func Invariants() []string { return []string{"I1", "I2", "I3", "I4", "I5"} }
 type Violation struct {
 	Invariant string
 	Version   int64
-	What      string
+	Text      string
 }
 
 func (v Violation) String() string {
-	return fmt.Sprintf("%s at version %d: %s", v.Invariant, v.Version, v.What)
+	return fmt.Sprintf("%s at version %d: %s", v.Invariant, v.Version, v.Text)
 }
 
 // Check checks a history of one group and its nodes, which must be in the order
@@ -39,7 +39,7 @@ func Check(history []Event) []Violation {
 		default:
 			r.replaced(e.Ledger)
 		}
-		r.always()
+		r.checkNodes()
 		r.moments = append(r.moments, r.unavailable())
 	}
 	return r.found
@@ -100,52 +100,52 @@ func (r *referee) node(n *Node) {
 // replaced sets the ledger to its new state l, and checks whether there was
 // room for the slots that l adds.
 func (r *referee) replaced(l *Ledger) {
-	before := r.ledger
-	if before == nil {
-		before = &Ledger{Name: l.Name, Max: l.Max}
+	old := r.ledger
+	if old == nil {
+		old = &Ledger{Name: l.Name, Max: l.Max}
 	}
 	r.ledger = l
 	var added []Slot
 	for _, s := range l.Slots {
-		if !before.contains(s.UID) {
+		if !old.contains(s.UID) {
 			added = append(added, s)
 		}
 	}
 	if len(l.Slots) > int(l.Max) && len(added) > 0 {
 		r.violated("I1", "%d slots, at most %d are allowed", len(l.Slots), l.Max)
 	}
-	room := func(unavailable []string) bool { return fits(before, added, l.Max, unavailable) }
+	room := func(unavailable []string) bool { return fits(old, added, l.Max, unavailable) }
 	if len(added) > 0 && !slices.ContainsFunc(r.moments, room) {
-		r.violated("I4", "slots %v were added to %v while there was no room", added, before.Slots)
+		r.violated("I4", "slots %v were added to %v while there was no room", added, old.Slots)
 	}
 	r.moments = nil
 }
 
 // fits reports whether the added slots could be reserved, one after the other,
-// in the ledger before. most is the limit, and unavailable are the nodes that
-// were unavailable at that time.
-func fits(before *Ledger, added []Slot, most int64, unavailable []string) bool {
-	held := map[string]bool{}
-	for _, s := range before.Slots {
-		held[s.Node] = true
+// in the ledger old. limit is the number of slots that the group allows, and
+// unavailable are the nodes that were unavailable at that time.
+func fits(old *Ledger, added []Slot, limit int64, unavailable []string) bool {
+	holders := map[string]bool{}
+	for _, s := range old.Slots {
+		holders[s.Node] = true
 	}
 	for _, s := range added {
 		count := 0
 		for _, name := range unavailable {
-			if !held[name] && name != s.Node {
+			if !holders[name] && name != s.Node {
 				count++
 			}
 		}
-		if len(held)+count >= int(most) {
+		if len(holders)+count >= int(limit) {
 			return false
 		}
-		held[s.Node] = true
+		holders[s.Node] = true
 	}
 	return true
 }
 
-// always checks the invariants that hold after every event.
-func (r *referee) always() {
+// checkNodes checks the invariants that hold after every event.
+func (r *referee) checkNodes() {
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		n := r.nodes[name]
 		if r.ledger != nil && r.ledger.contains(n.UID) {
