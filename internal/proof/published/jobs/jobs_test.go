@@ -26,7 +26,9 @@ func jobs(ctx context.Context, c kubernetes.Interface, f informers.SharedInforme
 	return []published.Loop{func(ctx context.Context) { j.Run(ctx, 2) }}, err
 }
 
-func cronJobs(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) ([]published.Loop, error) {
+func cronJobs(
+	ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory,
+) ([]published.Loop, error) {
 	j, err := cronjob.NewControllerV2(ctx, f.Batch().V1().Jobs(), f.Batch().V1().CronJobs(), c)
 	return []published.Loop{func(ctx context.Context) { j.Run(ctx, 2) }}, err
 }

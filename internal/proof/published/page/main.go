@@ -3,6 +3,7 @@
 // by hand.
 //
 //	page begin results.jsonl COMMIT    creates results.jsonl with a line about the machine; the tests add their results
+//	page merge results.jsonl LATER     adds the results of a later run, which replace those of the same tests and versions
 //	page write results.jsonl proof.md  makes proof.md
 //	page check results.jsonl proof.md  fails if proof.md was not made from these results
 package main
@@ -25,7 +26,8 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: page begin RESULTS COMMIT, page write RESULTS PAGE, or page check RESULTS PAGE")
+var errUsage = errors.New("usage: page begin RESULTS COMMIT, page merge RESULTS LATER, page write RESULTS PAGE, or " +
+	"page check RESULTS PAGE")
 
 func run(args []string) error {
 	switch {
