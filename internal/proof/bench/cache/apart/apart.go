@@ -26,6 +26,9 @@ type Program struct {
 	Name            string // the name of the benchmark
 	Implementations []string
 	Measure         func(impl, url string, pods int) ([]Value, error)
+	// Server makes a server of count objects of a shape. Defaults to a server of
+	// Pods.
+	Server func(shape string, count int) (*load.Server, error)
 }
 
 // Value is a measured value.
@@ -71,7 +74,7 @@ func (p Program) run(o *options) error {
 	}
 	switch {
 	case o.serve:
-		return serve(o)
+		return p.serve(o)
 	case o.server == "":
 		return p.measureAll(only, o)
 	}
@@ -111,12 +114,12 @@ func startProfile(path string) (stop func() error, err error) {
 }
 
 // serve runs the server until its parent closes standard input.
-func serve(o *options) error {
-	shape, err := load.Shape(o.shape)
-	if err != nil {
-		return err
+func (p Program) serve(o *options) error {
+	made := p.Server
+	if made == nil {
+		made = podsOf
 	}
-	s, err := load.NewServer(o.pods, shape)
+	s, err := made(o.shape, o.pods)
 	if err != nil {
 		return err
 	}
@@ -130,6 +133,14 @@ func serve(o *options) error {
 		os.Exit(0)
 	}()
 	return http.Serve(listener, s) //nolint:gosec // a benchmark on loopback
+}
+
+func podsOf(name string, count int) (*load.Server, error) {
+	shape, err := load.Shape(name)
+	if err != nil {
+		return nil, err
+	}
+	return load.NewServer(count, shape)
 }
 
 func (p Program) measureAll(impls []string, o *options) error {

@@ -1,22 +1,28 @@
-// Command dropin prints how much heap a shared informer of 20,000 Pods uses,
-// and how long its first list took. The informer is client-go's or the one of
-// package clientgo. It is not a benchmark of package testing, because informers
-// keep a second copy of each object in tests.
+// Command dropin measures shared informers: client-go's, and the one of package
+// clientgo. For each it prints the processor time of the start, the processor
+// time of one change of an annotation, what the changes allocate, and the heap
+// at the start and after the changes. It includes HTTP and decoding. Each
+// informer runs in its own process against one server process. It is not a
+// benchmark of package testing, because informers keep a second copy of each
+// object in tests.
 //
-//	go run ./cache/dropin client-go; go run ./cache/dropin clientgo
+//	go run ./cache/dropin -shape secrets -pods 2500 -rounds 5
+//
+// The shape is full, plain or unlike, for Pods, or secrets. The number of
+// Secrets is set by -pods, too.
 package main
 
 import (
 	"context"
-	"fmt"
-	"net/http/httptest"
-	"os"
+	"errors"
+	"flag"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -26,50 +32,114 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-const pods = 20_000
+const secrets = "secrets" // a shape, and a resource
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: dropin client-go|clientgo")
-		os.Exit(1)
-	}
-	if err := measure(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, "dropin:", err)
-		os.Exit(1)
-	}
+	events := flag.Int("events", 5_000, "number of changes")
+	interval := flag.Duration("every", 5*time.Millisecond, "from one change to the next")
+	apart.Program{
+		Name:            "Dropin",
+		Implementations: []string{"client-go", "clientgo"},
+		Server:          serverOf,
+		Measure: func(impl, url string, count int) ([]apart.Value, error) {
+			return measure(impl, url, count, *events, *interval)
+		},
+	}.Main()
 }
 
-func measure(which string) error {
-	made, err := load.NewServer(pods, load.Pod)
-	if err != nil {
-		return err
+func serverOf(name string, count int) (*load.Server, error) {
+	if name == secrets {
+		return load.NewServerOfSecrets(count)
 	}
-	server := httptest.NewServer(made)
+	shape, err := load.Shape(name)
+	if err != nil {
+		return nil, err
+	}
+	return load.NewServerOfAnnotated(count, shape)
+}
+
+// newInformer returns an informer of the Secrets or Pods of the server at url.
+func newInformer(impl, url string) (cache.SharedIndexInformer, error) {
 	client, err := kubernetes.NewForConfig(&rest.Config{
-		Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf},
+		Host: url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf},
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	before := apart.Heap()
-	factory := informers.NewSharedInformerFactory(client, 0)
-	if which == "clientgo" {
-		factory.InformerFor(&corev1.Pod{}, newInformer)
+	resource, example := "pods", runtime.Object(&corev1.Pod{})
+	if flag.Lookup("shape").Value.String() == secrets {
+		resource, example = secrets, &corev1.Secret{}
 	}
-	shared := factory.Core().V1().Pods().Informer()
-	began := time.Now()
-	ctx := context.Background()
-	factory.StartWithContext(ctx)
-	cache.WaitFor(ctx, "", shared.HasSyncedChecker())
-	took := time.Since(began)
-	after := apart.Heap()
-	fmt.Printf("%s: %d Pods, %d MiB, first list in %v\n", which, len(shared.GetStore().ListKeys()),
-		(after.HeapAlloc-before.HeapAlloc)>>20, took.Round(time.Millisecond)) //nolint:mnd // MiB
-	return nil
+	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), resource, metav1.NamespaceAll, fields.Everything())
+	made := cache.NewSharedIndexInformer
+	if impl == "clientgo" {
+		made = clientgo.NewSharedIndexInformer
+	}
+	return made(source, example, 0, cache.Indexers{
+		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+		"node": func(obj any) ([]string, error) { // as many programs have it
+			if pod, ok := obj.(*corev1.Pod); ok {
+				return []string{pod.Spec.NodeName}, nil
+			}
+			return nil, nil
+		},
+	}), nil
 }
 
-func newInformer(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-	source := cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", "", func(*metav1.ListOptions) {})
-	return clientgo.NewSharedIndexInformer(source, &corev1.Pod{}, resync,
-		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+// counter counts the calls of a handler.
+type counter struct {
+	objects int64
+	changes int64
+	n       atomic.Int64
+	added   chan struct{} // closed after the last object of the first list
+	changed chan struct{} // closed after the last change
+}
+
+func (c *counter) count() {
+	switch c.n.Add(1) {
+	case c.objects:
+		close(c.added)
+	case c.objects + c.changes:
+		close(c.changed)
+	}
+}
+
+func measure(impl, url string, objects, changes int, interval time.Duration) ([]apart.Value, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	informer, err := newInformer(impl, url)
+	if err != nil {
+		return nil, err
+	}
+	c := &counter{
+		objects: int64(objects), changes: int64(changes), added: make(chan struct{}), changed: make(chan struct{}),
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { c.count() }, UpdateFunc: func(any, any) { c.count() },
+	}); err != nil {
+		return nil, err
+	}
+	empty := apart.Heap()
+	began, err := apart.CPUTime()
+	if err != nil {
+		return nil, err
+	}
+	go informer.RunWithContext(ctx)
+	<-c.added
+	started, err := apart.CPUTime()
+	full := apart.Heap()
+	used, otherErr := apart.CPUTime()
+	err = errors.Join(err, otherErr, apart.Order(url, changes, interval.String()))
+	<-c.changed
+	spent, otherErr := apart.CPUTime()
+	after := apart.Heap()
+	n := float64(changes)
+	return []apart.Value{
+		{Of: float64((started - began).Microseconds()) / float64(objects), Unit: "start-cpu-µs/object"},
+		{Of: float64((spent - used).Microseconds()) / n, Unit: "cpu-µs/change"},
+		{Of: float64(after.Mallocs-full.Mallocs) / n, Unit: "allocs/change"},
+		{Of: float64(after.TotalAlloc-full.TotalAlloc) / n, Unit: "B/change"},
+		{Of: float64(full.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-B/object"},
+		{Of: float64(after.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-after-B/object"},
+	}, errors.Join(err, otherErr)
 }

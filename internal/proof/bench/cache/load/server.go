@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -22,47 +25,78 @@ const (
 	mediaType = "application/vnd.kubernetes.protobuf"
 )
 
-// A Server answers lists (in pages) and streaming lists of Pods in protobuf,
-// from prepared bytes. A POST to /events makes it send events to one watch. The
-// request contains the number of events and the interval between them.
+// A Server answers lists (in pages) and streaming lists of Pods or Secrets in
+// protobuf, from prepared bytes. A POST to /events makes it send events to one
+// watch. The request contains the number of events and the interval between
+// them.
 type Server struct {
-	events [][]byte // framed watch events
-	pods   []corev1.Pod
-	orders chan order // each order is executed by one of the watches
+	path    string
+	events  [][]byte // framed watch events
+	objects []runtime.Object
+	list    runtime.Object // an empty list of the kind
+	orders  chan order     // each order is executed by one of the watches
 
 	sending sync.Mutex // held while an order is executed; guards updates
 	updates []update
 }
 
+// object is an object that knows its size in protobuf.
+type object interface {
+	metav1.Object
+	runtime.Object
+	Size() int
+}
+
 // NewServer returns a server of count Pods, sorted by namespace and name as in
-// etcd. shape makes Pod n.
+// etcd. shape makes Pod n. In the updates, Pods become unready and ready again.
 func NewServer(count int, shape func(n int) *corev1.Pod) (*Server, error) {
-	s := &Server{pods: make([]corev1.Pod, count), orders: make(chan order)}
-	for n := range s.pods {
-		s.pods[n] = *shape(n)
+	return newServer("/api/v1/pods", &corev1.PodList{}, made(count, shape), unready)
+}
+
+// NewServerOfAnnotated returns a server like [NewServer]. In the updates, an
+// annotation of the Pods changes.
+func NewServerOfAnnotated(count int, shape func(n int) *corev1.Pod) (*Server, error) {
+	return newServer("/api/v1/pods", &corev1.PodList{}, made(count, shape), annotated)
+}
+
+// NewServerOfSecrets returns a server of count Secrets, of which an annotation
+// changes in the updates.
+func NewServerOfSecrets(count int) (*Server, error) {
+	return newServer("/api/v1/secrets", &corev1.SecretList{}, made(count, Secret), annotated)
+}
+
+func made[T object](count int, shape func(n int) T) []T {
+	objects := make([]T, count)
+	for n := range objects {
+		objects[n] = shape(n)
 	}
-	slices.SortFunc(s.pods, func(a, b corev1.Pod) int {
-		return bytes.Compare([]byte(a.Namespace+"/"+a.Name), []byte(b.Namespace+"/"+b.Name))
+	slices.SortFunc(objects, func(a, b T) int {
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
 	})
-	for n := range s.pods {
-		event, err := frame(watch.Added, &s.pods[n])
+	return objects
+}
+
+func newServer[T object](path string, list runtime.Object, objects []T, change func(T) T) (*Server, error) {
+	s := &Server{path: path, list: list, orders: make(chan order)}
+	for _, o := range objects {
+		event, err := frame(watch.Added, o)
 		if err != nil {
 			return nil, err
 		}
-		s.events = append(s.events, event)
+		s.events, s.objects = append(s.events, event), append(s.objects, o)
 	}
 	var err error
-	s.updates, err = updatesOf(s.pods)
+	s.updates, err = updatesOf(objects, change)
 	return s, err
 }
 
-// Size returns the mean size of a Pod in protobuf.
+// Size returns the mean size of an object in protobuf.
 func (s *Server) Size() int {
 	sum := 0
-	for n := range s.pods {
-		sum += s.pods[n].Size()
+	for _, o := range s.objects {
+		sum += o.(object).Size()
 	}
-	return sum / len(s.pods)
+	return sum / len(s.objects)
 }
 
 func encoder() runtime.Encoder {
@@ -90,12 +124,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/events" && r.Method == http.MethodPost:
 		s.order(w, r)
 		return
-	case r.URL.Path != "/api/v1/pods":
+	case r.URL.Path != s.path:
 		http.NotFound(w, r)
 		return
 	}
 	if query := r.URL.Query(); query.Get("watch") == "" || query.Get("watch") == "false" {
-		s.list(w, query.Get("limit"), query.Get("continue"))
+		s.sendPage(w, query.Get("limit"), query.Get("continue"))
 		return
 	}
 	w.Header().Set("Content-Type", mediaType+";stream=watch")
@@ -105,10 +139,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		end := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			ResourceVersion: version, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
-		}}
-		event, err := frame(watch.Bookmark, end)
+		event, err := frame(watch.Bookmark, s.bookmark())
 		if err != nil {
 			return
 		}
@@ -118,16 +149,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.watch(w, r)
 }
 
-func (s *Server) list(w http.ResponseWriter, limit, token string) {
+// bookmark returns the object of the bookmark that ends a streaming list.
+func (s *Server) bookmark() runtime.Object {
+	end := reflect.New(reflect.TypeOf(s.objects[0]).Elem()).Interface().(object)
+	end.SetResourceVersion(version)
+	end.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+	return end
+}
+
+func (s *Server) sendPage(w http.ResponseWriter, limit, token string) {
 	start, _ := strconv.Atoi(token)
-	end := len(s.pods)
+	end := len(s.objects)
 	if n, _ := strconv.Atoi(limit); n > 0 {
 		end = min(end, start+n)
 	}
-	page := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: s.pods[start:end]}
-	if end < len(s.pods) {
-		page.Continue = strconv.Itoa(end)
+	page := s.list.DeepCopyObject()
+	accessor, _ := meta.ListAccessor(page)
+	accessor.SetResourceVersion(version)
+	if end < len(s.objects) {
+		accessor.SetContinue(strconv.Itoa(end))
 	}
+	_ = meta.SetList(page, s.objects[start:end])
 	w.Header().Set("Content-Type", mediaType)
 	_ = encoder().Encode(page, w)
 }

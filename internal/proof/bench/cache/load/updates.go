@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -72,27 +73,41 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 type update struct{ frame, version []byte }
 
 // updatesOf returns the updates that are sent repeatedly, one after the other.
-// Pods become unready, and then ready again.
-func updatesOf(pods []corev1.Pod) ([]update, error) {
-	last := pods[max(0, len(pods)-fresh):]
+// Objects are changed, and then as they were before.
+func updatesOf[T object](objects []T, change func(T) T) ([]update, error) {
+	last := objects[max(0, len(objects)-fresh):]
 	updates := make([]update, 2*len(last))
 	for n := range updates {
-		pod := last[(n*stride)%len(last)]
+		o := last[(n*stride)%len(last)].DeepCopyObject().(T)
 		if n < len(last) {
-			pod = *unready(&pod)
+			o = change(o)
 		}
-		pod.ResourceVersion = strconv.Itoa(first)
-		event, err := frame(watch.Modified, &pod)
+		o.SetResourceVersion(strconv.Itoa(first))
+		event, err := frame(watch.Modified, o)
 		if err != nil {
 			return nil, err
 		}
-		i := bytes.Index(event, []byte(pod.ResourceVersion))
-		if i < 0 || bytes.Count(event, []byte(pod.ResourceVersion)) != 1 {
-			return nil, fmt.Errorf("encoding an event: no place for the version of %s", pod.Name)
+		rv := []byte(o.GetResourceVersion())
+		i := bytes.Index(event, rv)
+		if i < 0 || bytes.Count(event, rv) != 1 {
+			return nil, fmt.Errorf("encoding an event: no place for the version of %s", o.GetName())
 		}
-		updates[n] = update{event, event[i : i : i+len(pod.ResourceVersion)]}
+		updates[n] = update{event, event[i : i : i+len(rv)]}
 	}
 	return updates, nil
+}
+
+// annotated returns an object with an annotation, like a program's that writes
+// down the time.
+func annotated[T object](o T) T {
+	o = o.DeepCopyObject().(T)
+	annotations := maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations["n"] = "1764262224123456789"
+	o.SetAnnotations(annotations)
+	return o
 }
 
 // unready returns pod with the status that the kubelet writes after a failed

@@ -1,0 +1,45 @@
+package load
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// One Secret in bigSecret has 500 KB, as 400 of the 5000 Secrets have in
+// https://github.com/k8ssandra/cass-operator/issues/947.
+const bigSecret = 12
+
+// Secret returns Secret n, with random data of 4 KB or 500 KB. The big ones are
+// in namespaces that come first, so that others are updated.
+func Secret(n int) *corev1.Secret {
+	size, namespace := 4<<10, fmt.Sprintf("tenant-%03d", n%286)
+	if n%bigSecret == 0 {
+		size, namespace = 500<<10, "big-"+namespace
+	}
+	created := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, n%86400, 0, time.UTC))
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprint("s-", n), Namespace: namespace, UID: types.UID(uid(n)),
+			ResourceVersion: fmt.Sprint(1_000_000 + n), CreationTimestamp: created,
+			ManagedFields: []metav1.ManagedFieldsEntry{{
+				Manager: "operators", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &created,
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{".":{},"f:v":{}},"f:type":{}}`),
+			}},
+		},
+		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"v": noise(size)},
+	}
+}
+
+// noise returns bytes that are equal to no others.
+func noise(size int) []byte {
+	data := make([]byte, size)
+	for n := range data {
+		data[n] = byte(rand.IntN(256)) //nolint:gosec // not a secret
+	}
+	return data
+}
