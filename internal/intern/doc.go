@@ -26,6 +26,11 @@
 //   - A part above a minimum size enters the table when a second object has
 //     it, so that names, UIDs and times do not fill the table. The entry
 //     refers to the part and does not copy it.
+//   - A field whose parts were not found in other objects 128 times in a row is
+//     looked up in one of 16 objects only, until a part is found again. If the
+//     values of a map of byte slices were never found, an update keeps its own
+//     bytes, and does not compare them with the earlier ones. For example, the
+//     Secrets of a cluster have different bytes.
 //   - The table holds its parts weakly and keeps no memory alive. After each
 //     garbage collection it drops dead parts and shrinks.
 //   - Hashes are keyed, so that the author of an object cannot choose its

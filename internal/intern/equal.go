@@ -38,10 +38,33 @@ func equal(a, b place, p *plan, m mode) bool {
 	if a == b {
 		return true
 	}
+	if p.cover != nil {
+		return equalWords(a, b, p, m)
+	}
 	for i := range p.fields {
 		f := &p.fields[i]
 		if !equalField(offsetBy(a, f.offset), offsetBy(b, f.offset), f, m) {
 			return false
+		}
+	}
+	return true
+}
+
+// equalWords is equal for a plan with a cover. It looks only at the fields that
+// have different words, which are few: most fields of most objects are zero.
+func equalWords(a, b place, p *plan, m mode) bool {
+	x, y := wordsAt(a, len(p.cover)), wordsAt(b, len(p.cover))
+	next := 0 // the first field that was not compared
+	for n, word := range x {
+		if word == y[n] {
+			continue
+		}
+		next = max(next, int(p.cover[n]))
+		for ; next < len(p.fields) && p.fields[next].offset < uintptr(n+1)*wordSize; next++ {
+			f := &p.fields[next]
+			if !equalField(offsetBy(a, f.offset), offsetBy(b, f.offset), f, m) {
+				return false
+			}
 		}
 	}
 	return true
@@ -67,7 +90,7 @@ func equalField(a, b place, f *field, m mode) bool {
 		return m == ignoreLazy
 	case opaque:
 		return zero(a, f.size) && zero(b, f.size) ||
-			m == ignoreLazy && alike(reflect.NewAt(f.typ, a).Elem(), reflect.NewAt(f.typ, b).Elem())
+			m == ignoreLazy && alike(reflect.NewAt(f.elem.list.Elem(), a).Elem(), reflect.NewAt(f.elem.list.Elem(), b).Elem())
 	default:
 		return equalMaps(*pointerAt(a), *pointerAt(b), f.kind, m)
 	}

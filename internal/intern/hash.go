@@ -1,9 +1,9 @@
 package intern
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"math"
+	"math/bits"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -13,13 +13,17 @@ import (
 // functions return false for values that must not be shared, because they are
 // lazy or of a type that this package does not understand.
 
-// mix returns a hash of three numbers.
+// mix returns a hash of three numbers. It multiplies them with secret numbers,
+// which takes a fraction of the time of a hash of their bytes.
 func (s *Pool) mix(a, b, c uint64) uint64 {
-	var data [24]byte
-	binary.LittleEndian.PutUint64(data[:], a)
-	binary.LittleEndian.PutUint64(data[8:], b)
-	binary.LittleEndian.PutUint64(data[16:], c)
-	return maphash.Bytes(s.seed, data[:])
+	return folded(folded(a^s.secret[0], b^s.secret[1])^s.secret[2], c^s.secret[3])
+}
+
+// folded returns the product of two numbers, with its upper half added to its
+// lower half bit by bit.
+func folded(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	return high ^ low
 }
 
 func (s *Pool) textHash(t string) uint64 { return maphash.String(s.seed, t) }
@@ -29,6 +33,9 @@ func (s *Pool) dataHash(data []byte) uint64 { return maphash.Bytes(s.seed, data)
 // hash returns the hash of the value at p. Only fields that are not zero count.
 func (s *Pool) hash(p place, typ *plan) (sum uint64, ok bool) {
 	sum = uint64(typ.number)
+	if typ.cover != nil {
+		return s.hashWords(sum, p, typ)
+	}
 	for i := range typ.fields {
 		f := &typ.fields[i]
 		place := offsetBy(p, f.offset)
@@ -40,6 +47,31 @@ func (s *Pool) hash(p place, typ *plan) (sum uint64, ok bool) {
 			return 0, false
 		}
 		sum = s.mix(sum, uint64(f.offset), h)
+	}
+	return sum, true
+}
+
+// hashWords adds to sum the hash of the value at p, whose plan has a cover.
+// Only fields that are not zero count.
+func (s *Pool) hashWords(sum uint64, p place, typ *plan) (uint64, bool) {
+	next := 0 // the first field that was not hashed
+	for n, word := range wordsAt(p, len(typ.cover)) {
+		if word == 0 {
+			continue
+		}
+		next = max(next, int(typ.cover[n]))
+		for ; next < len(typ.fields) && typ.fields[next].offset < uintptr(n+1)*wordSize; next++ {
+			f := &typ.fields[next]
+			place := offsetBy(p, f.offset)
+			if f.kind == raw && zero(place, f.size) { // a neighbour in the word is not zero
+				continue
+			}
+			h, ok := s.hashField(place, f)
+			if !ok {
+				return 0, false
+			}
+			sum = s.mix(sum, uint64(f.offset), h)
+		}
 	}
 	return sum, true
 }

@@ -50,6 +50,7 @@ func listAt(p place) *header               { return (*header)(p) }
 func pointerAt(p place) *place             { return (*place)(p) }
 func anyAt(p place) *any                   { return (*any)(p) }
 func mapAt[V any](p place) *map[string]V   { return (*map[string]V)(p) }
+func wordsAt(p place, count int) []uintptr { return unsafe.Slice((*uintptr)(p), count) }
 func bytesAt(p place, size uintptr) []byte { return unsafe.Slice((*byte)(p), size) }
 func mapOf[V any](m place) map[string]V    { return *(*map[string]V)(unsafe.Pointer(&m)) }
 func placeOf[V any](m map[string]V) place  { return *(*place)(unsafe.Pointer(&m)) }

@@ -1,6 +1,7 @@
 package intern
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -38,25 +39,33 @@ type plan struct {
 	number uint32       // the unique number of the plan, from 1
 	size   uintptr
 	fields []field
-	plain  bool // whether the type has only raw fields, so that bytes can be compared
-	lazy   bool // whether values are lazy or have a lazy field
-	holds  bool // whether values may be lazy or point to lazy values
+	parts  []field // the fields that have parts
+	// cover has a number for each word of a value: the first field that ends
+	// after the start of the word. It is nil if values must not be read word by
+	// word, because they are lazy or opaque, or do not consist of whole words.
+	cover []uint16
+	plain bool // whether the type has only raw fields, so that bytes can be compared
+	lazy  bool // whether values are lazy or have a lazy field
+	holds bool // whether values may be lazy or point to lazy values
 }
 
 type field struct {
 	kind   kind
+	number uint32 // of a field with parts; unique, even, from 2
 	offset uintptr
 	size   uintptr
-	elem   *plan        // the plan of the elements or of the pointer's target
-	typ    reflect.Type // the type of an opaque value
+	// elem is the plan of the elements or of the pointer's target. Of an opaque
+	// value, it only has the type.
+	elem *plan
 }
 
 // plans maps every type that was ever walked to its plan. A plan is made once
 // and does not change after it was added.
 var (
-	plans     sync.Map   // from reflect.Type to *plan
-	plansMu   sync.Mutex // held while plans are made; guards planCount
-	planCount uint32     // number of the last plan
+	plans      sync.Map   // from reflect.Type to *plan
+	plansMu    sync.Mutex // held while plans are made; guards the variables below
+	planCount  uint32     // number of the last plan
+	fieldCount uint32     // number of the last field with parts
 )
 
 // planOf returns the plan of t.
@@ -127,8 +136,36 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	c.addFields(p, t, 0)
 	p.plain = len(p.fields) == 0 || len(p.fields) == 1 && p.fields[0].kind == raw
 	p.lazy = slices.ContainsFunc(p.fields, func(f field) bool { return f.kind == lazy })
+	p.addCover()
 	return p
 }
+
+// addCover sets parts and cover.
+func (typ *plan) addCover() {
+	words := typ.size%wordSize == 0 && len(typ.fields) <= math.MaxUint16
+	for _, f := range typ.fields {
+		if f.kind.hasParts() {
+			fieldCount += 2
+			f.number = fieldCount
+			typ.parts = append(typ.parts, f)
+		}
+		words = words && f.kind != lazy && f.kind != opaque
+	}
+	if !words {
+		return
+	}
+	typ.cover = make([]uint16, typ.size/wordSize)
+	next := 0
+	for n := range typ.cover {
+		for next < len(typ.fields) && typ.fields[next].end() <= uintptr(n)*wordSize {
+			next++
+		}
+		typ.cover[n] = uint16(next)
+	}
+}
+
+// end returns the offset of the byte after the field.
+func (f *field) end() uintptr { return f.offset + f.size }
 
 var (
 	quantityType = reflect.TypeFor[resource.Quantity]()
@@ -140,7 +177,7 @@ func (c *compiler) addFields(p *plan, t reflect.Type, offset uintptr) {
 	add := func(f field) {
 		f.offset, f.size = offset, t.Size()
 		if f.kind == opaque {
-			f.typ = t
+			f.elem = &plan{list: reflect.SliceOf(t)}
 		}
 		p.fields = append(p.fields, f)
 	}

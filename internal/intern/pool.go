@@ -19,7 +19,9 @@ import (
 // held only for one lookup in a table.
 type Pool struct {
 	seed    maphash.Seed
+	secret  [4]uint64     // odd random numbers, for mix
 	objects atomic.Uint32 // number of objects walked
+	chances chances
 	known   [1 << tableBits]table
 }
 
@@ -29,6 +31,9 @@ const tableBits = 6
 // New returns an empty Pool.
 func New() *Pool {
 	s := &Pool{seed: maphash.MakeSeed()}
+	for n := range s.secret {
+		s.secret[n] = maphash.Comparable(s.seed, n) | 1
+	}
 	s.sweepAfterCollection()
 	return s
 }
@@ -49,14 +54,18 @@ func (s *Pool) Update(obj, old any) {
 	}
 	recent := spare.Get().(*texts)
 	w := walk{Pool: s, object: s.objects.Add(1), learning: true, recent: recent}
-	families := s.familiesOf(obj, p)
-	if reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil {
+	w.updating = reflect.TypeOf(old) == reflect.TypeOf(obj) && dataOf(old) != nil
+	if w.updating {
 		w.fields(target, hints{dataOf(old), nil}, p)
-	} else {
-		w.fields(target, hints{s.relative(families, p), nil}, p)
 	}
-	for _, family := range families {
-		s.addMember(family, shapeOf(object, p, 1), target)
+	if !w.updating || w.object%seldom == 0 { // members that updates have replaced are garbage
+		families := s.familiesOf(obj, p)
+		if !w.updating {
+			w.fields(target, hints{s.relative(families, p), nil}, p)
+		}
+		for _, family := range families {
+			s.addMember(family, shapeOf(object, p, 1), target)
+		}
 	}
 	*recent = texts{}
 	spare.Put(recent)

@@ -26,6 +26,7 @@ import (
 type walk struct {
 	*Pool
 	object   uint32
+	updating bool // whether hints are from an earlier state of the object
 	learning bool // whether parts that were seen before enter the table
 	depth    int  // number of parts around the current one
 	recent   *texts
@@ -61,37 +62,58 @@ const worthClipping = 64
 
 // fields shares the parts of the value at p.
 func (w walk) fields(p place, hint hints, typ *plan) {
-	for i := range typ.fields {
-		f := &typ.fields[i]
-		w.field(offsetBy(p, f.offset), hints{offsetBy(hint.old, f.offset), offsetBy(hint.twin, f.offset)}, f)
+	if w.depth == maxDepth {
+		return
+	}
+	for i := range typ.parts {
+		f := &typ.parts[i]
+		if place := offsetBy(p, f.offset); *pointerAt(place) != nil { // a string, list, map or pointer that is not empty
+			w.field(place, hints{offsetBy(hint.old, f.offset), offsetBy(hint.twin, f.offset)}, f)
+		}
 	}
 }
 
 func (w walk) field(p place, hint hints, f *field) {
-	if !f.kind.hasParts() || w.depth == maxDepth {
-		return
+	if w.updating && f.kind == bytesMap && w.chances.of(f.number).isNone() && w.chances.of(f.number+1).isNone() {
+		return // no other object has the earlier bytes, so sharing them saves nothing once the earlier state is dropped
 	}
 	for _, candidate := range [...]place{hint.old, hint.twin} {
 		if candidate != nil && equalField(p, candidate, f, exact) {
+			if !w.updating {
+				w.chances.of(f.number).found()
+			}
 			f.take(p, candidate)
 			return
 		}
 	}
+	whole := w.chances.of(f.number)
 	switch f.kind {
 	case text:
-		*textAt(p) = w.text(*textAt(p))
+		*textAt(p) = w.text(*textAt(p), whole)
 	case list:
-		w.list(listAt(p), hint, f.elem)
+		w.list(listAt(p), hint, f.elem, whole)
 	case pointer:
-		w.pointer(pointerAt(p), hint, f.elem)
+		w.pointer(pointerAt(p), hint, f.elem, whole)
 	case dynamic:
 		*anyAt(p) = w.shareContent(*anyAt(p), anyOr(hint.old), anyOr(hint.twin))
 	case dynamicMap:
 		m := mapAt[any](p)
 		*m, _ = w.shareContent(*m, contentOr(hint.old), contentOr(hint.twin)).(map[string]any)
 	default:
-		w.entries(pointerAt(p), hint, f.kind)
+		w.entries(pointerAt(p), hint, f.kind, whole, w.chances.of(f.number+1))
 	}
+}
+
+// search looks up a part like [Pool.lookup], and records the result.
+func (w walk) search(hash uint64, key shape, c *chance) (known place, repeated bool) {
+	known, repeated = w.lookup(hash, key, w.object, w.learning)
+	switch {
+	case known != nil || repeated:
+		c.found()
+	case w.learning:
+		c.missed()
+	}
+	return known, repeated
 }
 
 // hasParts reports whether fields of this kind have parts.
@@ -122,24 +144,24 @@ func (w walk) descend(learned bool) walk {
 
 // text returns a string from the object or the table that equals t, or t itself
 // if there is no such string.
-func (w walk) text(t string) string {
+func (w walk) text(t string, c *chance) string {
 	if t == "" {
 		return ""
 	}
 	hash := w.textHash(t)
 	recent := &w.recent[hash%uint64(len(w.recent))]
 	if *recent != t {
-		*recent = w.knownText(t, hash)
+		*recent = w.knownText(t, hash, c)
 	}
 	return *recent
 }
 
-func (w walk) knownText(t string, hash uint64) string {
-	if len(t) < worthKnowingText {
+func (w walk) knownText(t string, hash uint64, c *chance) string {
+	if len(t) < worthKnowingText || !c.isGood(w.object) {
 		return t
 	}
 	key := shapeOf(text, nil, len(t))
-	known, repeated := w.lookup(hash, key, w.object, w.learning)
+	known, repeated := w.search(hash, key, c)
 	if known != nil {
 		if equal := textOf(known, len(t)); equal == t {
 			return equal
@@ -152,18 +174,18 @@ func (w walk) knownText(t string, hash uint64) string {
 	return t
 }
 
-func (w walk) list(h *header, hint hints, elem *plan) {
+func (w walk) list(h *header, hint hints, elem *plan, c *chance) {
 	if h.len == 0 {
 		return
 	}
 	var hash uint64
 	var repeated bool
 	key := shapeOf(list, elem, h.len)
-	if uintptr(h.len)*elem.size >= worthKnowing {
+	if uintptr(h.len)*elem.size >= worthKnowing && c.isGood(w.object) {
 		if sum, ok := w.hashList(h, elem); ok {
 			var known place
 			hash = sum
-			if known, repeated = w.lookup(hash, key, w.object, w.learning); known != nil &&
+			if known, repeated = w.search(hash, key, c); known != nil &&
 				equalElements(known, h.data, h.len, elem, exact) {
 				h.data, h.cap = known, h.len
 				return
@@ -206,18 +228,18 @@ func (w walk) elements(h *header, hint hints, elem *plan) {
 	}
 }
 
-func (w walk) pointer(target *place, hint hints, p *plan) {
+func (w walk) pointer(target *place, hint hints, p *plan, c *chance) {
 	if *target == nil || p.plain && p.size < worthKnowing {
 		return
 	}
 	var hash uint64
 	var repeated bool
 	key := shapeOf(pointer, p, 1)
-	if p.size >= worthKnowing {
+	if p.size >= worthKnowing && c.isGood(w.object) {
 		if sum, ok := w.hash(*target, p); ok {
 			var known place
 			hash = sum
-			if known, repeated = w.lookup(hash, key, w.object, w.learning); known != nil && equal(known, *target, p, exact) {
+			if known, repeated = w.search(hash, key, c); known != nil && equal(known, *target, p, exact) {
 				*target = known
 				return
 			}
@@ -238,20 +260,22 @@ func (w walk) pointer(target *place, hint hints, p *plan) {
 
 // entries replaces a map by an equal one from the table. If the table has no
 // equal map, entries shares the keys and values of the map.
-func (w walk) entries(target *place, hint hints, k kind) {
+func (w walk) entries(target *place, hint hints, k kind, whole, within *chance) {
 	n := length(*target)
 	if n == 0 {
 		return
 	}
+	var hash uint64
 	var repeated bool
 	mapShape := shapeOf(k, nil, n)
-	hash, ok := w.hashMap(*target, k)
-	if ok {
-		var known place
-		known, repeated = w.lookup(hash, mapShape, w.object, w.learning)
-		if known != nil && equalMaps(known, *target, k, exact) {
-			*target = known
-			return
+	if whole.isGood(w.object) {
+		if sum, ok := w.hashMap(*target, k); ok {
+			var known place
+			hash = sum
+			if known, repeated = w.search(hash, mapShape, whole); known != nil && equalMaps(known, *target, k, exact) {
+				*target = known
+				return
+			}
 		}
 	}
 	inner := w.descend(repeated)
@@ -264,12 +288,12 @@ func (w walk) entries(target *place, hint hints, k kind) {
 	case stringMap:
 		m := mapOf[string](*target)
 		for key, value := range m {
-			m[key] = inner.text(value)
+			m[key] = inner.text(value, within)
 		}
 	case bytesMap:
 		m := mapOf[[]byte](*target)
 		for key, value := range m {
-			m[key] = inner.data(value)
+			m[key] = inner.data(value, within)
 		}
 	}
 	if repeated {
@@ -301,12 +325,12 @@ func takeEqual[V any](m, source map[string]V, equal func(x, y V) bool) {
 
 func equalData(x, y []byte) bool { return (x == nil) == (y == nil) && bytes.Equal(x, y) }
 
-func (w walk) data(value []byte) []byte {
-	if len(value) < worthKnowing {
+func (w walk) data(value []byte, c *chance) []byte {
+	if len(value) < worthKnowing || !c.isGood(w.object) {
 		return value
 	}
 	hash, key := w.mix(uint64(list), uint64(bytesPlan.number), w.dataHash(value)), shapeOf(list, bytesPlan, len(value))
-	known, repeated := w.lookup(hash, key, w.object, w.learning)
+	known, repeated := w.search(hash, key, c)
 	if known != nil {
 		if equal := bytesAt(known, uintptr(len(value))); bytes.Equal(equal, value) {
 			return equal
