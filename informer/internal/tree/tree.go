@@ -12,7 +12,7 @@ import (
 
 // fanout is the maximum number of entries in a node. Larger nodes make reads
 // cheaper and writes more expensive, because a write copies one node per level.
-const fanout = 64
+const fanout = 32
 
 // Item is one stored object with its key. It is immutable: an update makes
 // another item.
