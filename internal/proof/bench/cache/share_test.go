@@ -54,46 +54,6 @@ func BenchmarkPod(b *testing.B) {
 	})
 }
 
-// BenchmarkUpdate compares the sharing of a Pod with an earlier state, which
-// lacks an annotation, with the decoding that came before.
-func BenchmarkUpdate(b *testing.B) {
-	const count = 6_500 // more than processors cache
-	encoded := make([][2][]byte, count)
-	for n := range encoded {
-		for state := range encoded[n] {
-			p := load.Plain(n)
-			p.ResourceVersion = fmt.Sprint(state)
-			p.Annotations = map[string]string{"n": fmt.Sprint(state)}
-			data, err := p.Marshal()
-			must(b, err)
-			encoded[n][state] = data
-		}
-	}
-	for _, impl := range []string{"decode", "decode-and-share"} {
-		b.Run(impl, func(b *testing.B) {
-			s := intern.New()
-			kept := make([]*corev1.Pod, count)
-			update := func(n, state int) {
-				p := &corev1.Pod{}
-				must(b, p.Unmarshal(encoded[n][state]))
-				if impl == "decode-and-share" {
-					s.Update(p, kept[n])
-				}
-				kept[n] = p
-			}
-			for n := range count {
-				update(n, 0)
-			}
-			defer reportProcessorTime(b)()
-			n := 0
-			for b.Loop() {
-				update(n%count, (1+n/count)%2)
-				n++
-			}
-		})
-	}
-}
-
 // BenchmarkHeap prints how much of the heap a Pod takes when 24,000 are shared,
 // relative to unshared ones, by the number of replicas of each Deployment: in
 // the order of a list, and in a random one, as from watches.
