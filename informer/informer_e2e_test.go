@@ -263,7 +263,7 @@ metadata: {name: gadgets.example.com}
 spec:
   group: example.com
   scope: Namespaced
-  names: {plural: gadgets, singular: gadget, kind: Gadget, listKind: GadgetList}
+  names: {plural: gadgets, singular: gadget, kind: Gadget, listKind: GadgetCollection}
   versions:
   - name: v1
     served: true

@@ -207,8 +207,8 @@ func Answer(object, want metav1.Object) error {
 }
 
 // List checks a list for which the client has returned no error. It returns an
-// error if list cannot be the API server's own answer: if it is of a kind that
-// is not a list, if it has no resourceVersion, or if it lacks objects and has
+// error if list cannot be the API server's own answer: if it is an object and
+// not a list, if it has no resourceVersion, or if it lacks objects and has
 // no continue token. For example, client-go makes an empty list from the body
 // {} of a gateway. Lists of fakes have no resourceVersion, so List returns an
 // error for them, too.
@@ -218,7 +218,7 @@ func List(list runtime.Object) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("the answer is not a list: %w", err)
-	case kind != "" && !strings.HasSuffix(kind, "List"):
+	case kind != "" && !strings.HasSuffix(kind, "List") && lacksItems(list):
 		return fmt.Errorf("the answer is a %q, not a list: a proxy or gateway has sent it", kind)
 	case accessor.GetResourceVersion() == "":
 		return errors.New("the answer is not a list of the API server, since it has no resourceVersion: " +
@@ -229,4 +229,12 @@ func List(list runtime.Object) error {
 			*accessor.GetRemainingItemCount())
 	}
 	return nil
+}
+
+// lacksItems reports whether the answer that was decoded as a list had no items,
+// not even an empty array of them. A CustomResourceDefinition may name its lists
+// as it likes (spec.names.listKind), so the kind of a list alone proves nothing.
+func lacksItems(list runtime.Object) bool {
+	items, err := meta.GetItemsPtr(list)
+	return err != nil || reflect.ValueOf(items).Elem().IsNil()
 }

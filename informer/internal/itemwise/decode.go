@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"sync"
@@ -182,6 +183,33 @@ func (l *rawList) decode(data []byte) error {
 		divide(members["items"], '[', func(_ string, item json.RawMessage) { l.Items = append(l.Items, item) }))
 }
 
+// kinds returns the kinds that the objects say they are of.
+func (l *rawList) kinds() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, item := range l.Items {
+			var said metav1.TypeMeta
+			if unmarshal(item, &said) == nil && !yield(said.Kind) {
+				return
+			}
+		}
+	}
+}
+
+// listedKind returns the kind of the objects of a list, whose kind is list. Most
+// lists are named after the kind of their objects, as PodList is. A
+// CustomResourceDefinition may name its lists differently (spec.names.listKind),
+// so the kind that the objects say counts if none of them says the expected one.
+func listedKind(list string, said iter.Seq[string]) string {
+	expected, first := strings.TrimSuffix(list, "List"), ""
+	for kind := range said {
+		if kind == "" || kind == expected {
+			return expected
+		}
+		first = cmp.Or(first, kind)
+	}
+	return cmp.Or(first, expected)
+}
+
 // decodeList decodes the answer to a request for a list: a list, or a Status if
 // the request failed.
 func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
@@ -191,11 +219,14 @@ func (d objectDecoder) decodeList(data []byte) (runtime.Object, error) {
 		return decodeStatus(data)
 	case err != nil:
 		return nil, fmt.Errorf("decoding a list: %w", err)
-	case !strings.HasSuffix(raw.Kind, "List"):
+	case raw.Items == nil && !strings.HasSuffix(raw.Kind, "List"):
 		return nil, fmt.Errorf("the server sent a %q, not a list", raw.Kind)
 	}
 	list := &List{TypeMeta: raw.TypeMeta, ListMeta: raw.Metadata, Items: make([]runtime.Object, len(raw.Items))}
-	kind := metav1.TypeMeta{Kind: strings.TrimSuffix(raw.Kind, "List"), APIVersion: raw.APIVersion}
+	kind := metav1.TypeMeta{Kind: d.kind.Kind, APIVersion: raw.APIVersion}
+	if kind.Kind == "" {
+		kind.Kind = listedKind(raw.Kind, raw.kinds())
+	}
 	for n, item := range raw.Items {
 		object, err := d.decode(item, kind)
 		if err != nil {

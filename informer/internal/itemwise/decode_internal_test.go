@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -101,7 +102,35 @@ func TestUntypedObjectsOfAListHaveTheirKind(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(list.(*List).Items).To(HaveExactElements(
 		And(HaveField("Object", HaveKeyWithValue("kind", "Pod")), HaveField("Object", HaveKeyWithValue("apiVersion", "v1"))),
-		And(HaveField("Object", HaveKeyWithValue("kind", "Own")), HaveField("Object", HaveKeyWithValue("apiVersion", "v2")))))
+		WithTransform(whyOf, HaveField("Err", MatchError(ContainSubstring(`of kind "Own", not "Pod"`))))))
+}
+
+func whyOf(object runtime.Object) *Refusal { return Why(object.(Object)) }
+
+// A CustomResourceDefinition may have any spec.names.listKind.
+func TestAListMayBeNamedDifferentlyThanItsObjects(t *testing.T) {
+	for _, kind := range []string{"WidgetsList", "WidgetCollection"} {
+		for name, decode := range map[string]func(data []byte) (runtime.Object, error){
+			"untyped": newObjectDecoder[*unstructured.Unstructured](corev1.SchemeGroupVersion, "").decodeList,
+			"typed":   newObjectDecoder[*corev1.ConfigMap](corev1.SchemeGroupVersion, "").decodeList,
+			"known":   newObjectDecoder[*corev1.ConfigMap](corev1.SchemeGroupVersion, "Widget").decodeList,
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				g := NewWithT(t)
+				const objects = `{"apiVersion":"v1","kind":"Widget","metadata":{"name":"a"}},` +
+					`{"apiVersion":"v1","kind":"Widget","metadata":{"name":"b"}}`
+				list, err := decode([]byte(`{"kind":"` + kind + `","apiVersion":"v1","metadata":{"resourceVersion":"1"},` +
+					`"items":[` + objects + `]}`))
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(list.(*List).Items).To(HaveLen(2))
+				g.Expect(list.(*List).Items).To(HaveEach(WithTransform(whyOf, BeNil())))
+
+				list, err = decode([]byte(`{"kind":"` + kind + `","apiVersion":"v1","metadata":{},"items":[]}`))
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(list.(*List).Items).To(BeEmpty())
+			})
+		}
+	}
 }
 
 func TestAStreamIsDividedIntoObjects(t *testing.T) {

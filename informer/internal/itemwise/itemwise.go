@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/url"
 	"reflect"
@@ -158,8 +159,8 @@ func senderOf[T Object](client any, resource schema.GroupVersionResource) *sende
 		return nil
 	}
 	s := &sender{
-		resource: resource.Resource, version: resource.GroupVersion().String(), namespace: original.Namespace, kind: clients.KindOf[T](client),
-		metadataOnly: reflect.TypeFor[T]() == metadataType,
+		resource: resource.Resource, version: resource.GroupVersion().String(), namespace: original.Namespace,
+		kind: clients.KindOf[T](client), metadataOnly: reflect.TypeFor[T]() == metadataType,
 	}
 	_, s.protobuf = clients.Example[T]().(interface{ Unmarshal(data []byte) error })
 	base := restClient.Get().URL()
@@ -203,9 +204,21 @@ func (s *sender) hasOtherKind(list runtime.Object) bool {
 	}
 	want := metav1.TypeMeta{Kind: s.kind, APIVersion: s.version}
 	if want.Kind == "" { // a list of untyped objects shows it
-		want.Kind = strings.TrimSuffix(list.GetObjectKind().GroupVersionKind().Kind, "List")
+		want.Kind = listedKind(list.GetObjectKind().GroupVersionKind().Kind, kindsIn(list))
 	}
 	return meta.EachListItem(list, func(object runtime.Object) error { return otherKind(object, want) }) != nil
+}
+
+// kindsIn returns the kinds that the objects of list say they are of.
+func kindsIn(list runtime.Object) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		_ = meta.EachListItem(list, func(object runtime.Object) error {
+			if !yield(object.GetObjectKind().GroupVersionKind().Kind) {
+				return errors.New("no more kinds are needed")
+			}
+			return nil
+		})
+	}
 }
 
 // list sends a request for a list, or for a page of one.
