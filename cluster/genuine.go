@@ -122,8 +122,7 @@ func (r *request) foreign(res *http.Response) string {
 	return r.foreignJSON(head)
 }
 
-// foreignJSON returns the reason why a complete JSON body is not the API
-// server's own answer, or "" if it may be.
+// foreignJSON does the work of foreign for a body that is complete JSON.
 func (r *request) foreignJSON(body []byte) string {
 	var object struct {
 		metav1.TypeMeta `json:",inline"`

@@ -133,7 +133,7 @@ func TestAnObjectThatIsNestedTooDeeplyIsLeftOutAndNamed(t *testing.T) {
 		if in.Status().Objects == 3 {
 			return // it has metadata only
 		}
-		left := And(HaveField("Object", "d/b"), HaveField("Cause", "not decodable"),
+		left := And(HaveField("Object", MatchRegexp(`^[jJ]ob "d/b"$`)), HaveField("Cause", "not decodable"),
 			HaveField("Reason", ContainSubstring("nested more than 10000 levels deep")))
 		x.Expect(in.Status().Objects).To(Equal(2))
 		x.Expect(in.Status().Problems).To(ConsistOf(left))
@@ -143,7 +143,7 @@ func TestAnObjectThatIsNestedTooDeeplyIsLeftOutAndNamed(t *testing.T) {
 		x.create("f", good)
 		pass(10 * time.Second)
 		x.Expect(in.Status().Objects).To(Equal(3))
-		x.Expect(in.Status().Problems).To(ConsistOf(HaveField("Object", "d/a"), left, HaveField("Object", "d/e")))
+		x.Expect(in.Status().Problems).To(ConsistOf(HaveField("Object", MatchRegexp(`^[jJ]ob "d/a"$`)), left, HaveField("Object", MatchRegexp(`^[jJ]ob "d/e"$`))))
 		x.update("b", good)
 		x.delete("e")
 		x.update("a", good)

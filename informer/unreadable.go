@@ -44,7 +44,12 @@ type UnreadableError struct {
 
 // Error returns a text that names the object and the reason.
 func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("reading %s %q: %v", cmp.Or(e.Kind, "object"), strings.TrimPrefix(e.Key.String(), "/"), e.Err)
+	return fmt.Sprintf("reading %s: %v", e.object(), e.Err)
+}
+
+// object returns the kind and the name of the object, as in `Secret "a/b"`.
+func (e *UnreadableError) object() string {
+	return fmt.Sprintf("%s %q", cmp.Or(e.Kind, "object"), strings.TrimPrefix(e.Key.String(), "/"))
 }
 
 // Unwrap returns e.Err.
@@ -198,7 +203,7 @@ func (u *unreadables) problems() []Problem {
 	problems := make([]Problem, len(errs))
 	for n, e := range errs {
 		problems[n] = Problem{
-			Object: strings.TrimPrefix(e.Key.String(), "/"), Cause: e.cause, Reason: firstLineOf(e.Err), Since: e.Since,
+			Object: e.object(), Cause: e.cause, Reason: firstLineOf(e.Err), Since: e.Since,
 			Remedy: "correct or delete the object",
 		}
 	}

@@ -112,8 +112,8 @@ func (p *permission) remedy(allowed map[string]bool) string {
 	case len(p.namespaces) == 0:
 		return fmt.Sprintf("grant it to %s with a ClusterRole and a ClusterRoleBinding", grantee) + p.howToFind()
 	case len(allowed) > 0:
-		return fmt.Sprintf("grant it to %s there, with a Role and a RoleBinding: in other namespaces (%s) such writes "+
-			"succeed", grantee, firstOf(slices.Sorted(maps.Keys(allowed))))
+		return fmt.Sprintf("grant it to %s there, with a RoleBinding, and with a Role unless it binds a ClusterRole: "+
+			"in other namespaces (%s) such writes succeed", grantee, firstOf(slices.Sorted(maps.Keys(allowed)))) + p.howToFind()
 	case len(p.namespaces) > 1:
 		return fmt.Sprintf("grant it to %s with a ClusterRole and a ClusterRoleBinding: such writes are refused in every "+
 			"namespace that was tried", grantee) + p.howToFind()
@@ -124,10 +124,12 @@ func (p *permission) remedy(allowed map[string]bool) string {
 
 // howToFind returns a hint on how to find the roles of the account.
 func (p *permission) howToFind() string {
-	parts := strings.Split(p.account, ":")
-	name := parts[len(parts)-1]
+	name := p.account
+	if account, found := strings.CutPrefix(name, "system:serviceaccount:"); found {
+		name = strings.Replace(account, ":", "/", 1) // as kubectl prints it
+	}
 	if name == "" {
 		return ""
 	}
-	return "; `kubectl get clusterrolebindings,rolebindings -A -o wide | grep " + name + "` finds the roles that it has"
+	return "; `kubectl get clusterrolebindings,rolebindings -A -o wide | grep -w " + name + "` finds the roles that it has"
 }

@@ -49,15 +49,16 @@ func TestAMissingPermissionNamesTheNamespacesAndTheAccount(t *testing.T) {
 		"one namespace of several": {
 			err: refusedIn("b"), writes: []write{patched("c", ownwrites.Written), patched("a", ownwrites.Written)},
 			permission: `patch secrets in namespace "b"`,
-			remedy: `grant it to "system:serviceaccount:m:m" there, with a Role and a RoleBinding: ` +
-				"in other namespaces (a, c) such writes succeed",
+			remedy: `grant it to "system:serviceaccount:m:m" there, with a RoleBinding, ` +
+				"and with a Role unless it binds a ClusterRole: in other namespaces (a, c) such writes succeed; " +
+				"`kubectl get clusterrolebindings,rolebindings -A -o wide | grep -w m/m` finds the roles that it has",
 		},
 		"every namespace": {
 			err:        refusedIn("b", "a", "d", "c", "b"),
 			permission: `patch secrets in 4 namespaces (a, b, c and 1 more)`,
 			remedy: `grant it to "system:serviceaccount:m:m" with a ClusterRole and a ClusterRoleBinding: ` +
 				"such writes are refused in every namespace that was tried; " +
-				"`kubectl get clusterrolebindings,rolebindings -A -o wide | grep m` finds the roles that it has",
+				"`kubectl get clusterrolebindings,rolebindings -A -o wide | grep -w m/m` finds the roles that it has",
 		},
 		"no namespace": {
 			err:        errors.New(`cannot delete resource "nodes" in API group ""`),

@@ -15,7 +15,7 @@ import (
 type overview struct {
 	markup
 	*report
-	refresh int // the seconds between reloads; 0 for no reload
+	refresh int // in seconds
 	keys    int // number of keys of each controller
 }
 

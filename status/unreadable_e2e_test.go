@@ -178,14 +178,14 @@ func unreadableAtTheServer(
 
 	g.Eventually(seen.of("a")).Should(BeEquivalentTo(1))
 	g.Eventually(failing).Should(Equal(1))
-	g.Expect(ready()).To(HaveExactElements("[!] informer/jobs: "+namespace+
-		"/b: spec.every: this string cannot be decoded as v1.Duration"+mend, "ok"))
+	g.Expect(ready()).To(HaveExactElements("[!] informer/jobs: cronJob \""+namespace+
+		"/b\": spec.every: this string cannot be decoded as v1.Duration"+mend, "ok"))
 	lists := in.Status().Lists
 
 	apply("a", map[string]any{"replicas": "three"})
 	g.Eventually(failing).Should(Equal(2))
-	g.Expect(ready()).To(ContainElement("[!] informer/jobs: " + namespace +
-		"/a: spec.replicas: this string cannot be decoded as int32" + mend))
+	g.Expect(ready()).To(ContainElement("[!] informer/jobs: cronJob \"" + namespace +
+		"/a\": spec.replicas: this string cannot be decoded as int32" + mend))
 	apply("c", map[string]any{"replicas": int64(3)})
 	g.Eventually(seen.of("c")).Should(BeEquivalentTo(3), "the others go on")
 	apply("b", map[string]any{"every": "5m", "replicas": int64(2)})

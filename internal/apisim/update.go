@@ -87,8 +87,7 @@ func (x *exchange) replace(current *stored, obj object) (*stored, error) {
 	x.s.version++
 	if finished(fresh) {
 		x.s.commit(x.t, x.r, current, nil)
-		// Like the real server, which does not answer with the version of the deletion.
-		return fresh.withVersion(current.version)
+		return fresh.withVersion(current.version) // like the real server, which does not answer with the version of the deletion
 	}
 	x.s.commit(x.t, x.r, current, fresh)
 	return fresh, nil

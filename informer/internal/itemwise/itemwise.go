@@ -99,8 +99,8 @@ func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 	case err == nil:
 		return nil, fmt.Errorf("the list has an object that is not of kind %q: a proxy or gateway has sent it", r.sender.kind)
 	default:
-		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be skipped: the client %s hides how it "+
-			"sends requests, or does more than send them)", err, r.name)
+		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be skipped: the client %s hides how it sends "+
+			"requests, or does more than send them)", err, r.name)
 	}
 	deep := isNested(err)
 	answer, err = r.sender.list(ctx, opts)
@@ -131,8 +131,8 @@ func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 type sender struct {
 	client              rest.Interface
 	resource, namespace string
-	version             string // the resource's version, with its group
-	kind                string // the kind of the objects; empty if the client does not show it
+	version             string // of the resource, with its group
+	kind                string // of the objects, or empty if the client does not show it
 	metadataOnly        bool
 	protobuf            bool // the client decodes protobuf, which cannot fail for one object
 	// lists and watches are true if these methods of the client send the request

@@ -89,7 +89,7 @@ func (j *journal) needs(c apisim.Call, l *life) {
 	j.allow(c, l)
 }
 
-// allow is like needs, for a caller that holds the lock.
+// allow does the work of needs for a caller that holds the lock.
 func (j *journal) allow(c apisim.Call, l *life) {
 	if l == nil {
 		return
@@ -156,8 +156,8 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	if w.changed {
 		j.out.writes++
 		if w.life.tail {
-			reason := report.ReasonAfterRestart(j.plan, w.call.Verb)
-			j.keep(report.Tail, reason, "all was done, and a restart wrote again: "+w.text, len(j.out.lines)+1)
+			j.keep(report.Tail, report.ReasonAfterRestart(j.plan, w.call.Verb), "all was done, and a restart wrote again: "+w.text,
+				len(j.out.lines)+1)
 		}
 	}
 	if w.changed && !w.life.tail && j.killsLeft > 0 && !w.life.killed() {
@@ -211,8 +211,8 @@ func (j *journal) findAfter(version uint64, oracle string, reason report.Reason,
 	j.keep(oracle, reason, text, upTo)
 }
 
-// keep is like find, for a caller that holds the lock. upTo is the number of
-// lines of the trace to show.
+// keep does the work of find for a caller that holds the lock. upTo is the
+// number of lines of the trace to show.
 func (j *journal) keep(oracle string, why report.Reason, text string, upTo int) {
 	if j.out.finding == nil {
 		j.out.finding = &report.Finding{Oracle: oracle, Reason: why, Text: text, UpTo: upTo}
