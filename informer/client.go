@@ -203,7 +203,7 @@ func (s source) otherResource(list runtime.Object) error {
 	got := list.GetObjectKind().GroupVersionKind()
 	switch want := s.resource.GroupVersion(); {
 	case got.Kind == "" || want.Version == "" || s.metadataOnly && got.Group == metav1.GroupName:
-	case got.GroupVersion() != want || got.Kind == "List":
+	case got.GroupVersion() != want || got.Kind == "List" && got.Group == "":
 		return fmt.Errorf("the answer is a %q of %q, not a list of %q: a proxy or gateway has sent it",
 			got.Kind, got.GroupVersion(), s.resource.Resource+"."+want.String())
 	}

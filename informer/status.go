@@ -269,7 +269,7 @@ func (p *progress) noteEnd() {
 	case p.request.phase == phaseWatch && !p.request.opened.IsZero():
 		err := requests.ErrEndsAtOnce
 		if p.request.reported != nil {
-			err = fmt.Errorf("%w: the server has ended the last one with the error %q", err, p.request.reported)
+			err = fmt.Errorf("%w: the server has ended the last one with the error %q", err, p.request.reported.Error())
 		}
 		p.outage.add(err)
 	}

@@ -186,8 +186,8 @@ func (p *probe) judge(status int, body []byte, parts timings) string {
 		if parts.connection >= slowAnswer {
 			subject, network = "the network to the API server at %s", ""
 		}
-		return fmt.Sprintf(subject+" is slow: a new connection was made after %v%s; its TLS handshake took %v, and /readyz was "+
-			"answered %v later; until it is faster, a lease duration of more than %v helps", p.server.Host,
+		return fmt.Sprintf(subject+" is slow: a new connection was made after %v%s; its TLS handshake took %v, and /readyz "+
+			"was answered %v later; until it is faster, a lease duration of more than %v helps", p.server.Host,
 			coarse(parts.connection), network, coarse(parts.handshake), coarse(parts.answer), coarse(share*took))
 	}
 	return fmt.Sprintf("the API server and the way to it are quick: /readyz on a new connection was answered with %d "+

@@ -69,7 +69,7 @@ func (c *guardedCollector) collect(metrics chan<- prometheus.Metric) error {
 		case <-timer.C:
 			c.late.Add(1)
 			go func() { // what it sends later must not block it: the registry closes metrics
-				for range sent { //nolint:revive // discarded
+				for range sent {
 				}
 				c.late.Add(-1)
 			}()

@@ -279,7 +279,8 @@ func (f *flags) validateLease(p Program) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.given)) {
 		if strings.HasPrefix(name, "leader-elect-") && !f.given["leader-elect"] {
-			errs = append(errs, fmt.Errorf("--%s is set: must be used with --leader-elect, without which there is no Lease", name))
+			errs = append(errs,
+				fmt.Errorf("--%s is set: must be used with --leader-elect, without which there is no Lease", name))
 		}
 	}
 	if len(errs) > 0 || !f.leaderElect {

@@ -115,7 +115,8 @@ func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, er
 		return nil, err
 	}
 	unite(taken, before)
-	applied.Manager, applied.Operation, applied.FieldsV1 = o.FieldManager, metav1.ManagedFieldsOperationApply, encodeFields(taken)
+	applied.Manager, applied.Operation = o.FieldManager, metav1.ManagedFieldsOperationApply
+	applied.FieldsV1 = encodeFields(taken)
 	return append(kept, *applied), nil
 }
 

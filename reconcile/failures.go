@@ -68,7 +68,7 @@ type failure struct {
 	missing   *permission     // the permission that a refused write lacks, or nil
 	allowed   map[string]bool // namespaces in which writes of the refused kind succeeded
 	announced bool            // whether an Event about the missing permission was sent
-	began     time.Time       // when the first of these consecutive failures occurred; of one permission, if one is missing
+	began     time.Time       // when these failures began; of one permission, if one is missing
 	loopUntil time.Time       // when the hot loop ends, if the failure is one; otherwise zero
 	errors    repetition
 }

@@ -197,7 +197,6 @@ func (v *view[T]) index(name string) (index[T], error) {
 	if x := v.indexes[name]; x.function != nil {
 		return x, nil
 	}
-	//nolint:staticcheck // client-go's words
 	return index[T]{}, fmt.Errorf("Index with name %s does not exist", name)
 }
 

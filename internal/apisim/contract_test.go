@@ -282,7 +282,7 @@ func scheduled(t *testing.T) {
 
 // afterFault returns the error of a creation with a fault, and whether the
 // object exists afterwards.
-func afterFault(t *testing.T, fault apisim.Fault) (failed error, exists bool) {
+func afterFault(t *testing.T, fault apisim.Fault) (exists bool, failed error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		_, sim, admin := startServer(t)
@@ -294,15 +294,15 @@ func afterFault(t *testing.T, fault apisim.Fault) (failed error, exists bool) {
 		_, err := admin.ConfigMaps("d").Get(t.Context(), "a", metav1.GetOptions{})
 		exists = err == nil
 	})
-	return failed, exists
+	return exists, failed
 }
 
 func faultsAroundACommit(t *testing.T) {
 	g := NewWithT(t)
-	failed, exists := afterFault(t, apisim.Internal)
+	exists, failed := afterFault(t, apisim.Internal)
 	g.Expect(apierrors.IsInternalError(failed)).To(BeTrue(), "%v", failed)
 	g.Expect(exists).To(BeFalse(), "it is injected before")
-	failed, exists = afterFault(t, apisim.LostReply)
+	exists, failed = afterFault(t, apisim.LostReply)
 	g.Expect(failed).To(MatchError(ContainSubstring("timeout awaiting response headers")))
 	g.Expect(exists).To(BeTrue(), "it is injected after")
 }

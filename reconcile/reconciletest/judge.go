@@ -243,7 +243,8 @@ func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 		r.recordUnwoken(write)
 		return false
 	case r.tail || r.quiet:
-		r.find(report.Tail, report.ReasonAfterRestart(r.given, e.Call.Verb), "all was done, and a restart wrote again: "+write)
+		reason := report.ReasonAfterRestart(r.given, e.Call.Verb)
+		r.find(report.Tail, reason, "all was done, and a restart wrote again: "+write)
 		return true
 	}
 	return false

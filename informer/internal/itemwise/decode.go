@@ -272,7 +272,8 @@ func otherKind(object runtime.Object, want metav1.TypeMeta) error {
 	got := object.GetObjectKind().GroupVersionKind()
 	switch {
 	case want.Kind != "" && got.Kind != "" && got.Kind != want.Kind:
-		return fmt.Errorf("the object says that it is of kind %q, not %q: a proxy or gateway has sent it", got.Kind, want.Kind)
+		return fmt.Errorf("the object says that it is of kind %q, not %q: a proxy or gateway has sent it",
+			got.Kind, want.Kind)
 	case want.APIVersion != "" && got.Version != "" && got.GroupVersion().String() != want.APIVersion:
 		return fmt.Errorf("the object says that it is of version %q, not %q: a proxy or gateway has sent it",
 			got.GroupVersion(), want.APIVersion)

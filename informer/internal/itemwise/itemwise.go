@@ -99,8 +99,8 @@ func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 	case err == nil:
 		return nil, fmt.Errorf("the list has an object that is not of kind %q: a proxy or gateway has sent it", r.sender.kind)
 	default:
-		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be skipped: the client %s hides how it sends "+
-			"requests, or does more than send them)", err, r.name)
+		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be skipped: the client %s hides how it "+
+			"sends requests, or does more than send them)", err, r.name)
 	}
 	deep := isNested(err)
 	answer, err = r.sender.list(ctx, opts)

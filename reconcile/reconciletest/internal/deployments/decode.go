@@ -12,8 +12,10 @@ import (
 // Cache caches the decoded objects of one world for its actors, because most
 // objects are unchanged when an actor looks again.
 type Cache struct {
-	objects       map[types.UID]cached
-	sameTemplates map[[4]string]bool // whether templates are equal, by the UIDs and versions of a ReplicaSet and a Deployment
+	objects map[types.UID]cached
+	// sameTemplates has whether templates are equal, by the UIDs and versions of
+	// a ReplicaSet and a Deployment.
+	sameTemplates map[[4]string]bool
 }
 
 type cached struct{ version, object any }

@@ -156,8 +156,8 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	if w.changed {
 		j.out.writes++
 		if w.life.tail {
-			j.keep(report.Tail, report.ReasonAfterRestart(j.plan, w.call.Verb), "all was done, and a restart wrote again: "+w.text,
-				len(j.out.lines)+1)
+			reason := report.ReasonAfterRestart(j.plan, w.call.Verb)
+			j.keep(report.Tail, reason, "all was done, and a restart wrote again: "+w.text, len(j.out.lines)+1)
 		}
 	}
 	if w.changed && !w.life.tail && j.killsLeft > 0 && !w.life.killed() {
