@@ -122,7 +122,8 @@ func (r *request) foreign(res *http.Response) string {
 	return r.foreignJSON(head)
 }
 
-// foreignJSON does the work of foreign for a body that is complete JSON.
+// foreignJSON returns the reason why a complete JSON body is not the API
+// server's own answer, or "" if it may be.
 func (r *request) foreignJSON(body []byte) string {
 	var object struct {
 		metav1.TypeMeta `json:",inline"`

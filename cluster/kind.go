@@ -259,7 +259,8 @@ func (k *Kind[T, L]) wasChecked() bool { return k.checked.Load() }
 
 func (k *Kind[T, L]) groupResource() schema.GroupResource { return k.resource.GroupResource() }
 
-// verify does the work of Check, but does not record that the kind was checked.
+// verify does what Check does, except that it does not record that the kind was
+// checked.
 func (k *Kind[T, L]) verify(ctx context.Context) error {
 	if err := k.check(ctx); err != nil {
 		return fmt.Errorf("checking that the server has %s: %w", named(k.resource), err)

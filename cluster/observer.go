@@ -92,8 +92,8 @@ func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcom
 	return outcome, written
 }
 
-// outcome does the work of judge for a write whose answer reports success and
-// contains got.
+// outcome returns what judge returns for a write whose answer reports success
+// and contains the object got.
 func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outcome, *answer.Object) {
 	if got.Status != nil {
 		return r.deleted(req, got.Status)
@@ -116,7 +116,8 @@ func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outc
 	return ownwrites.Written, got
 }
 
-// deleted does the work of judge for a write whose answer is the Status s.
+// deleted returns what judge returns for a write that was answered with a
+// Status, as most deletions are.
 func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcome, *answer.Object) {
 	object := r.named(req)
 	if !r.Delete || s.Status != metav1.StatusSuccess {

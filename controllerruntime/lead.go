@@ -38,17 +38,19 @@ import (
 //
 // With a cache that was made by [NewCache], a standby is warm: EnableWarmup is
 // the default of its controllers, and a new leader first waits until its caches
-// are as new as the server. After two minutes of that the manager ends with an
-// error. With other caches nothing could wait, so controller-runtime's default
-// remains: a new leader fills the caches of its controllers.
+// are as new as the server. If that takes more than two minutes, the manager
+// ends with an error. Other caches cannot report how new they are, so
+// controller-runtime's default remains: a new leader fills the caches of its
+// controllers.
 //
-// Without options.LeaderElection it is controller-runtime's own function.
+// Without options.LeaderElection, NewManager only calls controller-runtime's
+// function.
 //
-// While the replica stands by, the manager's clients cannot write, and it sends
-// no events. Code that must write in every replica, such as a rotation of
-// certificates, needs a client that is made from config itself. Labels of the
-// Lease and other locks than Leases are refused. The fence does not concern
-// clients that are not made from the manager's config.
+// While the replica stands by, the manager's clients cannot write, and the
+// manager sends no events. Code that must write in every replica, such as a
+// rotation of certificates, needs a client that is made from config itself.
+// Labels of the Lease and locks other than Leases are refused. The fence does
+// not concern clients that are not made from the manager's config.
 //
 // NewManager returns the errors of controller-runtime's function, and an error
 // for invalid options.

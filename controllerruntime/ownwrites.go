@@ -96,7 +96,7 @@ func (s *seeing[R]) Reconcile(ctx context.Context, r R) (reconcile.Result, error
 type made struct {
 	kinds map[schema.GroupResource]*seenKind
 
-	mu     sync.Mutex // guards the fields below, and the outcome of writes
+	mu     sync.Mutex // guards the fields below, and ownWrite.outcome
 	writes []*ownWrite
 	ended  bool
 }

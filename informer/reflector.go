@@ -77,7 +77,7 @@ type reflectorStore[T Object] struct {
 	// lists counts the lists in flight. The reflector may leave one behind when
 	// it ends.
 	lists  requests.Calls
-	pages  requests.Pages  // of the last list
+	pages  requests.Pages  // the pages of the last list
 	ctx    context.Context //nolint:containedctx // additional requests end with it
 	cancel context.CancelFunc
 	// ended is closed when the goroutines of the watch have ended.

@@ -87,16 +87,16 @@ type Status struct {
 	// Lists counts stored lists. All lists except the first one of each Run are
 	// relists. Lists and the counts below start when the informer is made.
 	Lists   int64
-	Watches int64 // counts opened watches
+	Watches int64 // Watches counts opened watches.
 	// Stalls counts watches that were closed because they were silent.
 	Stalls int64
 	// Restores counts how often the server's resourceVersions went back, as
 	// after a restore of its storage from a backup. Everything is listed again
 	// after that.
 	Restores int64
-	Failures int64 // counts failed requests
-	Events   int64 // counts delivered events
-	Panics   int64 // counts panics of handlers
+	Failures int64 // Failures counts failed requests.
+	Events   int64 // Events counts delivered events.
+	Panics   int64 // Panics counts panics of handlers.
 
 	size func() int64
 }
@@ -260,8 +260,8 @@ func (p *progress) watchWorks() bool {
 	return p.lastActivity().After(r.opened) || end.Sub(r.opened) >= requests.Steady
 }
 
-// noteEnd records, before the next request, whether the last one was a watch
-// that worked. mu must be held.
+// noteEnd records, before the next request, whether the last request was
+// a watch that worked. mu must be held.
 func (p *progress) noteEnd() {
 	switch {
 	case p.watchWorks():
@@ -269,7 +269,7 @@ func (p *progress) noteEnd() {
 	case p.request.phase == phaseWatch && !p.request.opened.IsZero():
 		err := requests.ErrEndsAtOnce
 		if p.request.reported != nil {
-			err = fmt.Errorf("%w: the server has ended the last one with the error %q", err, p.request.reported.Error())
+			err = fmt.Errorf("%w: the server ended the last watch with the error %q", err, p.request.reported.Error())
 		}
 		p.outage.add(err)
 	}

@@ -149,8 +149,8 @@ func (s *Sweep) Once(ctx context.Context) (enqueued int, err error) {
 	return s.sweep(ctx)
 }
 
-// sweep does the work of Once, but does not record the result. It recovers from
-// a panic of the lister, the target or a function of the options.
+// sweep does what Once does, except that it does not record the result. It
+// recovers from a panic of the lister, the target or a function of the options.
 func (s *Sweep) sweep(ctx context.Context) (enqueued int, err error) {
 	defer func() {
 		if r := recover(); r != nil {

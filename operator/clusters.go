@@ -138,8 +138,8 @@ func (r *remote) note(ctx context.Context, err error) {
 	r.problem = &p
 }
 
-// problemOf returns the problem of a cluster whose server, at host, was asked
-// with the result err.
+// problemOf returns the problem of a cluster. err is the error of the last
+// request to its server, which is at host.
 func problemOf(host string, err error) inspect.Problem {
 	p := inspect.Problem{Reason: err.Error(), Since: time.Now()}
 	switch {

@@ -36,8 +36,8 @@ type state uint8
 
 const (
 	absent  state = iota
-	waiting       // for a worker
-	delayed       // until entry.stateTime, with or without a pending addition
+	waiting       // the key waits for a worker
+	delayed       // the key is delayed until entry.stateTime, with or without a pending addition
 	held          // held by a worker
 	idle          // only its failures are remembered
 )

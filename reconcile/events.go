@@ -13,8 +13,8 @@ import (
 
 // The limit on the events of a controller that are passed on to the server.
 const (
-	eventsPerSecond = 5   // on average
-	eventBurst      = 100 // in a burst
+	eventsPerSecond = 5   // the average number of Events per second
+	eventBurst      = 100 // the number of Events in a burst
 )
 
 // limitEvents returns a recorder that passes events on to r at a rate that the

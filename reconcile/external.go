@@ -16,17 +16,18 @@ import (
 //
 // A channel is read until it is closed or the controller stops. A function is
 // called when the caches are filled, with a context that ends with the
-// controller. It may call enqueue from any goroutine until it returns. If it
-// returns an error or panics, it is called again after 100 ms, doubling up to a
-// minute; once it has returned nil it is not called again. A call that has
-// lasted for a minute ends this back-off, and one that fails for a minute is a
-// problem in /readyz. Two controllers that read one channel get different keys:
-// give each its own channel. [New] refuses an empty name and a nil source.
+// controller. It may call enqueue from any goroutine until it returns. If the
+// function returns an error or panics, it is called again after 100 ms. This
+// pause doubles with each failure, up to a minute, and is 100 ms again after a
+// call that has lasted for a minute. A function that keeps failing for a minute
+// is reported in /readyz. Once it has returned nil, it is not called again. Two
+// controllers that read one channel get different keys: give each its own
+// channel. [New] refuses an empty name and a nil source.
 //
 // At most 1,000 different keys of external triggers wait for a worker. Beyond
 // that, sends to the channel and calls of enqueue block until there is room;
-// enqueue returns an error if the controller stops. Keys also wait for the
-// leadership. With Options.Shards a replica drops the keys of shards that it
+// enqueue returns an error if the controller stops. Keys also wait until this
+// replica leads. With Options.Shards a replica drops the keys of shards that it
 // does not have: send all keys to each replica. Keys sent while no replica runs
 // are lost: use Options.Resync or Options.Known to find them.
 func External[S chan Key | <-chan Key | func(ctx context.Context, enqueue func(Key) error) error](

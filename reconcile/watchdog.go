@@ -43,7 +43,7 @@ type watchdog struct {
 	// return, so mark must not call user code.
 	mark   func(c call, text string)
 	report func(c call, text, stack string)
-	gaveUp chan error // receives the reason why a stop no longer waits
+	gaveUp chan error // receives an error that names the calls for which a stop no longer waits
 
 	mu      sync.Mutex // guards workers
 	workers map[*worker]struct{}

@@ -108,7 +108,7 @@ func attemptOf(a *inspect.Attempt) attemptReport {
 type keyPage struct {
 	markup
 	*keyView
-	refresh int // in seconds
+	refresh int // the seconds between reloads; 0 for no reload
 }
 
 // linkTo returns the address of the page of a key, relative to any page of this

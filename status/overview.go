@@ -15,7 +15,7 @@ import (
 type overview struct {
 	markup
 	*report
-	refresh int // in seconds
+	refresh int // the seconds between reloads; 0 for no reload
 	keys    int // number of keys of each controller
 }
 

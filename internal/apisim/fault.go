@@ -21,10 +21,10 @@ const (
 	Conflict          // a call: 409, without a write
 	Throttled         // a call: 429 with Retry-After, without a write
 	Unreachable       // a call: the connection is refused, without a write
-	LostReply         // a call: it is executed, but the caller sees a timeout
-	Late              // a call: the caller sees a timeout, and it is executed at a later step
-	CrashBefore       // a call: the caller's incarnation dies before it
-	CrashAfter        // a call: it is executed, then the caller's incarnation dies
+	LostReply         // a call: the server executes it, but the caller sees a timeout
+	Late              // a call: the caller sees a timeout, and the server executes the call at a later step
+	CrashBefore       // a call: the caller's incarnation dies before the call
+	CrashAfter        // a call: the server executes it, and then the caller's incarnation dies
 	Expired           // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
 	Dropped           // a delivery: the stream ends in place of the event
 	Duplicated        // a delivery: the event is delivered twice

@@ -34,7 +34,7 @@ type Server struct {
 type store struct {
 	opts Options
 
-	mu         sync.Mutex // guards the fields below, and the fields of Server
+	mu         sync.Mutex // guards the fields below and the fields of Server
 	tables     map[schema.GroupVersionResource]*table
 	ordered    []*table // the tables, sorted by name
 	served     []Resource

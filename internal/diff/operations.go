@@ -125,7 +125,7 @@ func (o *operations) move(source, target int) {
 
 var (
 	pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-	fieldNames     = strings.NewReplacer("/", ".", "~1", "/", "~0", "~") // of a JSON pointer
+	fieldNames     = strings.NewReplacer("/", ".", "~1", "/", "~0", "~") // turns a JSON pointer into the names of fields
 )
 
 // atMember calls f with the path of a member or an element as the current path.

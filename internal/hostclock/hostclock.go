@@ -39,7 +39,7 @@ type Comparison struct {
 
 	mu          sync.Mutex // guards the fields below
 	lastReading reading
-	differ      bool // as OnChange was told last
+	differ      bool // the last value that OnChange got
 }
 
 // reading is what an answer of the server shows about the two clocks. The zero

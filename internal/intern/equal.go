@@ -23,12 +23,13 @@ func Alike(a, b any) bool {
 	return p != nil && p == q && equal(x, y, p, ignoreLazy)
 }
 
-// A mode says how lazy values are compared. They are not read in any mode.
+// A mode says how lazy values (see [Lazy]) are compared. They are not read in
+// any mode.
 type mode uint8
 
 const (
-	exact      mode = iota // lazy values are never equal
-	ignoreLazy             // lazy values are ignored
+	exact      mode = iota // values that contain a lazy value are never equal
+	ignoreLazy             // lazy values are left out of the comparison
 )
 
 // equal reports whether two values of type p are deeply equal, bit by bit. It

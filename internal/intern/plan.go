@@ -51,7 +51,7 @@ type plan struct {
 
 type field struct {
 	kind   kind
-	number uint32 // of a field with parts; unique, even, from 2
+	number uint32 // the number of a field with parts: unique, even, at least 2
 	offset uintptr
 	size   uintptr
 	// elem is the plan of the elements or of the pointer's target. Of an opaque
@@ -62,7 +62,7 @@ type field struct {
 // plans maps every type that was ever walked to its plan. A plan is made once
 // and does not change after it was added.
 var (
-	plans      sync.Map   // from reflect.Type to *plan
+	plans      sync.Map   // maps a reflect.Type to its *plan
 	plansMu    sync.Mutex // held while plans are made; guards the variables below
 	planCount  uint32     // number of the last plan
 	fieldCount uint32     // number of the last field with parts

@@ -56,10 +56,10 @@ type State string
 
 // The states of a slot.
 const (
-	Here        State = "here"        // this replica works on it
-	Elsewhere   State = "elsewhere"   // another live replica owns it
-	Claimable   State = "claimable"   // any replica may take it
-	Unavailable State = "unavailable" // requests of its last owner may still arrive
+	Here        State = "here"        // this replica works on the slot
+	Elsewhere   State = "elsewhere"   // another live replica owns the slot
+	Claimable   State = "claimable"   // any replica may take the slot
+	Unavailable State = "unavailable" // requests of the slot's last owner may still arrive
 )
 
 // Count returns the number of slots in a state. The counts of the four states

@@ -64,7 +64,7 @@ func sideBySide(ctx context.Context, n, parallel int, call func(i int) error) (e
 
 const (
 	shownErrors = 10
-	shownBytes  = 1000 // of each error
+	shownBytes  = 1000 // the number of bytes of each error that are shown
 )
 
 // failures are the errors of many children. errors.Is and errors.As find all of

@@ -97,10 +97,10 @@ type Reference struct {
 
 // The states of a slot.
 const (
-	Here        = "here"        // this replica works on it
-	Elsewhere   = "elsewhere"   // another live replica owns it
-	Claimable   = "claimable"   // no live replica owns it, so that another replica may claim it
-	Unavailable = "unavailable" // requests of its last owner may still arrive
+	Here        = "here"        // this replica works on the slot
+	Elsewhere   = "elsewhere"   // another live replica owns the slot
+	Claimable   = "claimable"   // no live replica owns the slot, so another replica may claim it
+	Unavailable = "unavailable" // requests of the slot's last owner may still arrive
 )
 
 // SlotStatus describes the owner of one slot, as this replica sees it.

@@ -219,10 +219,10 @@ func (e *Env) Cache(resource string, list func() []any) {
 // handler or with what a lister has returned, that is a finding at the next
 // rest. Informers of package informer need no such function.
 //
-// It is the last function of a program that transforms its objects itself. The
-// error is always nil.
+// A program that transforms its objects itself calls Transform last, with the
+// transformed object. The error is always nil.
 //
-// One line is enough for all kinds of a program:
+// One line covers all informers of a factory, or all caches of a manager:
 //
 //	informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(env.Transform))
 //	manager.Options{Cache: cache.Options{DefaultTransform: env.Transform}}

@@ -14,8 +14,8 @@ import (
 
 // These are virtual times.
 const (
-	killAfter    = 30 * time.Second // from the end of its context until a cluster kills it (terminationGracePeriodSeconds)
-	stopWithin   = 2 * time.Minute  // from the end of its context until the run no longer waits for it
+	killAfter    = 30 * time.Second // terminationGracePeriodSeconds: from the end of the context until the program is killed
+	stopWithin   = 2 * time.Minute  // the time from the end of the context until the run no longer waits for the program
 	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot; it doubles like a kubelet's
 	mostBackOff  = 5 * time.Minute
 	takeOver     = 30 * time.Second // from a crash to the next boot, if there are other replicas

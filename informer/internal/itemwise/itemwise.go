@@ -131,8 +131,8 @@ func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 type sender struct {
 	client              rest.Interface
 	resource, namespace string
-	version             string // of the resource, with its group
-	kind                string // of the objects, or empty if the client does not show it
+	version             string // the resource's version, with its group
+	kind                string // the kind of the objects; empty if the client does not show it
 	metadataOnly        bool
 	protobuf            bool // the client decodes protobuf, which cannot fail for one object
 	// lists and watches are true if these methods of the client send the request

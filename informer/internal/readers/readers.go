@@ -17,7 +17,7 @@ const mostWatches = 64
 type Readers struct {
 	running sync.WaitGroup
 
-	mu     sync.Mutex // guards groups, and the fields of each of them
+	mu     sync.Mutex // guards groups, and the fields of each group
 	groups []*group
 }
 

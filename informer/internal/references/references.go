@@ -99,7 +99,7 @@ type Set struct {
 	cache   Cache
 	options Options
 
-	mu       sync.Mutex // guards the fields below, and the fields of references that say so
+	mu       sync.Mutex // guards the fields below, and the fields of reference that name it
 	refs     map[types.NamespacedName]*reference
 	sources  map[string]*source // the sources by namespace
 	session  *session           // nil while no call of Run is active

@@ -45,7 +45,7 @@ func EachObject(
 // Pages checks that the pages of a list belong together. Its methods may be
 // called from several goroutines.
 type Pages struct {
-	version atomic.Pointer[string] // of the first page
+	version atomic.Pointer[string] // the resourceVersion of the first page
 }
 
 // Next returns an error if page cannot be the answer to a request with the token

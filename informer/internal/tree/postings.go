@@ -114,8 +114,8 @@ func (p *Postings[T, V]) edit(value V, edit func(Posting[T]) Posting[T]) {
 	p.root = p.root.put(&leaf[V, Posting[T]]{hash: hash, value: value, known: known}, 0)
 }
 
-// applyMany does the work of After for many changes: it groups them by value,
-// and edits each posting once.
+// applyMany is like After, for many changes. It groups them by value, and edits
+// each posting once.
 func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 	edited := map[V]map[*Item[T]]bool{} // true if the item stays
 	note := func(it *Item[T], values []V, stays bool) {

@@ -56,9 +56,9 @@ func init() {
 `
 )
 
-// build builds examples/mirror with a clock that can be set. A clock of its own
-// cannot be given to a process in another way: time namespaces do not have the
-// wall clock, and a static program loads no library that could replace it.
+// build builds examples/mirror with a clock that can be set. There is no other
+// way to give one process its own clock: time namespaces do not have the wall
+// clock, and a static program loads no library that could replace it.
 func (w *world) build(ctx context.Context) error {
 	overlay, err := w.overlay(ctx)
 	if err != nil {

@@ -21,15 +21,15 @@ import (
 // report contains the observations during one incident. Its JSON is a line of
 // the file with the results.
 type report struct {
-	Name    string    `json:"name"` // of the incident
+	Name    string    `json:"name"` // the name of the incident
 	Played  time.Time `json:"played"`
-	Commit  string    `json:"commit"`            // of the program
+	Commit  string    `json:"commit"`            // the commit of the program
 	Failure string    `json:"failure,omitempty"` // why the incident could not be played to its end
 
 	Alerts []alert       `json:"alerts"` // the alerts that fire a minute after the first alert
 	After  time.Duration `json:"after"`  // the time until the first alert, as if the rules were not shortened
-	Lines  []string      `json:"lines"`  // of the log
-	Page   []string      `json:"page"`   // of /readyz
+	Lines  []string      `json:"lines"`  // the lines of the log
+	Page   []string      `json:"page"`   // the lines of /readyz
 	Healed time.Duration `json:"healed"`
 	Place  int           `json:"place,omitempty"` // the number of the folder
 
@@ -41,7 +41,7 @@ type report struct {
 type outputs struct {
 	page, picture, folders, results string
 
-	commit  string // of the program
+	commit  string // the commit of the program
 	runbook string // the file with the runbook
 }
 

@@ -31,7 +31,7 @@ const (
 	// container, the program itself would set this limit.
 	memoryLimit = "241591910"
 
-	name   = "mirror"            // of the program, its namespace, account and roles
+	name   = "mirror"            // the name of the program, its namespace, account and roles
 	source = "registry-password" // the Secret that it copies, as examples/mirror/deploy/sample.yaml says
 )
 
@@ -62,7 +62,7 @@ type replica struct {
 	lost                    bool         // the node has failed
 	silence                 net.Listener // takes the place of a process whose node has failed
 
-	mu       sync.Mutex // guards the fields below, and changes of process
+	mu       sync.Mutex // guards the fields below; must also be held to change process
 	started  time.Time
 	restarts int32
 	lastEnd  corev1.ContainerState // how the last process that was stopped ended

@@ -226,7 +226,7 @@ type source struct {
 	folder, file string
 	helpers      []string // other test files that the file needs
 	shim         string   // a file that replaces the declarations of client-go's package that the tests use
-	leave        []string // beginnings of the functions to leave out, because the shim has them
+	leave        []string // prefixes of functions, such as "isStarted(", that are left out because the shim has them
 	excluded     []exclusion
 	replace      []string // pairs of an old and a new text
 }

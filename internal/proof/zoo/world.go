@@ -12,8 +12,8 @@ import (
 
 const (
 	namespace = "d"
-	labelApp  = "app" // on Apps
-	labelOf   = "of"  // on an App's objects: the App's name
+	labelApp  = "app" // the label of Apps
+	labelOf   = "of"  // the label of an App's objects; its value is the App's name
 	ready     = "ready"
 )
 

@@ -342,7 +342,7 @@ func HoldPage(t *testing.T, page, mark string, differences []Difference, count i
 	head, rest, _ := strings.Cut(string(text), begin)
 	_, tail, found := strings.Cut(rest, end)
 	if !found {
-		t.Fatalf("%s has no place for the %s", page, mark)
+		t.Fatalf("%s lacks the marks %q and %q, between which the table is written", page, begin, end)
 	}
 	want := fmt.Sprintf("%s%s\nOf %d requests, %d are answered alike: in code, reason, causes, and what the script asks "+
 		"of the object. These are not:\n\n| script | request | kube-apiserver | simulated |\n|---|---|---|---|\n%s%s%s",

@@ -45,11 +45,11 @@ func startServer(program string, args []string, progress io.Writer) (*server, er
 	s.cmd.SysProcAttr = attributes()
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("making the standard input of %s: %w", program, err)
+		return nil, fmt.Errorf("making a pipe for the input of %s: %w", program, err)
 	}
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("making the standard output of %s: %w", program, err), s.stdin.Close())
+		return nil, errors.Join(fmt.Errorf("making a pipe for the output of %s: %w", program, err), s.stdin.Close())
 	}
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", program, err)

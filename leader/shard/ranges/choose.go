@@ -167,7 +167,7 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	for _, heavy := range d.Heavy {
 		if heavy.Share > 1.0/3 {
 			log.Info("namespace too heavy to be balanced: shards do not divide it",
-				"namespace", heavy.Name, "objects", namespaces[heavy.Name], "ofAll", heavy.Share)
+				"namespace", heavy.Name, "objects", namespaces[heavy.Name], "share", heavy.Share)
 		}
 	}
 	for name, text := range r.replica.Settings {

@@ -81,8 +81,8 @@ func namesIn(file *zonefile.File) names.Func {
 	}
 }
 
-// advise adds to the error about a refused sweep the flag of the command line
-// with which the sweep is allowed.
+// advise adds advice to the error about a refused sweep: the command-line flag
+// that allows the sweep.
 func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if their Services really are deleted, start once with --confirm-orphans=%d", e.Orphans)
 }

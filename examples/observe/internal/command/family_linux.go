@@ -157,7 +157,7 @@ const (
 
 const (
 	kernelThread = 0x00200000 // the flag of kernel threads
-	ticks        = 100        // per second, in /proc
+	ticks        = 100        // the number of clock ticks per second in /proc
 )
 
 // ended lists the states of processes that have ended.

@@ -8,7 +8,7 @@ import (
 const (
 	maxNear     = 3 // number of suggestions
 	maxDistance = 2 // largest distance of a suggestion, in edits
-	minLength   = 4 // of a name; two edits turn shorter names into unrelated ones
+	minLength   = 4 // the minimum length of a name: two edits turn shorter names into unrelated ones
 )
 
 // similar returns the plural names that are most similar to name.

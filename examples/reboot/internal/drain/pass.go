@@ -11,9 +11,9 @@ type State string
 // The states of a Pod that has not left yet.
 const (
 	Terminating State = "is still terminating"
-	Refused     State = "refused"       // the server refused, usually because of a disruption budget
-	NoAnswer    State = "no answer"     // the request had no answer
-	NotAsked    State = "not asked yet" // the time of the pass was over
+	Refused     State = "refused"       // the server refused the eviction, usually because of a disruption budget
+	NoAnswer    State = "no answer"     // the server did not answer the request
+	NotAsked    State = "not asked yet" // the pass ended before it could send the request
 )
 
 // A Leftover is a Pod that must leave and has not left yet.

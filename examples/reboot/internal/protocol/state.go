@@ -96,9 +96,9 @@ type Progress struct {
 	Left string `json:"left,omitempty"`
 	// Drained is true after the drain.
 	Drained bool `json:"drained,omitempty"`
-	// Try is the number of the agent's last question whether the machine may go
-	// down. Waits is true while the agent waits for the answer, a [Permission]
-	// with the same number.
+	// Try counts the agent's questions whether the machine may go down, and
+	// so identifies the last one. Waits is true while the agent waits for
+	// the answer, a [Permission] with the same number.
 	Try   int64 `json:"try,omitempty"`
 	Waits bool  `json:"waits,omitempty"`
 	// Asked is set before the machine is told to reboot. After that the machine
@@ -125,7 +125,8 @@ func (p *Progress) MayGoDown() bool { return p.Asked != nil || p.Start == "" && 
 // A Permission lets the agent tell its machine to reboot.
 type Permission struct {
 	Request `json:",inline"`
-	// Try is the number of the agent's question.
+	// Try is the number of the question that the permission answers, see
+	// Progress.Try.
 	Try int64 `json:"try"`
 	// Seconds is how long the permission is valid. The agent counts from a
 	// moment before its question, so that no clocks are compared.

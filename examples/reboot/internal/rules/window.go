@@ -15,7 +15,7 @@ type Windows []window
 
 type window struct {
 	days       []time.Weekday // the days on which the window begins; nil means all days
-	start, end int            // in minutes since midnight
+	start, end int            // minutes since midnight
 	zone       *time.Location
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const tick = 10 * time.Millisecond // of processor time in /proc
+const tick = 10 * time.Millisecond // the unit of processor time in /proc
 
 // Process is the id of a process of this machine.
 type Process int

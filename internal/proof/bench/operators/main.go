@@ -42,7 +42,7 @@ func main() {
 type laboratory struct {
 	rounds        int
 	scratch, page string
-	root          string // of this repository
+	root          string // the folder of this repository
 }
 
 // run measures the operators with these names, or all operators if names is

@@ -16,7 +16,7 @@ type operator struct {
 
 	Replaces []string          // newer versions of modules that its replace directives pin
 	Files    map[string]string // files to replace, for every variant
-	Edits    []edit            // for every variant
+	Edits    []edit            // the edits of every variant
 	Variants []variant
 
 	Manifests []string          // files of the module to apply, as patterns

@@ -18,7 +18,7 @@ type runResults struct {
 	file  string
 	runs  []*oneRun
 	order []*results.Result
-	lines map[*results.Result]int // in the file, from 1
+	lines map[*results.Result]int // the line of each result in the file, from 1
 	shown map[*results.Result]bool
 	// pending contains the findings in table cells that the page has not listed
 	// yet.

@@ -112,8 +112,8 @@ func (b *build) choose(minor string) (string, error) {
 			return name + "-" + minor, nil
 		}
 	}
-	return "", fmt.Errorf("choosing the control plane of Kubernetes %s by %s: found only go.mod and %s in %s",
-		minor, wanted, strings.Join(versions, ", "), b.sources)
+	return "", fmt.Errorf("%s is %s: %s has no module file for this version, only go.mod and %s",
+		wanted, minor, b.sources, strings.Join(versions, ", "))
 }
 
 // fresh reports whether the program exists and no source is newer.

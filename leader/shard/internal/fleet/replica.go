@@ -87,7 +87,7 @@ func (r *Replica) Report(err error) {
 	r.problem = err
 }
 
-// NoteProblem does the work of Report for a caller that holds the mutex.
+// NoteProblem is like Report, for a caller that holds the mutex.
 func (r *Replica) NoteProblem(err error) { r.problem = err }
 
 // ReportWrite records why a write failed, for Ready.

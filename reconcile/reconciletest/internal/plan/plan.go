@@ -55,9 +55,9 @@ const (
 	Reborn     = 'R' // a CustomResourceDefinition is deleted, and comes back with its objects, at the end
 	Silent     = 'S' // the server of an aggregated API does not answer
 	Rollout    = 'v' // the old version and the new one run at the same time
-	Barred     = 'n' // every call in the namespace of a call is answered with 403, from this call to the end
-	Garbled    = 'B' // an object of a custom resource cannot be decoded, from a rest to the end
-	Poisoned   = 'q' // every write to the object of a call is answered with 422, from this call to the end
+	Barred     = 'n' // from a call to the end of the run, the server answers every call in its namespace with 403
+	Garbled    = 'B' // from a rest to the end of the run, an object of a custom resource cannot be decoded
+	Poisoned   = 'q' // from a call to the end of the run, the server answers every write to its object with 422
 )
 
 // These are the values of N for an Outage.
@@ -70,9 +70,9 @@ const (
 
 // These are the values of Index for Skewed.
 const (
-	Ahead     = 1 + iota // by less than a minute
-	Behind               // by less than a minute
-	FarAhead             // by hours
+	Ahead     = 1 + iota // the clock is ahead by less than a minute
+	Behind               // the clock is behind by less than a minute
+	FarAhead             // the clock is ahead by hours
 	LoneAhead            // the clock of the server and of all replicas but the first, by less than a minute
 	LoneBehind
 )

@@ -89,7 +89,7 @@ func (j *journal) needs(c apisim.Call, l *life) {
 	j.allow(c, l)
 }
 
-// allow does the work of needs for a caller that holds the lock.
+// allow is like needs, for a caller that holds the lock.
 func (j *journal) allow(c apisim.Call, l *life) {
 	if l == nil {
 		return
@@ -211,8 +211,8 @@ func (j *journal) findAfter(version uint64, oracle string, reason report.Reason,
 	j.keep(oracle, reason, text, upTo)
 }
 
-// keep does the work of find for a caller that holds the lock. upTo is the
-// number of lines of the trace to show.
+// keep is like find, for a caller that holds the lock. upTo is the number of
+// lines of the trace to show.
 func (j *journal) keep(oracle string, why report.Reason, text string, upTo int) {
 	if j.out.finding == nil {
 		j.out.finding = &report.Finding{Oracle: oracle, Reason: why, Text: text, UpTo: upTo}

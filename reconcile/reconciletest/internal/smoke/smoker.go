@@ -175,8 +175,8 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	}
 }
 
-// statesOf returns the state at each rest, of the resources that any trial
-// follows.
+// statesOf returns the state at each rest. The states contain only resources
+// that at least one trial follows.
 func (s *smoker) statesOf(t *trial) []*state.Rest {
 	var states []*state.Rest
 	for _, objects := range t.rests {

@@ -16,13 +16,13 @@ import (
 
 // The durations of a machine's steps.
 const (
-	shutdownTime   = 300 * time.Millisecond // from the request until the power is off
+	shutdownTime   = 300 * time.Millisecond // the time from the request until the power is off
 	offTime        = 1200 * time.Millisecond
 	offSpread      = 800 * time.Millisecond
-	unknownAfter   = 500 * time.Millisecond // until the node counts as Unknown
-	kubeletLate    = 400 * time.Millisecond // from the boot until the kubelet reports
-	readyLate      = 500 * time.Millisecond // from that report until the node is Ready
-	restartPause   = 1 * time.Second        // before a kubelet starts a dead agent again
+	unknownAfter   = 500 * time.Millisecond // the time without power until the node counts as Unknown
+	kubeletLate    = 400 * time.Millisecond // the time from the boot until the kubelet reports
+	readyLate      = 500 * time.Millisecond // the time from that report until the node is Ready
+	restartPause   = 1 * time.Second        // the pause before a kubelet starts a dead agent again
 	machinePoll    = 20 * time.Millisecond
 	bootIDFileName = "boot_id"
 	rebootFileName = "reboot"
