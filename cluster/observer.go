@@ -116,7 +116,7 @@ func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outc
 	return ownwrites.Written, got
 }
 
-// deleted returns what judge returns for a write that was answered with a
+// deleted returns what judge returns for a write that was answered with s, a
 // Status, as most deletions are.
 func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcome, *answer.Object) {
 	object := r.named(req)

@@ -33,7 +33,7 @@ func (c *onDemand) observeWrites(config *rest.Config, client *http.Client) error
 type observer struct {
 	cache  *onDemand
 	next   http.RoundTripper
-	writes http.RoundTripper // like next, but reports each write to the observer in its context
+	writes http.RoundTripper // sends requests through next, and reports each write to the observer in its context
 }
 
 // WrappedRoundTripper returns the inner transport, as client-go requires of

@@ -158,7 +158,7 @@ func (o *Options) withDefaults() Options {
 	return options
 }
 
-// validate returns all faults of the options, joined.
+// validate returns all errors of the options, joined.
 func (o *Options) validate() error {
 	check := option.Of("informer.Options")
 	_, err := labels.Parse(o.LabelSelector)

@@ -29,7 +29,7 @@ type parts[T Object] struct{ informer *Informer[T] }
 // Shards returns the methods for a replica that works on some shards of the keys.
 func (p parts[T]) Shards() slots.Cache { return shards[T](p) }
 
-// Validate returns all faults of the options and the client, joined, or nil.
+// Validate returns the errors of the options and the client, joined, or nil.
 func (p parts[T]) Validate() error {
 	if p.informer.err == nil {
 		return nil

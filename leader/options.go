@@ -75,11 +75,12 @@ type Options struct {
 	// was sent. Defaults to two thirds of LeaseDuration, 10 s.
 	RenewDeadline time.Duration
 	// RequestTimeout is how long a request for the Lease may take before
-	// another attempt is made, and before it is given up once the process
-	// stops. It is also how long a fenced write may still be under way after
-	// the trust has ended. Defaults to a fifth of LeaseDuration, 3 s, or to
-	// nine tenths of the time between RenewDeadline and LeaseDuration if that
-	// is shorter, but at least to a twentieth of LeaseDuration.
+	// another attempt is made. When the process stops, a request in flight
+	// is given up after this time. RequestTimeout is also how long a fenced
+	// write may still be under way after the trust has ended. Defaults to a
+	// fifth of LeaseDuration, 3 s. If nine tenths of the time between
+	// RenewDeadline and LeaseDuration is shorter, it defaults to that time,
+	// but to no less than a twentieth of LeaseDuration.
 	RequestTimeout time.Duration
 	// RetryPeriod is the time between renewals, and between reads of a Lease
 	// that another replica holds. Defaults to two fifteenths of LeaseDuration,

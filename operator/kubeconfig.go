@@ -273,7 +273,7 @@ func (f *follower) send(req *http.Request) (*http.Response, error) {
 	l := f.latest.Load()
 	switch {
 	case l == nil && f.unread:
-		return nil, unsentError{errors.New("the kubeconfig of the cluster could not be read yet")}
+		return nil, unsentError{errors.New("the kubeconfig of the cluster has not been readable so far")}
 	case l == nil:
 		return f.next.RoundTrip(req)
 	}

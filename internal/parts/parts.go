@@ -36,8 +36,8 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	// Shards returns the methods for a replica that reconciles only the keys of
 	// some shards.
 	Shards() slots.Cache
-	// Validate returns the faults of the options and the client, joined, or nil.
-	// Run and WaitForSync return the same error.
+	// Validate returns the errors of the options and the client, joined, or
+	// nil. Run and WaitForSync return the same error.
 	Validate() error
 	// Mapping returns the kind, the resource and the scope of the objects. It
 	// knows them from Options, the client and the Go type, and sends no

@@ -15,13 +15,13 @@ import (
 
 // parameters contains the names of the new kind and of its module.
 type parameters struct {
-	Group    string // for example example.com
-	Version  string // for example v1alpha1
-	Kind     string // for example Widget
-	Singular string // for example widget
-	Plural   string // for example widgets
-	Program  string // for example widget-operator
-	Module   string // for example example.com/widget-operator
+	Group    string // such as example.com
+	Version  string // such as v1alpha1
+	Kind     string // such as Widget
+	Singular string // such as widget
+	Plural   string // such as widgets
+	Program  string // such as widget-operator
+	Module   string // such as example.com/widget-operator
 
 	ClusterScoped bool // whether the kind has no namespaces
 	Secret        bool // whether each object names a Secret

@@ -29,15 +29,16 @@ type objectDecoder struct {
 	runtime.ClientNegotiator
 
 	decode func(raw []byte, kind metav1.TypeMeta) (runtime.Object, error)
-	kind   metav1.TypeMeta // of the objects; the kind is empty if it is not known
+	kind   metav1.TypeMeta // the type of the objects; the kind is empty if it is not known
 }
 
 func newObjectDecoder[T Object](version schema.GroupVersion, kind string) objectDecoder {
 	return objectDecoder{negotiatorOf(version), decodeObject[T], metav1.TypeMeta{Kind: kind, APIVersion: version.String()}}
 }
 
-// negotiators has the negotiator of each version that an informer reads. Making
-// one takes longer than the rest of an informer, and it does not change.
+// negotiators has the negotiator of each version that an informer reads. They
+// are kept, because making a negotiator takes longer than making the rest of an
+// informer, and negotiators do not change.
 var negotiators sync.Map //nolint:gochecknoglobals // shared by all informers of a version
 
 // negotiatorOf returns a negotiator for the types of metav1 in a version.

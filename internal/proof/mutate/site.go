@@ -100,7 +100,7 @@ func nameOf(fn *ast.FuncDecl) string {
 	return fmt.Sprintf("%s.%s", receiver, fn.Name.Name)
 }
 
-// draw returns the sites in the order of a seed.
+// draw returns the sites in a random order, which seed determines.
 func draw(sites []*site, seed uint64) []*site {
 	drawn := slices.Clone(sites)
 	slices.SortStableFunc(drawn, func(a, b *site) int { return strings.Compare(a.order(seed), b.order(seed)) })

@@ -25,7 +25,8 @@ type World struct {
 	Sim *apisim.Server
 	// Tap records the requests of all controllers.
 	Tap *wiretap.Tap
-	// User is the administrator.
+	// User is a client with the rights of an administrator. Tests act with
+	// it as the users of the cluster do.
 	User kubernetes.Interface
 	// Events records the events of the controllers.
 	Events *events.FakeRecorder

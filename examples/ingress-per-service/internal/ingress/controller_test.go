@@ -286,12 +286,12 @@ func TestWithoutTheListOfIngressesNothingIsWritten(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for fault, options := range map[string]ingress.Options{
-		"Options.Host":      {Host: "{{.Nope}}"},
-		"are replaced":      {Host: "{{.Name"},
-		"lowercase":         {Host: "{{.Name}}_{{.Namespace}}"},
-		"Options.PathType":  {PathType: "Regex"},
-		"Options.ClassName": {ClassName: "Not A Name"},
-		"Options.MaxShare":  {Sweep: names.Options{MaxShare: 2}},
+		"Options.Host":          {Host: "{{.Nope}}"},
+		"the only placeholders": {Host: "{{.Name"},
+		"lowercase":             {Host: "{{.Name}}_{{.Namespace}}"},
+		"Options.PathType":      {PathType: "Regex"},
+		"Options.ClassName":     {ClassName: "Not A Name"},
+		"Options.MaxShare":      {Sweep: names.Options{MaxShare: 2}},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			inWorld(t, func(w *world) {

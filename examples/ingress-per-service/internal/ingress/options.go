@@ -67,7 +67,7 @@ func (o *Options) withDefaults() (Options, error) {
 func (o *Options) hostOf(namespace, name string) (string, error) {
 	host := strings.ReplaceAll(strings.ReplaceAll(o.Host, "{{.Namespace}}", namespace), "{{.Name}}", name)
 	if strings.Contains(host, "{{") {
-		return "", fmt.Errorf("host %q: only {{.Namespace}} and {{.Name}} are replaced", host)
+		return "", fmt.Errorf("host %q: the only placeholders are {{.Namespace}} and {{.Name}}", host)
 	}
 	if why := validation.IsDNS1123Subdomain(host); len(why) > 0 {
 		return "", fmt.Errorf("host %q: %s", host, strings.Join(why, "; "))

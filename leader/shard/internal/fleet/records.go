@@ -121,8 +121,8 @@ func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Leas
 	return err
 }
 
-// ErrUnlabelled means that a record does not have the labels of the shards, and
-// that it is not known whether it is theirs.
+// ErrUnlabelled means that a Lease has the name of a record but not the labels
+// of the shards, so it may belong to another program.
 var ErrUnlabelled = errors.New("a lease that has the name of a record of the shards does not have their labels, " +
 	"so no replica takes it: put the labels back, or delete the lease if nothing uses it")
 
