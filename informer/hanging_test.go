@@ -70,7 +70,7 @@ func TestAFunctionThatHangsIsNamedUntilItReturns(t *testing.T) {
 				problems := pods.Status().Problems
 				g.Expect(problems).To(HaveLen(1))
 				g.Expect(problems[0].Cause).To(Equal("stuck call"))
-				g.Expect(problems[0].String()).To(And(HavePrefix("a/bad: "+what), ContainSubstring("has not returned for a minute")))
+				g.Expect(problems[0].String()).To(And(HavePrefix(`Pod "a/bad": `+what), ContainSubstring("has not returned for a minute")))
 				g.Expect(string(log.Contents())).To(And(ContainSubstring(what), ContainSubstring(`"bad"`)))
 
 				close(released)

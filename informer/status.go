@@ -143,6 +143,11 @@ func (i *Informer[T]) Status() Status {
 	slices.Sort(s.Namespaces)
 	s.Problems = append(s.Problems, i.feed.missing()...)
 	ofObjects := slices.Concat(i.store.unreadable.problems(), i.store.delivery.problems(), i.store.stuckCalls())
+	for n := range ofObjects {
+		if p := &ofObjects[n]; p.Object != "" {
+			p.Object = named(s.Kind, p.Object)
+		}
+	}
 	s.Problems = append(s.Problems, firstProblems(ofObjects)...)
 	if !waiting.IsZero() {
 		s.Lag = max(time.Since(waiting), 1)

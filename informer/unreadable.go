@@ -44,12 +44,12 @@ type UnreadableError struct {
 
 // Error returns a text that names the object and the reason.
 func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("reading %s: %v", e.object(), e.Err)
+	return fmt.Sprintf("reading %s: %v", named(e.Kind, strings.TrimPrefix(e.Key.String(), "/")), e.Err)
 }
 
-// object returns the kind and the name of the object, as in `Secret "a/b"`.
-func (e *UnreadableError) object() string {
-	return fmt.Sprintf("%s %q", cmp.Or(e.Kind, "object"), strings.TrimPrefix(e.Key.String(), "/"))
+// named returns the kind and the name of an object, as in `Secret "a/b"`.
+func named(kind, name string) string {
+	return fmt.Sprintf("%s %q", cmp.Or(kind, "object"), name)
 }
 
 // Unwrap returns e.Err.
@@ -203,7 +203,7 @@ func (u *unreadables) problems() []Problem {
 	problems := make([]Problem, len(errs))
 	for n, e := range errs {
 		problems[n] = Problem{
-			Object: e.object(), Cause: e.cause, Reason: firstLineOf(e.Err), Since: e.Since,
+			Object: strings.TrimPrefix(e.Key.String(), "/"), Cause: e.cause, Reason: firstLineOf(e.Err), Since: e.Since,
 			Remedy: "correct or delete the object",
 		}
 	}

@@ -595,7 +595,7 @@ func TestAHandlerThatPanicsForAnObjectIsAProblemUntilItReceivesTheNextEvent(t *t
 				byReplicas(e.New)
 			}
 		})
-		x.Expect(x.in.Status().Problems).To(ConsistOf(And(HaveField("Object", "d/b"), HaveField("Cause", "handler panics"),
+		x.Expect(x.in.Status().Problems).To(ConsistOf(And(HaveField("Object", `job "d/b"`), HaveField("Cause", "handler panics"),
 			HaveField("Reason", ContainSubstring("not that number")))))
 		x.Expect(x.in.Unreadable(keyOfJob("b"))).To(Succeed(), "the cache is right")
 		x.update("b", good)

@@ -287,7 +287,7 @@ func TestAPanicConcernsOneObject(t *testing.T) {
 				g.Expect(log.text()).To(And(ContainSubstring(`"name"="2"`), ContainSubstring("cannot read this")))
 				status := informers.Status()[0]
 				g.Expect(status.Problems).To(HaveLen(1))
-				g.Expect(status.Problems[0].Object).To(Equal("a/2"))
+				g.Expect(status.Problems[0].Object).To(Equal(`Pod "a/2"`))
 				g.Expect(status.Problems[0].Cause).To(Equal(name))
 				from.Modify(pod("a", "2"))
 				synctest.Wait()
