@@ -23,8 +23,8 @@ func (s sender) problems(list []inspect.Problem) {
 
 // Problems returns a collector of homeostat_problems for the problems that find
 // returns. These are problems of the program, apart from its controllers; see
-// status.Options.Problems. Their checks must have other names than the checks
-// in other collectors. The collector is safe for concurrent use if find is.
+// status.Options.Problems. No other collector may have a check of the same
+// name. The collector is safe for concurrent use if find is.
 func Problems(find func() []inspect.Problem) prometheus.Collector { return found(find) }
 
 type found func() []inspect.Problem

@@ -57,15 +57,15 @@ type Options struct {
 	// names them after the controllers' problems, and still answers 200. Every
 	// probe and scrape calls Problems, so it must return immediately and be
 	// safe for concurrent use. If it panics, or has not returned within half a
-	// second, that is a problem, too. Defaults to no problems.
+	// second, this is shown as a problem, too. Defaults to no problems.
 	Problems func() []inspect.Problem
 	// Informers returns the state of informers that no controller here uses, such
 	// as the informers of a manager of controller-runtime. They are shown and
 	// checked like the controllers' informers. Their metrics are added with
 	// metrics.Informers. Every probe calls Informers, so it must return
 	// immediately and be safe for concurrent use. If it panics, or has not
-	// returned within half a second, that is a problem. Defaults to no
-	// informers.
+	// returned within half a second, this is shown as a problem. Defaults to
+	// no informers.
 	Informers func() []informer.Status
 	// ReadyWithoutCaches makes a process ready although its caches are not
 	// filled yet; /readyz still names them. A process that serves a conversion
