@@ -59,7 +59,8 @@ func (p parameters) withDefaults() parameters {
 func (p parameters) validate() error {
 	errs := []error{p.validateGroup(), p.validateKind()}
 	if !isVersion.MatchString(p.Version) {
-		errs = append(errs, fmt.Errorf("--version is %q: must be a Kubernetes API version, such as v1alpha1 or v1", p.Version))
+		errs = append(errs,
+			fmt.Errorf("--version is %q: must be a Kubernetes API version, such as v1alpha1 or v1", p.Version))
 	}
 	if errors.Join(errs...) != nil {
 		return errors.Join(errs...)

@@ -57,8 +57,8 @@ func tableRow(i incident, r *report) string {
 	if r.Failure != "" {
 		healed = text(r.Failure)
 	}
-	return fmt.Sprintf("| [%s](#%s) | %s | %s | %s | %s | %s | %s |\n", i.name, anchor(i.name), i.object, name, severity, after,
-		healed, r.Commit)
+	return fmt.Sprintf("| [%s](#%s) | %s | %s | %s | %s | %s | %s |\n", i.name, anchor(i.name), i.object, name,
+		severity, after, healed, r.Commit)
 }
 
 // observations returns the list of what was seen during an incident.

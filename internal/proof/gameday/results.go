@@ -151,7 +151,8 @@ func resultsText(seen []report) string {
 // commitOf returns the commit of the work tree, with a remark if files were
 // changed since.
 func commitOf(ctx context.Context, root string) string {
-	output, err := exec.CommandContext(ctx, "git", "-C", root, "describe", "--always", "--exclude=*", "--dirty= and changes").Output()
+	output, err := exec.CommandContext(ctx, "git", "-C", root, "describe", "--always", "--exclude=*",
+		"--dirty= and changes").Output()
 	if err != nil {
 		return "unknown"
 	}

@@ -371,7 +371,8 @@ func (w *world) notReady(ctx context.Context) []string {
 		}
 		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
-			bad := strings.HasPrefix(line, "[!]") || strings.HasPrefix(line, "[-]") || strings.Contains(line, "no replica of this program leads")
+			bad := strings.HasPrefix(line, "[!]") || strings.HasPrefix(line, "[-]") ||
+				strings.Contains(line, "no replica of this program leads")
 			if bad && !slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}

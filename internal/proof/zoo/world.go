@@ -89,7 +89,8 @@ func keys(w *reconciletest.World) error {
 			return fmt.Errorf("app %s is never deleted", app.Name)
 		}
 		if have[app.Name] == 0 || app.Annotations[ready] == "" {
-			return fmt.Errorf("app %s must have a key and report ready: it has %d keys and reports %q", app.Name, have[app.Name], app.Annotations[ready])
+			return fmt.Errorf("app %s must have a key and report ready: it has %d keys and reports %q", app.Name,
+				have[app.Name], app.Annotations[ready])
 		}
 		delete(have, app.Name)
 	}

@@ -86,7 +86,8 @@ func (s *settings) validate() error {
 		errs = append(errs, fmt.Errorf("--lease is %q: must be NAMESPACE/NAME", s.lease))
 	}
 	for _, name := range s.unelected { // several replicas would run the commands
-		errs = append(errs, fmt.Errorf("--%s is set: must be used with --leader-elect, without which there is no Lease", name))
+		errs = append(errs,
+			fmt.Errorf("--%s is set: must be used with --leader-elect, without which there is no Lease", name))
 	}
 	for flag, name := range map[string]string{"type-env-var": s.typeVariable, "object-env-var": s.objectVariable} {
 		if name != "" && len(validation.IsEnvVarName(name)) > 0 {

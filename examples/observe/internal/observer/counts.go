@@ -29,10 +29,12 @@ func newCounts() *counts {
 			Name: "observe_counts", Help: "Changes for which the command was run.",
 		}, []string{"type"}),
 		durations: prometheus.NewSummaryVec(prometheus.SummaryOpts{
-			Name: "observe_exec_durations_milliseconds", Help: "How long commands ran, by exit code; -1 means that there was no exit code.",
+			Name: "observe_exec_durations_milliseconds",
+			Help: "How long commands ran, by exit code; -1 means that there was no exit code.",
 		}, []string{"type", "exit_code"}),
 		names: prometheus.NewSummaryVec(prometheus.SummaryOpts{
-			Name: "observe_name_exec_durations_milliseconds", Help: "How long the names command ran, by exit code; -1 means that there was no exit code.",
+			Name: "observe_name_exec_durations_milliseconds",
+			Help: "How long the names command ran, by exit code; -1 means that there was no exit code.",
 		}, []string{"exit_code"}),
 	}
 }

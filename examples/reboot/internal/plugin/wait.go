@@ -67,7 +67,8 @@ func (p *Plugin) Wait(ctx context.Context, asked ...*corev1.Node) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the reboot of %v: %w (for details, run \"kubectl reboot why %s\")", open, ctx.Err(), open[0])
+			return fmt.Errorf("waiting for the reboot of %v: %w (for details, run \"kubectl reboot why %s\")",
+				open, ctx.Err(), open[0])
 		case <-time.After(p.Poll):
 		}
 	}

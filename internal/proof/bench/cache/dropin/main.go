@@ -70,7 +70,8 @@ func newInformer(impl, url string) (cache.SharedIndexInformer, error) {
 	if flag.Lookup("shape").Value.String() == secrets {
 		resource, example = secrets, &corev1.Secret{}
 	}
-	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), resource, metav1.NamespaceAll, fields.Everything())
+	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), resource, metav1.NamespaceAll,
+		fields.Everything())
 	made := cache.NewSharedIndexInformer
 	if impl == "clientgo" {
 		made = clientgo.NewSharedIndexInformer
