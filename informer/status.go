@@ -360,7 +360,7 @@ func (s *store[T]) stuckCalls() (problems []Problem) {
 		problems = append(problems, Problem{
 			Object: strings.Trim(c.Key.String(), "/"), Cause: "stuck call", Since: c.Since,
 			Reason: c.Function + " has not returned for a minute, and other objects wait for it",
-			Remedy: "it must not block",
+			Remedy: "the function must not block",
 		})
 	}
 	return problems

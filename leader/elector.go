@@ -252,7 +252,8 @@ func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	e.candidate.nextTerm(t.flights.quietAt())
 }
 
-// publish lets functions enter the term.
+// publish makes t the current term, and wakes the callers of enter that wait
+// for a term.
 func (e *Elector) publish(t *term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -64,7 +64,7 @@ func (c clocks) problems() []inspect.Problem {
 			Check: check, Cause: "clocks differ",
 			Reason: fmt.Sprintf("the clock of this machine is %s the API server's: this one said %s when the server said %s",
 				hostclock.Apart(offset), clockText(answered), clockText(answered.Add(-offset))),
-			Remedy: hostclock.Remedy + "; until then, do not believe the times that this replica writes",
+			Remedy: hostclock.Remedy + "; until then, do not trust the times that this replica writes",
 		})
 	}
 	return problems

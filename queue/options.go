@@ -85,7 +85,7 @@ func (b Backoff) ceiling(n uint32) time.Duration {
 	return b.Base << shift
 }
 
-// after returns the delay after n failures in a row. The jitter is in [0, 1).
+// delay returns the delay after n failures in a row. The jitter is in [0, 1).
 func (b Backoff) delay(n uint32, jitter float64) time.Duration {
 	return time.Duration((1 - jitter) * float64(b.ceiling(n)))
 }

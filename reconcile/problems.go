@@ -96,14 +96,14 @@ func (c *Controller) stuckCalls() []inspect.Problem {
 		problems = append(problems, inspect.Problem{
 			Check: "controller/" + c.name, Cause: "stuck call",
 			Reason: subject + " has not returned although its context has ended",
-			Remedy: "the log has its stack: let it end with its context",
+			Remedy: "make the call return when its context ends: the log has the stack of the call",
 		})
 	}
 	for _, call := range c.calls.Hanging() {
 		problems = append(problems, inspect.Problem{
 			Check: "controller/" + c.name, Object: strings.Trim(call.Key.String(), "/"), Cause: "stuck call",
 			Reason: call.Function + " has not returned for a minute, and other keys wait for it",
-			Remedy: "it must not block", Since: call.Since,
+			Remedy: "the function must not block", Since: call.Since,
 		})
 	}
 	return limited(problems)

@@ -115,10 +115,11 @@ func (s *sources) programProblems(err error) (problems []inspect.Problem) {
 	return append(problems, found...)
 }
 
-// sourceFails returns the problem that a function of the options fails.
+// sourceFails returns the problem to report when a function in Options, which
+// field names, has failed with err.
 func sourceFails(field string, err error) inspect.Problem {
 	return inspect.Problem{
 		Check: "status.Options." + field, Cause: "source fails", Reason: redact.Error(err),
-		Remedy: "it is a fault of the program",
+		Remedy: "fix the program: this is a bug in it",
 	}
 }

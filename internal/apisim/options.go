@@ -49,9 +49,9 @@ type Options struct {
 	// to no such API.
 	Silent schema.GroupVersion
 	// Skew returns how far the server's clock is ahead of the clock of a client
-	// of [Server.Config]. The client gets every time later by this difference,
-	// and every time that it sends is stored earlier by it. All clocks run at
-	// the same speed. Defaults to no difference.
+	// of [Server.Config]. The client sees every time shifted later by this
+	// difference, and every time that it sends is shifted earlier by the same
+	// difference before it is stored. All clocks run at the same speed. Defaults to no difference.
 	Skew func(client string) time.Duration
 	// Seed determines the uids and generated names. A uid also depends on the
 	// resource, the namespace, the name, and the number of earlier objects of

@@ -16,7 +16,7 @@ type kind uint8
 
 const (
 	raw         kind = iota // bytes without pointers
-	instant                 // a constant with pointers, such as a time.Time with its location
+	instant                 // an immutable value with pointers, such as a time.Time with its *Location
 	text                    // a string
 	list                    // a slice
 	pointer                 // a pointer to a struct or a scalar

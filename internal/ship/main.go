@@ -135,8 +135,8 @@ func (s *ship) build(ctx context.Context, program string) (image string, err err
 	return image, s.save(ctx, image, filepath.Join(s.out, program), program)
 }
 
-// local returns the reference of an image with the address of the registry on
-// loopback.
+// local returns reference with the name of the registry replaced by the address
+// of the registry on loopback.
 func (s *ship) local(reference string) string { return strings.Replace(reference, host, s.address, 1) }
 
 // ko builds the program in a folder of the repository upon a base image, pushes

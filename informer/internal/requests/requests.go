@@ -186,11 +186,12 @@ func (w limitedWatch) Stop() {
 	w.Interface.Stop()
 }
 
-// OpenInTime opens a watch with open, and returns it if the server answers in
-// time and the watch has not ended already.
+// OpenInTime opens a watch with open, and returns it unless it has already
+// ended. The server must send the first byte of its answer within StreamIdle,
+// and open must return within WatchIdle after that byte.
 //
-// OpenInTime returns the error of open if open fails, ErrNoAnswer if the server
-// does not answer in time, and ErrCutOff if the watch has ended already.
+// OpenInTime returns the error of open if open fails, ErrNoAnswer if one of the
+// limits is exceeded, and ErrCutOff if the watch has already ended.
 func OpenInTime(ctx context.Context, open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
 	ctx, d := WithDeadline(ctx, StreamIdle, WatchIdle)
 	w, err := open(ctx)

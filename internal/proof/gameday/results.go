@@ -113,8 +113,8 @@ func sections(document string, headings []string) string {
 	return found.String()
 }
 
-// readResults returns the results in a file with a name, or none if there is no
-// such file.
+// readResults returns the results in the named file, or no results if the file
+// does not exist.
 func readResults(file string) ([]report, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -54,8 +54,8 @@ func switches() wiring {
 }
 
 // onRequest returns a reconcile that makes a key for Apps that request one, and
-// calls the reconcile otherwise for all other Apps.
-func onRequest(otherwise Reconcile) Reconcile {
+// calls fallback, unless it is nil, for all other Apps.
+func onRequest(fallback Reconcile) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.Annotations[optIn] != "" {
 			if _, ok := find(d.secrets(app.Name), app.Name+"-key"); ok {
@@ -63,10 +63,10 @@ func onRequest(otherwise Reconcile) Reconcile {
 			}
 			return d.create(ctx, newKey(app))
 		}
-		if otherwise == nil {
+		if fallback == nil {
 			return nil
 		}
-		return otherwise(ctx, d, app)
+		return fallback(ctx, d, app)
 	}
 }
 

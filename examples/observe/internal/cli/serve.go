@@ -79,8 +79,8 @@ func (s *settings) answer(
 	quiet := logr.NewContext(ctx, logr.FromContextOrDiscard(ctx).V(1))
 	err = status.Serve(quiet, s.listenAddr, handler)
 	if errors.Is(err, syscall.EADDRINUSE) && !s.listenAddrIsGiven {
-		logr.FromContextOrDiscard(ctx).Info("no probes and metrics: the address is in use; "+
-			"--listen-addr chooses another, or none", "address", s.listenAddr)
+		logr.FromContextOrDiscard(ctx).Info("not serving probes and metrics: the address is in use; "+
+			"--listen-addr chooses a different one, or none if it is empty", "address", s.listenAddr)
 		return nil
 	}
 	return err

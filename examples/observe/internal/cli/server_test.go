@@ -222,7 +222,7 @@ func TestAnAddressThatIsTaken(t *testing.T) {
 	}
 	code, _, stderr := observed("cm", "--exit-after=500ms")
 	g.Expect(code).To(BeZero(), stderr)
-	g.Expect(stderr).To(ContainSubstring("no probes and metrics: the address is in use"))
+	g.Expect(stderr).To(ContainSubstring("not serving probes and metrics: the address is in use"))
 	code, _, stderr = observed("cm", "--once", "--listen-addr=127.0.0.1:11251")
 	g.Expect(code).To(Equal(1))
 	g.Expect(stderr).To(ContainSubstring("address already in use"))
