@@ -342,7 +342,9 @@ func (i *Informer[T]) inScope(key types.NamespacedName) bool {
 
 // Matches reports whether obj is in the informer's scope, and whether this is
 // known. The scope consists of the namespaces, the shards, the label selector
-// and the field selector. Matches does not look at the cache.
+// and the field selector. Matches does not look at the cache. obj is an object
+// as the server returns it. For example, a Pod that has not been created yet
+// lacks the server's defaults, by which the server may select.
 //
 // A server does not always select by the value in the object. For example, the
 // field status.successful of a Job is its status.succeeded, and

@@ -11,6 +11,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/terminal"
 )
@@ -50,9 +51,11 @@ type Finalizer[T informer.Object, C Client[T]] struct {
 // resourceVersion and UID, so that no finalizer of another client is lost.
 //
 // Guard returns the error of Clean. If the object has changed, it returns a
-// conflict ([IsStale]); a controller retries it on its own. If a field is
-// wrong, or the client is for another namespace, it returns a terminal error
-// before it calls Clean.
+// conflict ([IsStale]); a controller retries it on its own. It returns an error
+// if the answer shows that the server has not stored the finalizer, for example
+// because a gateway makes all writes dry runs. If a field is wrong, or the
+// client is for another namespace, it returns a terminal error before it calls
+// Clean.
 func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest T, err error) {
 	if err := f.validate(); err != nil {
 		return false, cached, terminal.Mark(err)
@@ -77,6 +80,10 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 			return false, cached, fmt.Errorf("adding finalizer %q: the answer does not have it: "+
 				"an admission webhook has removed it, or a proxy has answered", f.Name)
 		}
+		if notStored(c, cached, newest) {
+			return false, cached, fmt.Errorf("adding finalizer %q: the answer has the resourceVersion from before, so the server "+
+				"has not stored it: a proxy or a gateway has made the request a dry run", f.Name)
+		}
 		return true, newest, nil
 	}
 	if err := f.Clean(ctx, cached); err != nil {
@@ -94,6 +101,14 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 			"an admission webhook has put it back, or a proxy has answered", f.Name)
 	}
 	return false, newest, nil
+}
+
+// notStored reports whether an answer shows that the server has not stored the
+// change that it contains. Each stored change gets a new resourceVersion, except
+// with a fake.
+func notStored(client any, cached, newest informer.Object) bool {
+	version := newest.GetResourceVersion()
+	return version != "" && version == cached.GetResourceVersion() && clients.SenderOf(client).REST != nil
 }
 
 func (f Finalizer[T, C]) set(ctx context.Context, cached T, finalizers []string) (T, error) {

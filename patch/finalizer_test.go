@@ -3,6 +3,7 @@ package patch_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -10,9 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/patch"
@@ -225,4 +228,35 @@ func TestAnAnswerThatStillHasTheFinalizerIsAnError(t *testing.T) {
 	g.Expect(live).To(BeFalse())
 	g.Expect(err).To(MatchError(ContainSubstring(`removing finalizer "example.com/mine": the answer still has it`)))
 	g.Expect(patch.IsStale(err)).To(BeFalse())
+}
+
+// A gateway may turn all writes into dry runs, for example during a freeze of
+// changes. The answer has the finalizer, and the server does not.
+func TestAnAnswerOfADryRunDoesNotGuard(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	admin := kubernetes.NewForConfigOrDie(sim.Admin()).CoreV1().ConfigMaps("d")
+	cached, err := admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	config := sim.Config("controller")
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return frozen{next} })
+	f := patch.Finalizer[*corev1.ConfigMap, typedcorev1.ConfigMapInterface]{
+		Name: mine, Client: kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps,
+		Clean: func(context.Context, *corev1.ConfigMap) error { return nil },
+	}
+	live, _, err := f.Guard(t.Context(), cached)
+	g.Expect(live).To(BeFalse())
+	g.Expect(err).To(MatchError(ContainSubstring("the server has not stored it")))
+}
+
+// frozen makes every request a dry run.
+type frozen struct{ next http.RoundTripper }
+
+func (f frozen) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = req.Clone(req.Context())
+	query := req.URL.Query()
+	query.Set("dryRun", metav1.DryRunAll)
+	req.URL.RawQuery = query.Encode()
+	return f.next.RoundTrip(req)
 }

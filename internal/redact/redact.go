@@ -41,6 +41,9 @@ func Text(text string) string {
 	if containsAny(line, refusals) { // the expressions are slow, and few errors quote a value
 		line = refused.ReplaceAllString(line, "$1 (not shown)")
 	}
+	if strings.Contains(line, "{") {
+		line = literal.ReplaceAllString(line, "$1 (not shown)")
+	}
 	if containsAny(line, quoting) {
 		line = unreadable.ReplaceAllString(line, `$1"…"`)
 	}
@@ -57,6 +60,10 @@ var (
 	// refused matches the part of a field.Error's text that begins before the
 	// refused value and extends to the end of the line.
 	refused = regexp.MustCompile(`(` + strings.Join(refusals, "|") + `): .*`)
+	// literal matches a Go value, from its type to the end of the line. The
+	// server's refusal to update a Pod ends with the difference between the two
+	// specs in this form, and callers may put it on one line.
+	literal = regexp.MustCompile(`\b([a-z]\w*\.[A-Z]\w*)\{.*`)
 	// quoting are the words before a value in the errors of decoders of times,
 	// durations, numbers and addresses.
 	quoting = []string{

@@ -48,14 +48,16 @@ func TestNoValueIsShown(t *testing.T) {
 		`patching: Secret "one" is invalid: data.key: Invalid value (not shown)`:         fmt.Errorf("patching: %v", one),           //nolint:errorlint // as users do
 		`panic: Secret "one" is invalid: data.key: Invalid value (not shown)`:            fmt.Errorf("panic: %v\n%s", one, "stack"), //nolint:errorlint // as a panic is caught
 		`Secret "two" is invalid: [data.key: Duplicate value (not shown)`:                errors.New(nested.Error()),
-		`strconv.Atoi: parsing "…": invalid syntax`:                                      number,
-		`time: unknown unit "…" in duration "…"`:                                         duration,
-		`time: invalid duration "…"`:                                                     noDuration,
-		`parsing time "…" as "2006-01-02T15:04:05Z07:00": cannot parse "…" as "01"`:      moment,
-		`listing "d/a": the server is away`:                                              errors.New(`listing "d/a": the server is away` + "\n" + secret),
-		strings.Repeat("x", 500) + "…":                                                   errors.New(strings.Repeat("x", 501)),
-		`configmaps "a" is forbidden: User "robot" cannot get resource "configmaps"`:     errors.New(`configmaps "a" is forbidden: User "robot" cannot get resource "configmaps"`),
-		`Operation cannot be fulfilled on configmaps "a": the object has been modified`:  errors.New(`Operation cannot be fulfilled on configmaps "a": the object has been modified`),
+		`Pod "a" is invalid: spec: Forbidden: pod updates may not change fields core.PodSpec (not shown)`: errors.New(
+			`Pod "a" is invalid: spec: Forbidden: pod updates may not change fields core.PodSpec{ Env: {{Value: "` + secret + `"}}}`),
+		`strconv.Atoi: parsing "…": invalid syntax`:                                     number,
+		`time: unknown unit "…" in duration "…"`:                                        duration,
+		`time: invalid duration "…"`:                                                    noDuration,
+		`parsing time "…" as "2006-01-02T15:04:05Z07:00": cannot parse "…" as "01"`:     moment,
+		`listing "d/a": the server is away`:                                             errors.New(`listing "d/a": the server is away` + "\n" + secret),
+		strings.Repeat("x", 500) + "…":                                                  errors.New(strings.Repeat("x", 501)),
+		`configmaps "a" is forbidden: User "robot" cannot get resource "configmaps"`:    errors.New(`configmaps "a" is forbidden: User "robot" cannot get resource "configmaps"`),
+		`Operation cannot be fulfilled on configmaps "a": the object has been modified`: errors.New(`Operation cannot be fulfilled on configmaps "a": the object has been modified`),
 	} {
 		g.Expect(redact.Error(err)).To(Equal(want))
 		g.Expect(redact.Error(err)).NotTo(ContainSubstring(secret))

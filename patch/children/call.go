@@ -129,7 +129,7 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 	}
 	got, err := c.write(ctx, w, base, nil)
 	if fields := immutableFields(err); len(fields) > 0 && base.GetUID() != "" {
-		return c.afterImmutable(ctx, w, base, fields, err)
+		return c.afterImmutable(ctx, w, base, c.narrowed(w, base, fields, err), err)
 	}
 	return got, err
 }
