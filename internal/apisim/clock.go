@@ -11,9 +11,10 @@ import (
 )
 
 // clockTime matches the name of a field and the seconds of its value, if the
-// name ends with Time, time or Timestamp, as the names of times do in the
-// Kubernetes API. It also matches such a field in an operation of a JSON patch.
-var clockTime = regexp.MustCompile(`[tT]ime(?:stamp)?"(?:,"value")?:\s?"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)`)
+// name is one that times have in the Kubernetes API: it ends with Time, time,
+// Timestamp or At, such as finishedAt, or is timeAdded. It also matches such a
+// field in an operation of a JSON patch.
+var clockTime = regexp.MustCompile(`(?:[tT]ime(?:stamp)?|[a-z]At|timeAdded)"(?:,"value")?:\s?"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)`)
 
 const seconds = "2006-01-02T15:04:05"
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -61,6 +62,43 @@ func TestAClientHasAClockOfItsOwn(t *testing.T) {
 	have, err = other.Get(t.Context(), "l", metav1.GetOptions{})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	g.Expect(have.Spec.RenewTime.Time).To(gomega.BeTemporally("==", at.Truncate(time.Hour).Add(time.Hour-ahead)))
+}
+
+// Otherwise a Pod would seem to have run longer or shorter than it has.
+func TestAllTimesOfAPodAndANodeAreOfOneClock(t *testing.T) {
+	g := gomega.NewWithT(t)
+	const ahead = 45 * time.Second
+	sim, err := apisim.New(&apisim.Options{Skew: func(client string) time.Duration {
+		return map[string]time.Duration{"late": ahead}[client]
+	}})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	late, other := kubernetes.NewForConfigOrDie(sim.Config("late")), kubernetes.NewForConfigOrDie(sim.Config("other"))
+	at := metav1.NewTime(time.Date(2020, 1, 1, 12, 0, 0, 0, time.UTC))
+	_, err = other.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute, TimeAdded: &at}}},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	node, err := late.CoreV1().Nodes().Get(t.Context(), "n", metav1.GetOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	g.Expect(node.Spec.Taints[0].TimeAdded.Time).To(gomega.BeTemporally("==", at.Add(ahead)))
+
+	pod, err := other.CoreV1().Pods("d").Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "p"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	ended := &corev1.ContainerStateTerminated{StartedAt: at, FinishedAt: metav1.NewTime(at.Add(time.Minute))}
+	pod.Status.StartTime = &at
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Terminated: ended}}}
+	_, err = other.CoreV1().Pods("d").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	pod, err = late.CoreV1().Pods("d").Get(t.Context(), "p", metav1.GetOptions{})
+	g.Expect(err).NotTo(gomega.HaveOccurred())
+	seen := pod.Status.ContainerStatuses[0].State.Terminated
+	g.Expect(pod.Status.StartTime.Time).To(gomega.BeTemporally("==", at.Add(ahead)))
+	g.Expect(seen.StartedAt.Time).To(gomega.BeTemporally("==", at.Add(ahead)))
+	g.Expect(seen.FinishedAt.Time).To(gomega.BeTemporally("==", at.Add(ahead+time.Minute)))
 }
 
 func TestTheDateOfAnAnswerIsOfTheServersClock(t *testing.T) {
