@@ -234,8 +234,8 @@ func (c *KindClient[T, L]) UpdateScale(
 }
 
 // Check verifies that the server serves the resource with the expected kind and
-// scope. It sends one request. Every account may send that, unless an
-// administrator forbids it.
+// scope. Check sends one request, or two after a 404. Every account may send
+// them, unless an administrator forbids it.
 //
 // A program that can work without the kind calls Check first, and tests whether
 // the error is [ErrKind]. [Cluster.Check] then leaves the kind out, because its
@@ -245,8 +245,8 @@ func (c *KindClient[T, L]) UpdateScale(
 //
 // Check returns an [ErrKind] that says what the server has instead, or the
 // error of the request. A status 404 alone is not [ErrKind], because a proxy
-// may send it, too. After a 404 Check sends a second request, for the list of
-// the versions that the server serves.
+// may send it, too. So after a 404, Check sends a second request, for the list
+// of the versions that the server serves.
 func (k *Kind[T, L]) Check(ctx context.Context) error {
 	err := k.verify(ctx)
 	if err == nil || errors.Is(err, ErrKind) {

@@ -112,7 +112,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
-// note is a transport that remembers requests, and delays what watches bring.
+// note is a transport that remembers requests, and delays what watches deliver.
 func (f *fixture) note(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		watches := req.URL.Query().Get("watch") != ""
@@ -180,7 +180,7 @@ func (f *fixture) create(s *corev1.Secret) {
 	f.Expect(err).NotTo(HaveOccurred())
 }
 
-// update changes one, and waits until watches have brought it.
+// update changes one, and waits until watches have delivered it.
 func (f *fixture) update(s *corev1.Secret) {
 	_, err := f.admin.CoreV1().Secrets(s.Namespace).Update(f.ctx, s, metav1.UpdateOptions{})
 	f.Expect(err).NotTo(HaveOccurred())

@@ -313,8 +313,9 @@ func (k *kind) expire(ctx context.Context) {
 	}
 }
 
-// forgetUnread removes the objects that have not been read for Keep or
-// KeepAbsent, and returns their keys.
+// forgetUnread removes the objects that have not been read for Keep, and
+// returns their keys. If the whole kind is watched, it removes only names that
+// do not exist, after KeepAbsent.
 func (k *kind) forgetUnread() (unread []types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

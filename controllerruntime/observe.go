@@ -66,8 +66,8 @@ func isObserved(client *http.Client, config *rest.Config) bool {
 	return found
 }
 
-// reporting returns next behind a transport that reports each write to the
-// observer in its context.
+// reporting returns a transport that sends requests through the transport next,
+// and reports each write to the observer in its context.
 func reporting(config *rest.Config, next http.RoundTripper) (http.RoundTripper, error) {
 	observed, err := cluster.New(&rest.Config{Host: config.Host, UserAgent: config.UserAgent, Transport: next}, nil)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // writing calls steps as reconciles of one key, on a cache to which watches
-// bring everything a second late.
+// deliver everything a second late.
 func writing(t *testing.T, steps ...func(f *writer)) {
 	t.Helper()
 	writingLate(t, time.Second, steps...)

@@ -354,8 +354,8 @@ func TestShardsAreNotAddedToAnInformerThatEndsMeanwhile(t *testing.T) {
 	})
 }
 
-// A list that shows how new the server is need not bring what the cache does
-// not keep.
+// A list that shows how new the server is need not contain the objects that the
+// cache does not keep.
 func TestOnlyTheAddedShardsAreListedToBeTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}

@@ -158,9 +158,9 @@ func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.E
 	if r.source.isSimulated() {
 		return nil
 	}
-	var brought streamed
+	var received streamed
 	if isStreaming {
-		brought = streamed{}
+		received = streamed{}
 	}
 	return func(e watch.Event) bool {
 		var err error
@@ -168,7 +168,7 @@ func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.E
 		case e.Type == watch.Bookmark:
 			err = r.bookmarkFault(e.Object, kind)
 			if ok && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-				brought = nil // the cache has the states from now on
+				received = nil // the cache has the states from now on
 			}
 		case e.Type == watch.Error:
 			r.progress.reported(apierrors.FromObject(e.Object))
@@ -176,8 +176,8 @@ func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.E
 			err = errors.New("the watch has a Table instead of an object: a proxy or gateway has sent it")
 		case !ok && r.dropin == nil: // a shared informer skips it, as in client-go
 			err = wrongType[T](e.Object)
-		case ok && brought != nil:
-			err = brought.follow(e.Type, object)
+		case ok && received != nil:
+			err = received.follow(e.Type, object)
 		}
 		if err != nil {
 			r.progress.failed(r.ctx, err)

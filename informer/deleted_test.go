@@ -243,7 +243,7 @@ func (r *restoredNodes) List(ctx context.Context, o metav1.ListOptions) (*corev1
 }
 
 // Objects of a different kind have changed since: the watch is silent, and one
-// page shows that it has nothing to bring.
+// page shows that the watch has nothing to deliver.
 func TestASilentWatchProvesSmallCaches(t *testing.T) {
 	for objects, proven := range map[int]bool{3: true, 100: true, 101: false} {
 		inLatestWorld(t, 0, objects, func(w *latestWorld) {

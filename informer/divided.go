@@ -91,9 +91,9 @@ func (d *divided[T]) Remove(last T) {
 	s.removeLocked(key, last)
 }
 
-// isPast reports whether a change would bring back a state that is older than
-// an additional list. Such a change contains an earlier state of an object, or
-// an object that was deleted before the list. store.writing must be held.
+// isPast reports whether a change would restore a state that is older than an
+// additional list. Such a change contains an earlier state of an object, or an
+// object that was deleted before the list. store.writing must be held.
 func (d *divided[T]) isPast(c tree.Change[T]) bool {
 	return d.isOutdated(c) || d.store.unreadable.isNewer(c.New.Key, c.New.Object.GetResourceVersion())
 }
@@ -203,7 +203,8 @@ func (d *divided[T]) SelectList(opts *metav1.ListOptions) {
 	d.Select(opts, d.listing)
 }
 
-// ask starts a list of the watch, and returns the shards that it must bring.
+// ask starts a list of the watch, and returns the shards that the list must
+// contain.
 func (d *divided[T]) ask() keyspace.Set {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
@@ -392,8 +393,8 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 
 // remove removes shards from a hold. The watch stays open and drops events of
 // objects that are not wanted. If the server selects by shard, the watch is
-// soon opened again with fewer shards. If it does not, a new watch would bring
-// the same events.
+// soon opened again with fewer shards. If it does not, a new watch would
+// deliver the same events.
 func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
 	f := d.feed
 	f.mu.Lock()
@@ -472,7 +473,7 @@ func (d *divided[T]) filling() *partial.Filling {
 	return d.cover.Filling()
 }
 
-// fill stores items, which an additional list at rv has brought for f, except
+// fill stores items, the objects of an additional list at rv for f, except
 // where the cache has newer states. The caller delivers the changes. fill
 // returns the errors of [partial.Cover.Left].
 func (d *divided[T]) fill(f *partial.Filling, set keyspace.Set, items []*tree.Item[T], rv string) error {

@@ -144,7 +144,7 @@ func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasDeleted(t *testing.T) {
 	g.Expect(content(d)).To(Equal([]string{"x@11", "y@3", "z@10"}))
 }
 
-// What the watch brings of shards that were listed by itself counts.
+// Shards that the watch itself has listed count.
 func TestAWatchIsBehindInTheShardsOfAListOnly(t *testing.T) {
 	g, d := filled(t)
 	d.cover.Change(keyspace.Set{})

@@ -225,7 +225,7 @@ func (f *feed[T]) lacks() bool {
 
 // reads reports whether a source lists the objects of namespace, and whether
 // this is known. For a source that does not show its namespaces, this is known
-// only for namespaces from which it has brought an object.
+// only for namespaces from which the source has delivered an object.
 func (f *feed[T]) reads(namespace string) (reads, known bool) {
 	known = true
 	for _, s := range f.currentSources() {
@@ -304,9 +304,9 @@ func (f *feed[T]) connected(wanted []string, sources []source) (added []source, 
 	return added, err
 }
 
-// setNamespaces makes wanted the namespaces of the feed. It ends the watches of
-// other namespaces, removes their objects, and starts watches of new
-// namespaces.
+// setNamespaces replaces the namespaces of the feed by the namespaces in
+// wanted. It ends the watches of other namespaces, removes their objects, and
+// starts watches of new namespaces.
 func (f *feed[T]) setNamespaces(wanted []string) error {
 	if f.connect == nil {
 		return errFixedScope

@@ -242,7 +242,7 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 // stored and delivered all changes, according to events and bookmarks. It is
 // empty before the first list. With several namespaces, it is the oldest
 // resourceVersion that one of their watches has reached.
-func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.Lowest() }
+func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.Oldest() }
 
 func (i *Informer[T]) onSeen(namespace, resourceVersion string, f func()) (cancel func()) {
 	return i.feed.marks.On(&versions.Waiter{Namespace: namespace, RV: resourceVersion, Call: f})

@@ -113,7 +113,7 @@ func TestHandlerThatJoinsDuringChanges(t *testing.T) {
 	})
 }
 
-// Two watches bring a change each at the same time.
+// Two watches each deliver a change at the same time.
 func TestCallsOfHandlersDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -295,8 +295,8 @@ func (b *backlog[T]) restored() error {
 }
 
 // newest returns the resourceVersion and the UID of the newest state of an
-// object that the watch has brought. It returns false if the object is neither
-// cached nor unreadable.
+// object that the watch has delivered. It returns false if the object is
+// neither cached nor unreadable.
 func (r *reflectorStore[T]) newest(cached Snapshot[T], key types.NamespacedName) (rv string, uid types.UID, ok bool) {
 	e := r.sink.store.unreadable.get(key)
 	object, ok := cached.Get(key)

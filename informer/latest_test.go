@@ -25,7 +25,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// lateNodes is a client whose watches bring every event late, and whose lists
+// lateNodes is a client whose watches deliver every event late, and whose lists
 // are counted and may fail.
 type lateNodes struct {
 	typedcorev1.NodeInterface
@@ -292,7 +292,7 @@ func TestTheContextsOfRequestsEnd(t *testing.T) {
 	})
 }
 
-// Of each namespace what its own watch brings counts.
+// For each namespace, only the events of its own watch count.
 func TestLatestOfNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -109,7 +109,7 @@ func narrows(t *testing.T, selects bool) {
 	d.Expect(d.faults).To(BeEmpty())
 	d.Expect(d.cached()).To(Equal(d.stored(0, 2)))
 	if !selects {
-		d.Expect(again).To(BeEmpty(), "it brings everything anyway")
+		d.Expect(again).To(BeEmpty(), "the watch delivers everything anyway")
 		d.stop()
 		return
 	}
@@ -144,7 +144,7 @@ func TestTheFirstNarrowingAsksWhetherTheServerSelects(t *testing.T) {
 					if selects {
 						d.Expect(again).To(HaveLen(n + 1))
 					} else {
-						d.Expect(again).To(BeEmpty(), "it would bring everything again")
+						d.Expect(again).To(BeEmpty(), "the watch would deliver everything again")
 					}
 				}
 				d.stop()
@@ -295,8 +295,7 @@ func TestAShardThatComesBackSoonCostsNoWatch(t *testing.T) {
 	})
 }
 
-// What the next watch does not bring must not be missing from the list before
-// it either.
+// What the next watch does not deliver must be in the list before it.
 func TestAShardThatComesBackWhileEverythingIsListedAgainGetsItsEvents(t *testing.T) {
 	for name, o := range map[string]*apisim.Options{
 		"streamed": {Shards: true}, "listed": {Shards: true, NoStreamingLists: true},

@@ -93,9 +93,9 @@ type Options struct {
 	// reader needs. It must keep name, namespace, UID and resourceVersion, and
 	// must be idempotent. It must also keep ownerReferences, labels and
 	// finalizers, if package patch or patch/children writes the objects: they
-	// say whose the object is, and whether a patch.Finalizer has work to do.
-	// Keep or drop a list as a whole: an edit may otherwise change the wrong one
-	// of two elements that look the same.
+	// identify the owner, and show whether a patch.Finalizer has work to do.
+	// Keep or drop a list as a whole: an edit may otherwise change the wrong
+	// one of two elements that look the same.
 	//
 	//	Transform: func(obj informer.Object) { obj.(*corev1.Pod).Spec.Volumes = nil },
 	//

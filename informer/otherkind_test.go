@@ -41,7 +41,7 @@ func saysKind(kind string) gomegatypes.GomegaMatcher {
 	return MatchError(ContainSubstring(`the object says that it is of kind "` + kind + `", not "Node"`))
 }
 
-// mendedLater brings a right state of the Node after two minutes.
+// mendedLater delivers a valid state of the Node after two minutes.
 func mendedLater(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-time.After(2 * time.Minute):

@@ -42,7 +42,7 @@ func (l *changing) answer(_ int, r *http.Request) (*http.Response, error) {
 	return next(r)
 }
 
-// open answers a watch that brings nothing for as long as the client listens,
+// open answers a watch that delivers nothing for as long as the client listens,
 // and lists without objects.
 func open(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" {

@@ -52,9 +52,9 @@ type progress struct {
 	// err is the error of the last request, or nil if it succeeded.
 	err          error
 	outage       outage
-	troubles     troubles // errors that were logged since a request last succeeded
-	listedBefore bool     // whether a list has been stored before
-	neverStreams bool     // whether streaming lists do not end
+	logged       loggedErrors // errors that were logged since a request last succeeded
+	listedBefore bool         // whether a list has been stored before
+	neverStreams bool         // whether streaming lists do not end
 	// brokenStreams counts streaming lists that broke off since the last list.
 	brokenStreams int
 }
@@ -79,7 +79,7 @@ type request struct {
 	ended  time.Time // when the watch was stopped
 	// deadline is the time at which the server should have ended the watch.
 	deadline  time.Time
-	bookmarks bool  // whether the watch has brought a bookmark
+	bookmarks bool  // whether the watch has delivered a bookmark
 	reported  error // the error event that ended the watch, or nil
 }
 
@@ -111,7 +111,7 @@ func (p *progress) answered(ctx context.Context, err error) {
 	defer p.mu.Unlock()
 	p.request.unanswered = false
 	if err == nil {
-		p.request.open, p.err, p.troubles = true, nil, nil
+		p.request.open, p.err, p.logged = true, nil, nil
 		return
 	}
 	if ctx.Err() != nil {
@@ -158,9 +158,9 @@ func (p *progress) complain(err error, message string) {
 	details := []any{"phase", phase, "waiting", p.waitingFor(), "namespace", p.source.namespace}
 	text, ends := phase+err.Error(), false
 	if cause == requests.CauseUnreachable { // the text must not depend on the request
-		text, ends = cause, p.synced.Load() && len(p.troubles) == 0
+		text, ends = cause, p.synced.Load() && len(p.logged) == 0
 	}
-	switch due := p.troubles.isDue(text, time.Now()); {
+	switch due := p.logged.isDue(text, time.Now()); {
 	case due && !ends:
 		p.log.Error(err, message, details...)
 	case due:
@@ -339,25 +339,26 @@ const (
 	// firstRepeat is the interval after which an error is logged again. It
 	// doubles each time.
 	firstRepeat = 2 * time.Second
-	// mostTroubles is the number of errors that are remembered.
-	mostTroubles = 32
+	// maxLoggedErrors is the number of errors that are remembered.
+	maxLoggedErrors = 32
 )
 
-// trouble is the time at which an error may be logged again.
-type trouble struct {
+// logBackoff limits how often one error is logged. The error may be logged
+// again at due. The interval doubles each time that it is logged.
+type logBackoff struct {
 	due      time.Time
 	interval time.Duration
 }
 
-// troubles are the errors that were logged since the last success. The key is
-// the error's text without digits, because ports, versions and times differ
+// loggedErrors are the errors that were logged since the last success. The key
+// is the error's text without digits, because ports, versions and times differ
 // each time.
-type troubles map[string]trouble
+type loggedErrors map[string]logBackoff
 
 // isDue reports whether text must be logged now. It must be logged if it is
 // new, or if its interval has passed since it was last logged. The interval
 // doubles each time.
-func (t *troubles) isDue(text string, now time.Time) bool {
+func (t *loggedErrors) isDue(text string, now time.Time) bool {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {
 			return -1
@@ -367,8 +368,8 @@ func (t *troubles) isDue(text string, now time.Time) bool {
 	known, ok := (*t)[text]
 	switch {
 	case !ok:
-		if *t == nil || len(*t) >= mostTroubles {
-			*t = troubles{}
+		if *t == nil || len(*t) >= maxLoggedErrors {
+			*t = loggedErrors{}
 		}
 		known.interval = firstRepeat
 	case now.Before(known.due):
@@ -444,7 +445,7 @@ func (p *progress) warnOfSilence() (next time.Time) {
 	}
 	silence := time.Since(r.sent)
 	r.patience = 2 * silence
-	if p.troubles.isDue("no answer", time.Now()) {
+	if p.logged.isDue("no answer", time.Now()) {
 		p.log.Info("no answer from the server yet", "phase", r.phase.String(), "waiting", p.waitingFor(),
 			"for", silence.String(), "server", p.source.server, "namespace", p.source.namespace)
 	}

@@ -19,7 +19,7 @@ import (
 
 func TestATroubleIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
 	g := NewWithT(t)
-	var all troubles
+	var all loggedErrors
 	began := time.Now()
 	due := func(text string, after time.Duration) bool { return all.isDue(text, began.Add(after)) }
 	g.Expect(due("dial tcp 10.0.0.1:443: refused", 0)).To(BeTrue())
@@ -31,9 +31,9 @@ func TestATroubleIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
 	g.Expect(due(refused, 6*time.Second)).To(BeTrue())
 	g.Expect(due(refused, 13*time.Second)).To(BeFalse())
 	g.Expect(due(refused, 14*time.Second)).To(BeTrue())
-	for n := range 10 * mostTroubles {
+	for n := range 10 * maxLoggedErrors {
 		g.Expect(due(strings.Repeat("x", n), 15*time.Second)).To(BeTrue())
-		g.Expect(len(all)).To(BeNumerically("<=", mostTroubles))
+		g.Expect(len(all)).To(BeNumerically("<=", maxLoggedErrors))
 	}
 }
 

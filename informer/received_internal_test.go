@@ -295,7 +295,7 @@ func TestRequestsAreThoseOfTheClient(t *testing.T) {
 
 var errEnough = errors.New("enough")
 
-// A silent body brings nothing until it ends.
+// A silent body delivers nothing until it ends.
 type silent struct {
 	ctx   context.Context //nolint:containedctx // of the request
 	ended <-chan time.Time

@@ -247,7 +247,7 @@ func (m *referenceModel) check() {
 	s := m.secrets.Status()
 	m.Expect(s.References).To(Equal(held))
 	m.Expect(s.Problems).To(BeEmpty())
-	if m.byNames { // some may be about to be replaced: those that brought nothing for so long, and all at once
+	if m.byNames { // some may be about to be replaced: those that delivered nothing for so long, and all at once
 		for range 20 {
 			if m.secrets.Status().OpenWatches == held {
 				return

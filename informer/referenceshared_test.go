@@ -239,8 +239,8 @@ func TestARestoredServerIsNoticedByASharedWatch(t *testing.T) {
 	})
 }
 
-// What the shared watch brings while the first list after a restore is under way
-// has a lower resourceVersion than what was received before.
+// An event that the shared watch delivers while the first list after a restore
+// is under way has a lower resourceVersion than what was received before.
 func TestNothingIsLostWhileAReferenceOfARestoredServerJoinsASharedWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSharing(t, "a", "b", "c", "d", "e")
@@ -259,7 +259,7 @@ func TestNothingIsLostWhileAReferenceOfARestoredServerJoinsASharedWatch(t *testi
 			w.mu.Unlock()
 			if is {
 				w.create("f", "1")
-				<-time.After(time.Second) // the watch brings it
+				<-time.After(time.Second) // the watch delivers it
 			}
 		}
 		w.mu.Unlock()

@@ -303,7 +303,7 @@ func (r *reflectorStore[T]) IsWatchListSemanticsUnSupported() bool {
 // Add stores an object that the watch reports as added.
 func (r *reflectorStore[T]) Add(obj any) error { return r.Update(obj) }
 
-// Update stores the new state of an object that the watch has brought.
+// Update stores the new state of an object that the watch has delivered.
 func (r *reflectorStore[T]) Update(obj any) error {
 	r.progress.markActive()
 	if err := r.admits(obj); err != nil {

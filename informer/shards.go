@@ -202,7 +202,7 @@ func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error
 func (d *divided[T]) reachedRV() string {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
-	return cmp.Or(d.cover.Newest(), d.feed.marks.Lowest())
+	return cmp.Or(d.cover.Newest(), d.feed.marks.Oldest())
 }
 
 // replay watches from p.fromRV. It returns nil when the watch has reached
@@ -276,7 +276,7 @@ func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
 
 // extend adds shards to the watch and the cache. It opens the watch again, with
 // more shards and at the resourceVersion that it has reached, and then lists
-// the objects that the watch does not bring.
+// the objects that the watch does not deliver.
 func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
 	d.keepHeld()
 	d.store.writing.Lock()

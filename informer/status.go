@@ -228,7 +228,7 @@ func (p Problem) String() string {
 }
 
 // outage describes the time since a watch of a source last worked. A watch
-// works if it has brought an event, or has been open for a while. A list that
+// works if it has delivered an event, or has been open for a while. A list that
 // succeeds does not end an outage.
 type outage struct {
 	began time.Time // the time of the first failure; zero while a watch works

@@ -178,8 +178,8 @@ func (s *store[T]) forget(key types.NamespacedName) {
 	s.removeLocked(key, last)
 }
 
-// replace makes items the whole content of a namespace ("" for all), delivers the
-// changes, and then calls done.
+// replace replaces the whole content of a namespace ("" for all) by items,
+// delivers the changes, and then calls done.
 func (s *store[T]) replace(namespace string, items []*tree.Item[T], occasion versions.Occasion, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.Object)
@@ -247,8 +247,8 @@ func (s *store[T]) addIndex(indexOf func(known []tree.Change[T]) tree.Index[T]) 
 	return len(next.indexes) - 1
 }
 
-// publish makes next the newest state, and queues the batch. The caller holds
-// writing, and calls delivery.run after releasing it.
+// publish makes the state in next the newest one, and queues the batch. The
+// caller holds writing, and calls delivery.run after releasing it.
 func (s *store[T]) publish(next *state[T], b batch[T]) {
 	s.delivery.mu.Lock()
 	defer s.delivery.mu.Unlock()

@@ -84,8 +84,8 @@ func TestAListWithTwoObjectsOfOneNameIsRefused(t *testing.T) {
 	}
 }
 
-// A stream of the API server brings the changes of an object in their order, and
-// its deletion before another object of its name.
+// A stream of the API server delivers the changes of an object in their order,
+// and its deletion before another object of its name.
 func TestAStreamingListThatGoesBackIsRefused(t *testing.T) {
 	older, newer := versioned("b", "2", "11"), versioned("b", "2", "14")
 	for name, events := range map[string][]any{

@@ -34,7 +34,7 @@ type UnreadableError struct {
 
 	// cause is the Cause of the [Problem].
 	cause string
-	// labels and owners are of the newest state. They say whose child it is.
+	// labels and owners are of the newest state. They identify the owner.
 	labels map[string]string
 	owners []metav1.OwnerReference
 	// stored is true if the cache has exactly this state. This happens if an
@@ -273,8 +273,8 @@ func (s *store[T]) putRefused(c tree.Change[T], why *itemwise.Refusal) {
 	s.publish(next, b)
 }
 
-// isRecreated reports whether it, the new item, is known to be a different
-// object from old, although both have the same name.
+// isRecreated reports whether two items with the same name are known to be
+// different objects.
 func isRecreated[T Object](old, it *tree.Item[T]) bool {
 	before, after := old.Object.GetUID(), it.Object.GetUID()
 	return before != after && before != "" && after != ""

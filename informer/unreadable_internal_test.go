@@ -32,8 +32,8 @@ func TestAnUnreadableEventOfARecreatedObjectEndsTheOldOne(t *testing.T) {
 	}
 }
 
-// The resourceVersion of a list may be before what the watch, or another list,
-// has brought.
+// The resourceVersion of a list may be older than a state from the watch or
+// from another list.
 func TestAnOlderListEndsNoUnreadableState(t *testing.T) {
 	for name, older := range map[string][]*corev1.ConfigMap{
 		"with an earlier state": {configMapAt("x", 6)}, "from before the object": nil,

@@ -23,14 +23,15 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// watched is the open watch of a reflector, with the shards that it brings.
+// watched is the open watch of a reflector, with the shards whose events it
+// delivers.
 type watched struct {
 	mu  sync.Mutex // guards the fields below
 	set keyspace.Set
 	// current is nil while a watch, or a list before it, is being requested.
 	current  watch.Interface
 	openedAt time.Time
-	// streaming is true while the watch brings the first list.
+	// streaming is true while the watch delivers the first list.
 	streaming bool
 	changed   chan struct{} // closed when a watch is opened, or the first list has been received
 	// narrowing runs until narrowNow is called; nil without a call of narrow.
@@ -75,7 +76,7 @@ func (w *watched) opening() {
 	w.current = nil
 }
 
-// opened records a watch that brings set.
+// opened records a watch that delivers the events of the shards in set.
 func (w *watched) opened(opened watch.Interface, set keyspace.Set, streaming bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +100,7 @@ func (w *watched) notify() {
 }
 
 // shortWatch is how long a watch must be open before this program ends it. If a
-// watch was shorter and has brought no event, the reflector lists all objects
+// watch was shorter and has delivered no event, the reflector lists all objects
 // again.
 const shortWatch = 1100 * time.Millisecond
 
@@ -107,8 +108,8 @@ const shortWatch = 1100 * time.Millisecond
 // watch without them. More shards may be removed or added in that time.
 const narrowAfter = 2 * time.Second
 
-// narrow ends the watch after a while, if it then brings more shards than
-// wanted returns, and helps reports that a new watch would bring fewer. The
+// narrow ends the watch after a while, if the watch then has more shards than
+// wanted returns, and helps reports that a new watch would have fewer. The
 // reflector opens the new watch at the same resourceVersion.
 func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
@@ -133,8 +134,9 @@ func (w *watched) narrowNow(wanted func() keyspace.Set, helps func() bool) {
 	}
 }
 
-// covering returns when a watch that brings set is open, or when there will be
-// no further watch. If the open watch brings less, covering ends it.
+// covering returns when a watch of all shards in set is open, or when there
+// will be no further watch. If the open watch has fewer shards, covering ends
+// it.
 func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keyspace.Set) error {
 	for {
 		w.mu.Lock()
@@ -299,15 +301,16 @@ type serverClock struct {
 	// unsure reports whether a watch broke off since the last check, so that
 	// the server may have been restored.
 	unsure bool
-	// distrust is why the watch cannot be resumed: it has brought an event of
-	// other objects, or the server does not understand the resourceVersion. It is
-	// nil after the next list.
-	distrust error
+	// mustListErr is why the watch cannot be resumed. For example, the watch
+	// has delivered an event of another namespace or kind, or the server does
+	// not understand the resourceVersion. mustListErr is nil again after the
+	// next list.
+	mustListErr error
 }
 
-// distrust ends the watch, because it has brought an event that does not belong
-// to it, such as one of another namespace or kind. The changes of the right
-// objects may be missing, so the reflector lists everything again.
+// distrust ends the watch, because the watch has delivered an event that does
+// not belong to it, such as one of another namespace or kind. The changes of
+// the right objects may be missing, so the reflector lists everything again.
 func (r *reflectorStore[T]) distrust(err error) {
 	r.progress.failed(r.ctx, err) // the reflector would log the object, which may be a Secret
 	r.mustListBecause(err)
@@ -319,15 +322,15 @@ func (r *reflectorStore[T]) distrust(err error) {
 func (r *reflectorStore[T]) mustListBecause(err error) {
 	r.clockMu.Lock()
 	defer r.clockMu.Unlock()
-	r.clock.distrust = err
+	r.clock.mustListErr = err
 }
 
-// isDistrusted reports whether the watch has brought an event that does not
+// isDistrusted reports whether the watch has delivered an event that does not
 // belong to it, and there has been no list since.
 func (r *reflectorStore[T]) isDistrusted() bool {
 	r.clockMu.Lock()
 	defer r.clockMu.Unlock()
-	return r.clock.distrust != nil
+	return r.clock.mustListErr != nil
 }
 
 // mustList returns why no watch can be resumed, or nil.
@@ -337,7 +340,7 @@ func (r *reflectorStore[T]) mustList() error {
 	if r.clock.restored {
 		return requests.ErrRestored
 	}
-	return r.clock.distrust
+	return r.clock.mustListErr
 }
 
 // noteRestored records that the server is at rv although it was at seen before.

@@ -34,7 +34,7 @@ func TestAWatchThatHasJustListedIsNotEnded(t *testing.T) {
 		g.Expect(of.IsStopped()).To(BeFalse())
 		<-time.After(time.Second)
 		synctest.Wait()
-		g.Expect(of.IsStopped()).To(BeTrue(), "it brings less than is wanted")
+		g.Expect(of.IsStopped()).To(BeTrue(), "the watch has fewer shards than are wanted")
 		w.opened(watch.NewFake(), both, false)
 		g.Expect(<-covered).To(Succeed())
 	})

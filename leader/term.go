@@ -118,9 +118,9 @@ func (t *term) refusal() error {
 }
 
 // flights are the requests that a term has let through and that may still
-// arrive at the API server. A request without an answer may arrive until the
-// Lease would have expired if it had not been renewed after the request was
-// sent.
+// arrive at the API server. A request that has no answer may still arrive. It
+// is assumed to be lost when the Lease, as last renewed before the request was
+// sent, has expired.
 type flights struct {
 	mu   sync.Mutex // guards the fields below
 	open map[*flight]bool

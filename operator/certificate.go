@@ -87,10 +87,10 @@ func (c *certificate) problems() []inspect.Problem {
 	defer c.mu.Unlock()
 	err := c.trouble
 	if end := c.current.Leaf.NotAfter; time.Now().After(end) {
-		err = errors.Join(fmt.Errorf("the certificate of this page expired at %s", end.Format(time.RFC3339)), err)
+		err = errors.Join(fmt.Errorf("the certificate of the status page expired at %s", end.Format(time.RFC3339)), err)
 	}
 	if time.Now().Before(c.current.Leaf.NotBefore) {
-		err = errors.Join(notYet("certificate of this page", *c.current), err)
+		err = errors.Join(notYet("certificate of the status page", *c.current), err)
 	}
 	if err == nil {
 		return nil

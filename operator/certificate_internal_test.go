@@ -148,7 +148,7 @@ func TestEverythingIsServedOverTLSWithTheFilesOfACertificate(t *testing.T) {
 		return res.StatusCode, string(body)
 	}
 	g.Eventually(func() string { _, body := get("https"); return body }, time.Minute).Should(And(
-		ContainSubstring("starting"), ContainSubstring("certificate of this page expired")))
+		ContainSubstring("starting"), ContainSubstring("certificate of the status page expired")))
 	status, _ := get("http")
 	g.Expect(status).To(Equal(http.StatusBadRequest))
 	stop()

@@ -318,7 +318,7 @@ func (f *follower) redirect(sender http.RoundTripper, req *http.Request, config 
 	return sender.RoundTrip(req)
 }
 
-// withLogin returns next with the credentials of l.
+// withLogin returns a transport that adds the credentials of l to each request.
 func (f *follower) withLogin(l *login) (http.RoundTripper, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

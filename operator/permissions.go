@@ -193,8 +193,8 @@ func isAllowed(ctx context.Context, client kubernetes.Interface, p permission) (
 		return false, fmt.Errorf("checking permission to %s: %w", p, err)
 	}
 	if about := answer.Spec.ResourceAttributes; about != nil && *about != p.ResourceAttributes {
-		return false, fmt.Errorf("checking permission to %s: the answer is about %q of %q: a proxy or gateway has sent it",
-			p, about.Verb, about.Resource)
+		return false, fmt.Errorf("checking permission to %s: the answer is for verb %q of resource %q: "+
+			"a proxy or gateway has sent it", p, about.Verb, about.Resource)
 	}
 	return allowed, nil
 }

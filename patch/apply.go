@@ -72,8 +72,9 @@ func NewApplier[K interface {
 
 // Apply makes the field manager own exactly the fields in config, and returns
 // the object as the server then has it. cached is the cached object, or nil if
-// it is not cached. The UID of cached is a precondition, so that a recreated
-// object is refused. It is added to the request, not to config.
+// the object is not cached. The UID of the cached object is a precondition, so
+// that a recreated object is refused. The precondition is added to the request,
+// not to config.
 //
 // Apply sends one request, unless that would have no effect. It would have no
 // effect if the last request for this object was the same, and if cached shows
@@ -88,9 +89,9 @@ func NewApplier[K interface {
 //
 // Apply returns an error for an invalid option, and for [Options].Lock (put the
 // resourceVersion into config instead). It returns an error for a config that
-// has no name or is for an object other than cached. The error for a recreated
-// object satisfies [IsStale]. With [Options].NoForce, the error for a conflict
-// with another manager satisfies it, too.
+// has no name or is for an object other than the cached one. The error for a
+// recreated object satisfies [IsStale]. With [Options].NoForce, the error for a
+// conflict with another manager satisfies it, too.
 func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config C) (T, error) {
 	var zero T
 	opts := o.withDefaults(ctx)
@@ -150,8 +151,8 @@ func (a *Applier[C, T]) send(ctx context.Context, cached T, o *Options, config C
 	return got, err
 }
 
-// method returns the client of want's namespace, and its method that applies to
-// the subresource.
+// method returns the client of want's namespace, and its apply method for the
+// subresource.
 func (a *Applier[C, T]) method(want metav1.Object, subresource string) (
 	client any, apply func(context.Context, C, metav1.ApplyOptions) (T, error), err error,
 ) {
@@ -287,7 +288,7 @@ func encode(config any) (configMeta, error) {
 }
 
 // checkAgainst returns an error if the configuration is for an object other
-// than cached.
+// than the cached one.
 func (m configMeta) checkAgainst(cached informer.Object) error {
 	if bound.IsNil(cached) {
 		return nil
@@ -300,9 +301,10 @@ func (m configMeta) checkAgainst(cached informer.Object) error {
 	return nil
 }
 
-// withCondition returns config with the UID of cached as a precondition, and
-// with its resourceVersion where servers ignore the UID. It returns config
-// itself if there is no precondition to add, and a copy otherwise.
+// withCondition returns config with the UID of the cached object as a
+// precondition, and with its resourceVersion where servers ignore the UID. It
+// returns config itself if there is no precondition to add, and a copy
+// otherwise.
 func withCondition[C any](config C, meta configMeta, cached informer.Object, subresource string) (C, error) {
 	var members []byte
 	if meta.UID == "" && cached.GetUID() != "" {

@@ -100,7 +100,7 @@ func confirmDeleted[T informer.Object](ctx context.Context, c any, cached T, del
 		"a redirect, a proxy or a gateway has answered")
 }
 
-// deletePreconditions returns the preconditions for deleting cached.
+// deletePreconditions returns the preconditions for deleting the cached object.
 func deletePreconditions(cached informer.Object, locked bool) (*metav1.Preconditions, error) {
 	var p metav1.Preconditions
 	if uid := cached.GetUID(); uid != "" {

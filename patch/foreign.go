@@ -71,9 +71,10 @@ func checkController[T informer.Object](o *Options, edit func(T)) func(cached, e
 	}
 }
 
-// checkCreated returns an error if got is not the object that the creation of
-// sent was to make, because got has another controller, or lacks the controller
-// of sent. For example, a proxy may have read an object in place of the
+// checkCreated compares the object that was sent in a creation with the object
+// got in the answer. It returns an error if the answer is not about that
+// creation, because got has another controller, or lacks the controller that
+// was sent. For example, a proxy may have read an object in place of the
 // creation.
 func checkCreated(sent, got informer.Object) error {
 	controller, ours := metav1.GetControllerOfNoCopy(got), metav1.GetControllerOfNoCopy(sent)
@@ -93,7 +94,8 @@ func checkCreated(sent, got informer.Object) error {
 }
 
 // wouldControl reports whether edit makes the owner with this UID the
-// controller. It tries the edit on a copy of cached without owner references.
+// controller. It tries the edit on a copy of the cached object without owner
+// references.
 func wouldControl[T informer.Object](cached informer.Object, edit func(T), uid types.UID) bool {
 	blank, ok := cached.DeepCopyObject().(T)
 	if !ok {

@@ -201,8 +201,8 @@ func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 	}
 }
 
-// checkIdentity returns an error if an edit turns cached into another object,
-// or gives it a resourceVersion other than rv.
+// checkIdentity returns an error if an edit turns the cached object into
+// another object, or gives it a resourceVersion other than rv.
 func checkIdentity(cached, edited informer.Object, rv string) error {
 	var errs []error
 	changed := func(field, oldValue, newValue string) {
@@ -239,10 +239,10 @@ func checkServerFields(cached, edited informer.Object) error {
 	return errors.Join(errs...)
 }
 
-// withoutManagedFields returns a shallow copy of cached without managed fields.
-// Only the server writes them, and they are often the larger half of the
-// metadata. It returns cached itself if it has no managed fields, or if its
-// metadata is not a Go struct.
+// withoutManagedFields returns a shallow copy of the cached object without
+// managed fields. Only the server writes them, and they are often the larger
+// half of the metadata. It returns the cached object itself if the object has
+// no managed fields, or if its metadata is not a Go struct.
 func withoutManagedFields[T informer.Object](cached T) T {
 	shared := metadataOf(cached)
 	if shared == nil || len(shared.ManagedFields) == 0 {

@@ -25,8 +25,8 @@ const (
 
 // Options configures a write. Nil and zero fields mean the defaults.
 type Options struct {
-	// Lock makes the server refuse the write if the object has changed since it
-	// was read, by its resourceVersion. Without it a patch overwrites the
+	// Lock makes the server refuse the write if the object's resourceVersion
+	// has changed since the object was read. Without it a patch overwrites the
 	// fields that it sets, whoever changed them. The UID is a precondition of
 	// every write, with or without Lock.
 	Lock bool

@@ -118,9 +118,9 @@ func explainRefusal[C Client[T], T informer.Object](
 // errCannotRead means that a client has no method Get.
 var errCannotRead = errors.New("the client has no method Get")
 
-// get reads from the server the object whose cached state is cached. It returns
-// errCannotRead if the client has no method Get, and an error if the answer
-// cannot be about this object.
+// get reads an object from the server. cached is the object in the cache. get
+// returns errCannotRead if the client has no method Get, and an error if the
+// answer cannot be about this object.
 func get[T informer.Object](ctx context.Context, c any, cached T) (object T, err error) {
 	switch c := c.(type) {
 	case getter[T]:
@@ -158,8 +158,8 @@ func explainNotFound[C Client[T], T informer.Object](
 }
 
 // withPreconditions adds preconditions on the metadata to a patch: the UID of
-// cached and, if locked, its resourceVersion. An object without a UID, as fakes
-// may return it, is identified by its name alone.
+// the cached object and, if locked is true, its resourceVersion. An object
+// without a UID, as fakes may return it, is identified by its name alone.
 func withPreconditions(p diff.Patch, cached informer.Object, locked bool) ([]byte, error) {
 	if locked && cached.GetResourceVersion() == "" {
 		return nil, errNoVersion

@@ -24,8 +24,8 @@ type configMaps = typedcorev1.ConfigMapInterface
 
 const mine = "example.com/mine"
 
-// lateMaps is a client whose watch brings every event late, once the first list
-// is through.
+// lateMaps is a client whose watch delivers every event late, once the first
+// list is through.
 type lateMaps struct {
 	configMaps
 	late time.Duration

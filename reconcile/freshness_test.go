@@ -21,7 +21,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// lateSecrets is a client whose watch brings every event late, once the first
+// lateSecrets is a client whose watch delivers every event late, once the first
 // list is through.
 type lateSecrets struct {
 	typedcorev1.SecretInterface
@@ -36,7 +36,7 @@ func (l lateSecrets) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return delayed(inner, l.late), nil
 }
 
-// delayed brings each event of inner that much later, once the first list is
+// delayed delivers each event of inner that much later, once the first list is
 // through.
 func delayed(inner watch.Interface, by time.Duration) watch.Interface {
 	type due struct {

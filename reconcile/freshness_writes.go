@@ -49,8 +49,8 @@ func (f *freshness) await(w *heldKey, writes []write, i int) {
 	})
 }
 
-// expect makes w wait for each cache that must show written. earlier are the writes
-// of the same reconcile before it.
+// expect makes w wait for each cache that must show the write in written.
+// earlier contains the writes of the same reconcile before that one.
 //
 //	outcome    the cache has seen the write when it
 //	─────────  ────────────────────────────────────────────────────────────────

@@ -189,8 +189,9 @@ func (r *referrers) ownersOf(ref objectRef) []Key {
 	return sorted(maps.Keys(r.owning[ref]), everyKey)
 }
 
-// sorted returns the keys that wanted accepts, sorted by namespace and name.
-// The order of a map is random, and work must not be done in a random order.
+// sorted returns the keys for which wanted returns true, sorted by namespace
+// and name. The order of a map is random, and work must not be done in a random
+// order.
 func sorted(keys iter.Seq[Key], wanted func(Key) bool) (list []Key) {
 	for key := range keys {
 		if wanted(key) {

@@ -149,7 +149,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	return c.lead(ctx)
 }
 
-// attach connects the informers and triggers with the queue, until detach is
+// attach connects the informers and triggers to the queue, until detach is
 // called.
 func (c *Controller) attach(ctx context.Context, running *sync.WaitGroup) (detach func()) {
 	undo := []func(){c.fresh.attach(ctx, running), c.references.attach(), c.attachPrimary()}

@@ -19,8 +19,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// late is a client whose watch brings every event late, once the first list is
-// through.
+// late is a client whose watch delivers every event late, once the first list
+// is through.
 type late[T informer.Object, L runtime.Object] struct{ informer.Client[T, L] }
 
 func (l late[T, L]) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

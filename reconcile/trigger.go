@@ -100,8 +100,8 @@ func feedOf[O informer.Object](cache *informer.Informer[O]) *feed[O] {
 }
 
 // attachPrimary enqueues the keys of the objects of cache, which c reconciles,
-// until detach is called. It calls deleted before it enqueues the key of a
-// deleted object.
+// until detach is called. Before it enqueues the key of a deleted object, it
+// calls the function deleted.
 func attachPrimary[T informer.Object](c *intake, cache *informer.Informer[T], deleted func(Key)) (detach func()) {
 	feed := feedOf(cache)
 	removeHandler := cache.Handle(func(e informer.Event[T]) {

@@ -155,7 +155,8 @@ func scope(i informerReport) string {
 	return strings.Join(parts, "; ")
 }
 
-// condition says whether an informer is synced, and otherwise why not.
+// condition returns whether an informer is synced, with its last error, or why
+// it is not synced.
 func condition(i informerReport) string {
 	switch {
 	case !i.Synced:

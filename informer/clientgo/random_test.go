@@ -134,7 +134,7 @@ func newWorld(seed uint64, resync time.Duration) *world {
 	return w
 }
 
-// change makes one change at the source. If it is quiet, no watch brings it.
+// change makes one change at the source. If it is quiet, no watch delivers it.
 func (w *world) change(quiet bool) {
 	add, modify, remove := w.source.Add, w.source.Modify, w.source.Delete
 	if quiet {
@@ -252,7 +252,7 @@ func TestHandlersAreCalledAsByClientGo(t *testing.T) {
 					}
 					w.source.ResetWatch()
 					<-time.After(5 * time.Minute)
-				case 1: // the watch brings what it missed
+				case 1: // the watch delivers what it missed
 					w.bothDo(func(s *side) { s.add(g, 0) })
 				case 2:
 					which := w.random.IntN(len(w.sides[0].handles))

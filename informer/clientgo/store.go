@@ -62,7 +62,8 @@ func (x *indexer) Delete(obj any) error {
 	return nil
 }
 
-// Replace makes list the content of the store. It does not call handlers.
+// Replace replaces the content of the store by the objects in list. It does not
+// call handlers.
 func (x *indexer) Replace(list []any, rv string) error {
 	objects := make([]object, len(list))
 	for n, obj := range list {

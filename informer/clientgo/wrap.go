@@ -19,14 +19,15 @@ import (
 
 var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 
-// Wrap returns an informer that follows shared, for programs that already have
-// client-go's informers:
+// Wrap returns an informer that follows a shared informer of client-go, for
+// programs that already have such informers:
 //
 //	pods := clientgo.Wrap[*corev1.Pod](factory.Core().V1().Pods().Informer(), nil)
 //
-// Its Run does not start shared. The factory of shared does that. The objects
-// are the ones that shared stores, not copies. Those options that select
-// objects, or that say how to watch and store them, have no effect.
+// Its Run does not start the shared informer. The factory of the shared
+// informer does that. The objects are the ones that the shared informer stores,
+// not copies. Those options that select objects, or that say how to watch and
+// store them, have no effect.
 //
 // A wrapped informer cannot send requests. So WaitForLatest and WaitForObject
 // return an error. A controller with a Leader or Shards refuses the informer,

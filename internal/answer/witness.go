@@ -59,8 +59,9 @@ func (w *Witness) Saw(d Deletion) {
 	}
 }
 
-// IsDeleted reports whether the last answer shows that an object, whose cached
-// state has the resourceVersion cached, is deleted or is being deleted.
+// IsDeleted reports whether the last answer proves that the object is deleted
+// or is being deleted. cached is the resourceVersion of the object in the
+// cache.
 func (w *Witness) IsDeleted(cached string) bool {
 	d := w.deletion.Load()
 	if d == nil || d.Proven {

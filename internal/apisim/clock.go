@@ -62,8 +62,8 @@ func (s *Server) OnClock(client string, objects []*unstructured.Unstructured) ([
 }
 
 // onClock shows a response to a client whose clock differs from the server's
-// clock: every time in it is moved by the difference. It sets the header Date,
-// too.
+// clock: every timestamp in the response is shifted by the difference,
+// including the header Date.
 func onClock(resp *http.Response, ahead time.Duration) {
 	resp.Header.Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 	if ahead != 0 {
@@ -72,8 +72,9 @@ func onClock(resp *http.Response, ahead time.Duration) {
 	}
 }
 
-// shiftedBody moves the times in a stream. The server ends every event of a
-// watch with a newline, so that no time is divided between two lines.
+// shiftedBody is a response body in which all timestamps are shifted by offset.
+// It processes whole lines: each event of a watch ends with a newline, so no
+// timestamp spans two lines.
 type shiftedBody struct {
 	body   io.ReadCloser
 	offset time.Duration

@@ -51,7 +51,8 @@ type Options struct {
 	// Skew returns how far the server's clock is ahead of the clock of a client
 	// of [Server.Config]. The client sees every time shifted later by this
 	// difference, and every time that it sends is shifted earlier by the same
-	// difference before it is stored. All clocks run at the same speed. Defaults to no difference.
+	// difference before it is stored. All clocks run at the same speed.
+	// Defaults to no difference.
 	Skew func(client string) time.Duration
 	// Seed determines the uids and generated names. A uid also depends on the
 	// resource, the namespace, the name, and the number of earlier objects of

@@ -13,7 +13,7 @@ import (
 // client that reads a cache of its own before it sends a request first uses the
 // context in the code of that cache.
 type Asked struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // Asked is a context
 
 	once    sync.Once
 	callers []uintptr

@@ -52,7 +52,7 @@ const (
 	worthKnowing     = 64
 	worthKnowingText = 48
 
-	// maxDepth limits how deep parts inside parts are walked.
+	// maxDepth limits how deeply nested parts are walked.
 	maxDepth = 10
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Field is the field that is hashed.
+// Field is the path of the field that is hashed, as a shard selector names it.
 const Field = "object.metadata.namespace"
 
 // pastLast is the bound after the last hash: 2^64.

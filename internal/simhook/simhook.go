@@ -32,10 +32,10 @@ type Reads interface {
 	// Cache is called before a cache of references is read.
 	Cache()
 	// Begin is called in the goroutine that begins to reconcile an object, for
-	// example "ConfigMap d/a". The function names reports whether the object
-	// refers to a key of a cache. Begin returns a function that is called when
-	// the reconcile has ended.
-	Begin(object string, names func(cache, key any) bool) (end func())
+	// example "ConfigMap d/a". refersTo reports whether the object refers to a
+	// key of a cache. Begin returns a function that is called when the
+	// reconcile has ended.
+	Begin(object string, refersTo func(cache, key any) bool) (end func())
 	// Read is called in the goroutine that reads a key of a cache. The string
 	// describes the object, for example "Secret d/x".
 	Read(cache, key any, object string)

@@ -107,7 +107,7 @@ func TestSuccessesThatAreNotTheServersMakeNoOwner(t *testing.T) {
 }
 
 // partial is a client behind something that lists the records without the
-// record of a member, and whose watches bring nothing.
+// record of a member, and whose watches deliver nothing.
 type partial struct {
 	coordinationclient.LeaseInterface
 	without string

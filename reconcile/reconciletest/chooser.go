@@ -32,10 +32,10 @@ type chooser struct {
 	parted     bool      // whether the partition of the plan has begun
 	due        *replica  // the replica that has to stop but cannot stop yet, or nil
 	retries    *retries  // finds early retries
-	moved      time.Time // when virtual time last passed
+	moved      time.Time // when virtual time last advanced
 	quietSteps int       // the number of steps since moved
 	served     int       // the number of calls that were served since the last late call
-	idle       bool      // whether time has passed without an action since
+	idle       bool      // whether virtual time has advanced without an action since
 }
 
 // pick returns the next action and its fault. Unless the plan says otherwise,

@@ -254,10 +254,10 @@ func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 // outcome.counts.
 const atOnce, deletes = "at once there are ", "it deletes "
 
-// recordOther records that another client has written to an object of the
-// program. Such an object does not count as a temporary object, such as a lock.
-// If the client was a step, the program cannot restore the contents that the
-// step has written.
+// recordOther records that another client has written to an object that the
+// program created. The object then no longer counts as temporary, as a lock
+// does. If a step of the workload made the write, later runs do not delete the
+// object, because the program could not restore what the step wrote.
 func (r *judge) recordOther(e apisim.Event, resource string) {
 	if e.New == nil {
 		return

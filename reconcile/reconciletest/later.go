@@ -17,7 +17,7 @@ type await struct {
 	rest      int // the number of the rest, from 0, or everyRest
 	isRight   func(r *run) bool
 	limit     time.Duration // the longest time that the run waits, in virtual time
-	waited    time.Duration // how long the run has waited at the rest
+	waited    time.Duration // how long the run has waited at this rest, in virtual time
 	satisfied bool
 }
 

@@ -54,10 +54,10 @@ func negotiatorOf(version schema.GroupVersion) runtime.ClientNegotiator {
 	return made.(runtime.ClientNegotiator)
 }
 
-// decodeObject returns an object, or a stub if Go cannot decode it or if it says
-// that it is not of the given kind. It fails if the name cannot be decoded
-// either, because it is then unknown which object it is. Untyped objects without
-// a kind get the given one.
+// decodeObject returns an object, or a stub if Go cannot decode it or if it
+// says that it is not of the given kind. It fails if the name cannot be decoded
+// either, because it is then unknown which object it is. Untyped objects
+// without a kind get the given one.
 func decodeObject[T Object](raw []byte, kind metav1.TypeMeta) (runtime.Object, error) {
 	object := clients.Example[T]().(runtime.Object)
 	dst := any(object)
@@ -196,10 +196,11 @@ func (l *rawList) kinds() iter.Seq[string] {
 	}
 }
 
-// listedKind returns the kind of the objects of a list, whose kind is list. Most
-// lists are named after the kind of their objects, as PodList is. A
-// CustomResourceDefinition may name its lists differently (spec.names.listKind),
-// so the kind that the objects say counts if none of them says the expected one.
+// listedKind returns the kind of the objects of a list. list is the kind of the
+// list itself. Most lists are named after the kind of their objects, as PodList
+// is. A CustomResourceDefinition may name its lists differently
+// (spec.names.listKind), so the kind that the objects say counts if none of
+// them says the expected one.
 func listedKind(list string, said iter.Seq[string]) string {
 	expected, first := strings.TrimSuffix(list, "List"), ""
 	for kind := range said {
@@ -249,8 +250,8 @@ func unmarshal(raw []byte, dst any) (err error) {
 	return utiljson.Unmarshal(raw, dst)
 }
 
-// metadataIn returns the metadata of an object as far as they can be decoded. It
-// returns false if a part that a stub needs cannot be decoded: the name, the
+// metadataIn returns the metadata of an object as far as they can be decoded.
+// It returns false if a part that a stub needs cannot be decoded: the name, the
 // namespace, the UID or the resourceVersion.
 func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 	object, _ := rawMembers(raw)
@@ -267,8 +268,9 @@ func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 	return metadata, err == nil && metadata.Name != ""
 }
 
-// otherKind returns an error if an object says that it is of another kind, or of
-// a different version of the kind. Most objects of built-in kinds say neither.
+// otherKind returns an error if an object says that it is of another kind, or
+// of a different version of the kind. Most objects of built-in kinds say
+// neither.
 func otherKind(object runtime.Object, want metav1.TypeMeta) error {
 	got := object.GetObjectKind().GroupVersionKind()
 	switch {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 )
 
-// BenchmarkDecode decodes a list of 100 Pods, and a watch that brings them.
+// BenchmarkDecode decodes a list of 100 Pods, and a watch that delivers them.
 func BenchmarkDecode(b *testing.B) {
 	g := NewWithT(b)
 	list := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}

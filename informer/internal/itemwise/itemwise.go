@@ -135,8 +135,8 @@ type sender struct {
 	kind                string // the kind of the objects; empty if the client does not show it
 	metadataOnly        bool
 	protobuf            bool // the client decodes protobuf, which cannot fail for one object
-	// lists and watches are true if these methods of the client send the request
-	// and do nothing else.
+	// lists and watches are true if these methods of the client send the
+	// request and do nothing else.
 	lists, watches atomic.Bool
 	// enabled is true when the sender sends all requests.
 	enabled atomic.Bool
@@ -196,8 +196,8 @@ func pathOf(v schema.GroupVersion) string {
 // isOn reports whether s sends all requests. It returns false for a nil sender.
 func (s *sender) isOn() bool { return s != nil && s.enabled.Load() }
 
-// hasOtherKind reports whether an object of list says that it is of another kind.
-// The API server lists no such object.
+// hasOtherKind reports whether an object of list says that it is of another
+// kind. The API server lists no such object.
 func (s *sender) hasOtherKind(list runtime.Object) bool {
 	if s == nil || s.metadataOnly {
 		return false

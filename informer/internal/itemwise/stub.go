@@ -43,17 +43,18 @@ func Panicked(cause, function string, value any) *Refusal {
 }
 
 // stubMark begins the selfLink of a stub, and the reason follows it. No server
-// can guess the mark, and no server of today sends a selfLink. stubEnd separates
-// the cause from the details.
+// can guess the mark, and no server of today sends a selfLink. stubEnd
+// separates the cause from the details.
 //
 //nolint:gochecknoglobals // one for the process
 var stubMark = "unreadable:" + rand.Text() + ":"
 
 const stubEnd = ": "
 
-// Stub returns an object that stands for one that cannot be cached, on its way
-// through client-go's reflector. The stub has the metadata in identity, and carries
-// the reason in its mark. Stub returns false for a T that has no ObjectMeta.
+// Stub returns a placeholder for an object that cannot be cached. The
+// placeholder passes through client-go's reflector in place of the object. The
+// placeholder has the metadata in identity, and its selfLink contains stubMark
+// and the reason. Stub returns false if T has no ObjectMeta.
 func Stub[T Object](identity metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
 	identity.SelfLink = stubMark + why.Cause + stubEnd + why.Err.Error() //nolint:staticcheck // servers no longer use it
 	object := clients.Example[T]()

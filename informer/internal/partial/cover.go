@@ -17,7 +17,7 @@ var ErrGivenUp = errors.New("the shards were removed in the meantime")
 
 // ErrOtherHistory is the error of an additional list if the server was restored
 // after the list began.
-var ErrOtherHistory = errors.New("the list shows a state that the server has lost")
+var ErrOtherHistory = errors.New("the server was restored after the list began")
 
 // Cover is the set of shards whose objects a cache keeps, and records which of
 // them are complete. The zero value keeps no shards. A list of shards that were
@@ -35,9 +35,9 @@ type Cover struct {
 	// additional contains the additional lists that the watch has not caught up
 	// with.
 	additional []listing
-	// asked contains the shards that the list of the watch brings. It does not
-	// contain shards that were removed after the list began, even if they were
-	// added again.
+	// asked contains the shards that the list of the watch contains. It does
+	// not contain shards that were removed after the list began, even if they
+	// were added again.
 	asked keyspace.Set
 }
 
@@ -51,9 +51,9 @@ type listing struct {
 type Filling struct {
 	set keyspace.Set
 	// deleted contains the resourceVersions of deletions that the watch has
-	// brought in the meantime. The list may be older.
+	// delivered in the meantime. The list may be older.
 	deleted map[types.NamespacedName]string
-	// lists contains the lists that the watch itself has brought in the
+	// lists contains the lists that the watch itself has received in the
 	// meantime.
 	lists []listing
 }
@@ -65,14 +65,14 @@ func load(shards *atomic.Pointer[keyspace.Set]) keyspace.Set {
 	return nil
 }
 
-// Wanted returns the shards that the cache keeps, and that the watch must
-// bring.
+// Wanted returns the shards whose objects the cache keeps. The watch must
+// deliver the events of their objects.
 func (c *Cover) Wanted() keyspace.Set { return load(&c.wanted) }
 
 // Complete returns the part of Wanted that has been listed.
 func (c *Cover) Complete() keyspace.Set { return load(&c.complete) }
 
-// IsLate reports whether the watch may still bring states that are older than
+// IsLate reports whether the watch may still deliver states that are older than
 // an additional list.
 func (c *Cover) IsLate() bool { return c.isLate.Load() }
 
@@ -94,7 +94,7 @@ func (c *Cover) Change(set keyspace.Set) {
 }
 
 // Ask records that the watch is requesting a list, and returns the shards that
-// the list must bring.
+// the list must contain.
 func (c *Cover) Ask() keyspace.Set {
 	c.asked = c.Wanted()
 	return c.asked
@@ -114,8 +114,8 @@ func (c *Cover) Fill(set keyspace.Set) {
 func (c *Cover) Filling() *Filling { return c.filling }
 
 // Left returns the shards that must be taken from an additional list at rv that
-// was begun for f. It leaves out shards for which a list of the watch has
-// brought newer states.
+// was begun for f. It leaves out shards whose newer states were in a list of
+// the watch.
 //
 // Left returns ErrGivenUp if no list of set is in progress any more, and
 // ErrOtherHistory if f is not the list in progress.
@@ -135,16 +135,16 @@ func (c *Cover) Left(f *Filling, set keyspace.Set, rv string) (left keyspace.Set
 	return left, nil
 }
 
-// HasDeleted reports whether the watch has brought a deletion of the object of
-// key that is newer than rv.
+// HasDeleted reports whether the watch has delivered a deletion of the object
+// of key, and the deletion is newer than rv.
 func (f *Filling) HasDeleted(key types.NamespacedName, rv string) bool {
 	deleted, ok := f.deleted[key]
 	return ok && versions.Older(rv, deleted)
 }
 
-// Filled records that the objects of set, which were listed beside the watch at
-// the resourceVersion rv, are stored. Until the watch has reached rv, its events
-// about them may be older than what is stored.
+// Filled records that the objects of the shards in set, which were listed
+// beside the watch at the resourceVersion rv, are stored. Until the watch has
+// reached rv, its events about them may be older than what is stored.
 func (c *Cover) Filled(set keyspace.Set, rv string) {
 	c.addComplete(c.filling.set)
 	c.filling = nil
@@ -153,7 +153,7 @@ func (c *Cover) Filled(set keyspace.Set, rv string) {
 }
 
 // Restore forgets additional lists, because the server has lost the states that
-// they brought. A list in progress begins again.
+// they contained. A list in progress begins again.
 func (c *Cover) Restore() {
 	c.additional = nil
 	c.isLate.Store(false)
@@ -201,7 +201,7 @@ func (c *Cover) Listed(rv string) {
 	}
 }
 
-// Deleted records a deletion that the watch has brought.
+// Deleted records a deletion that the watch has delivered.
 func (c *Cover) Deleted(key types.NamespacedName, rv string) {
 	if c.filling != nil && keyspace.Has(c.filling.set, key.Namespace) {
 		c.filling.deleted[key] = rv

@@ -23,8 +23,8 @@ import (
 // It is an interface so that a program which never calls RunShards does not
 // link the implementation.
 type Cache[T any] interface { //nolint:interfacebloat // it has one implementation
-	// Put stores the new state of an object that the watch has brought. Remove
-	// removes an object.
+	// Put stores the new state of an object that the watch has delivered.
+	// Remove removes an object.
 	Put(it *tree.Item[T])
 	Remove(last T)
 	// Replace replaces all objects of the shards that were requested by items,

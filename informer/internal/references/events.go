@@ -91,7 +91,7 @@ func (r *Set) takeEvent(f *reference, w *openWatch, event watch.Event) error {
 	return err
 }
 
-// store stores an event of a watch, unless a list has brought a newer state.
+// store stores an event of a watch, unless a newer state has been listed.
 func (r *Set) store(f *reference, w *openWatch, kind watch.EventType, object metav1.Object) error {
 	f.storing.Lock()
 	defer f.storing.Unlock()

@@ -14,11 +14,12 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// bring opens the watch of a reference, unless one is open. If the watch cannot
-// be resumed where the last one ended, bring first lists the object.
-func (r *Set) bring(s *session, f *reference) error {
+// ensureWatch opens the watch of a reference, unless the watch is open. If the
+// watch cannot be resumed where the last one ended, ensureWatch first lists the
+// object.
+func (r *Set) ensureWatch(s *session, f *reference) error {
 	if f.isShared() {
-		return r.bringShared(s, f)
+		return r.openShared(s, f)
 	}
 	r.mu.Lock()
 	open := f.watch != nil || f.shares || r.join(f)
@@ -82,9 +83,9 @@ func (r *Set) Confirm(ctx context.Context, key types.NamespacedName) (comparable
 	}
 }
 
-// list asks the server for the newest state of a reference and stores it, unless
-// a watch has brought a newer one. rv is the resourceVersion of the list.
-// delivered is closed when the handlers have been called.
+// list asks the server for the newest state of a reference and stores it,
+// unless a watch has delivered a newer one. rv is the resourceVersion of the
+// list. delivered is closed when the handlers have been called.
 func (r *Set) list(
 	ctx context.Context, s *session, f *reference,
 ) (rv string, delivered chan struct{}, err error) {
@@ -151,7 +152,7 @@ func (f *reference) selecting(opts metav1.ListOptions) metav1.ListOptions {
 }
 
 // storeList stores the object that a list has found, and removes the cached one
-// if found is nil. A list has no effect if a watch has brought a newer state,
+// if found is nil. A list has no effect if a watch has delivered a newer state,
 // unless the server was restored from a backup. restored reports such a
 // restore.
 func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed) (restored bool, err error) {
@@ -179,7 +180,7 @@ func (r *Set) storeList(s *session, f *reference, found metav1.Object, l listed)
 		r.session.wakeUp()
 	}
 	r.mu.Unlock()
-	if restored { // the server may have lost what the cache has, and what a watch would bring
+	if restored { // the server may have lost what the cache has, and what a watch would deliver
 		r.options.Counters.Restores.Add(1)
 		s.log.Info("the server was restored to an earlier state, or is a different server, listing again",
 			"seen", asked.received, "resourceVersion", rv, "namespace", f.key.Namespace, "name", f.key.Name)

@@ -18,8 +18,8 @@ import (
 )
 
 // keepUnheld is how long an object stays cached after the last reference to it.
-// For example, the Secret of an Ingress that is deleted and created again within
-// a minute is not listed again.
+// For example, the Secret of an Ingress that is deleted and created again
+// within a minute is not listed again.
 const keepUnheld = time.Minute
 
 // reference is an object that is referred to, and the state of its watch.
@@ -37,8 +37,8 @@ type reference struct {
 	// dropped is true when the object is no longer stored. To change it, both
 	// storing and Set.mu must be held.
 	dropped bool
-	// dropping is true when the object is about to be dropped, unless it is held
-	// again. Set.mu guards it.
+	// dropping is true when the object is about to be dropped, unless it is
+	// held again. Set.mu guards it.
 	dropping bool
 
 	// Set.mu guards the fields below.
@@ -61,8 +61,8 @@ type reference struct {
 	resumes bool
 	busy    bool // a request is under way, or will be soon
 	watch   *openWatch
-	// shares is true if the watch of the namespace watches the object, or did so
-	// until it ended in time. The reference then has no watch of its own.
+	// shares is true if the watch of the namespace watches the object, or did
+	// so until it ended in time. The reference then has no watch of its own.
 	shares bool
 	// gap is true if the watch may have begun later than at received. The
 	// changes in between are missing until the object has been listed.
@@ -95,7 +95,7 @@ type openWatch struct {
 	opened      time.Time
 	deadline    time.Time // when the server must have ended the watch; zero for fakes
 	bookmarks   atomic.Bool
-	active      atomic.Int64 // when the watch last brought data, in Unix nanoseconds
+	active      atomic.Int64 // when the watch last delivered data, in Unix nanoseconds
 	stops       sync.Once
 }
 

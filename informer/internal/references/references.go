@@ -51,8 +51,8 @@ type Cache interface { //nolint:interfacebloat // it has one implementation
 	Clear()
 	// Forget removes the object of key, and calls the handlers.
 	Forget(key types.NamespacedName)
-	// OnDelivered calls done when everything that was stored before has been delivered
-	// to the handlers.
+	// OnDelivered calls done when everything that was stored before has been
+	// delivered to the handlers.
 	OnDelivered(done func())
 }
 

@@ -264,7 +264,7 @@ func (r *Set) open(s *session) {
 		}
 		if err = sleepUntil(s.ctx, start); err == nil {
 			err = requests.ErrGoexit
-			err = r.bring(s, f)
+			err = r.ensureWatch(s, f)
 		}
 		r.opened(s, f, err)
 		f = nil

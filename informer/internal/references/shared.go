@@ -41,13 +41,14 @@ type source struct {
 	// Set.mu guards the fields below.
 
 	used int // number of references that use the source
-	// shared is the watch of the namespace, a reference without a name. It is nil
-	// while the references are few.
+	// shared is the watch of the namespace, a reference without a name. It is
+	// nil while the references are few.
 	shared *reference
 	told   bool // whether it was logged that the namespace must not be watched
 }
 
-// sourceOf returns the source of a namespace for one more reference. mu is held.
+// sourceOf returns the source of a namespace for one more reference. mu is
+// held.
 func (r *Set) sourceOf(namespace string) *source {
 	s := r.sources[namespace]
 	if s == nil {
@@ -55,7 +56,7 @@ func (r *Set) sourceOf(namespace string) *source {
 		r.sources[namespace] = s
 	}
 	s.used++
-	r.countUsers(s, namespace)
+	r.updateShared(s, namespace)
 	return s
 }
 
@@ -63,7 +64,7 @@ func (r *Set) sourceOf(namespace string) *source {
 func (r *Set) leaveSource(namespace string) {
 	if s := r.sources[namespace]; s != nil {
 		s.used--
-		r.countUsers(s, namespace)
+		r.updateShared(s, namespace)
 		if s.used == 0 {
 			r.dropShared(s)
 			delete(r.sources, namespace)
@@ -102,11 +103,12 @@ func (r *Set) watched() iter.Seq[*reference] {
 	}
 }
 
-// countUsers begins or ends the shared watch of a namespace after a change of the
-// number of references. It begins above the limit, and ends at half the limit.
-// For example, with a limit of 100, a namespace with 80 references has a shared
+// updateShared starts or stops the shared watch of a namespace after the number
+// of references has changed. The watch starts when the number exceeds
+// WatchNamespaceAbove, and stops when the number falls to half of it. For
+// example, with a limit of 100, a namespace with 80 references has a shared
 // watch if it had more than 100 before. mu is held.
-func (r *Set) countUsers(s *source, namespace string) {
+func (r *Set) updateShared(s *source, namespace string) {
 	limit := r.options.WatchNamespaceAbove
 	switch f := s.shared; {
 	case s.used > limit && f == nil && s.Err == nil:
@@ -168,9 +170,9 @@ func (r *Set) join(f *reference) bool {
 	return true
 }
 
-// bringShared opens the watch of a namespace: where the last one ended if that is
-// possible, and otherwise at the present state.
-func (r *Set) bringShared(s *session, f *reference) error {
+// openShared opens the watch of a namespace: where the last one ended if that
+// is possible, and otherwise at the present state.
+func (r *Set) openShared(s *session, f *reference) error {
 	if f.source.IsFake {
 		return r.watch(s, f, "")
 	}
@@ -211,8 +213,8 @@ func (r *Set) request(ctx context.Context, f *reference, o metav1.ListOptions) (
 	return list, err
 }
 
-// openedShared records how an attempt to open the watch of a namespace has ended.
-// mu is held.
+// openedShared records how an attempt to open the watch of a namespace has
+// ended. mu is held.
 func (r *Set) openedShared(s *session, f *reference) {
 	if !f.refused {
 		f.source.told = f.source.told && f.err != nil
@@ -266,8 +268,8 @@ func (r *Set) advanceShared(f *reference, w *openWatch, rv string, bookmark bool
 	}
 }
 
-// leaveShared records an error of one object as the error of its reference, which
-// then leaves the shared watch. So the error does not affect the others.
+// leaveShared records an error of one object as the error of its reference,
+// which then leaves the shared watch. So the error does not affect the others.
 func (r *Set) leaveShared(f *reference, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// StreamIdle is how long a streaming list may bring neither an object nor
+	// StreamIdle is how long a streaming list may deliver neither an object nor
 	// its final bookmark before a plain list replaces it.
 	StreamIdle = 30 * time.Second
-	// WatchIdle is how long a watch may bring neither an event nor a bookmark
+	// WatchIdle is how long a watch may deliver neither an event nor a bookmark
 	// before it is reopened, if the server sends bookmarks.
 	WatchIdle = 5 * time.Minute
 	// EndGrace is how much longer than its timeout a watch may stay open before
@@ -32,8 +32,8 @@ const (
 	// TimelyEnd limits how early a watch may end. A watch that ends at most
 	// this long before its timeout counts as ended by a server that works.
 	TimelyEnd = 5 * time.Second
-	// Steady is how long a watch that brings no event must be open to count as
-	// working.
+	// Steady is how long a watch that delivers no event must be open to count
+	// as working.
 	Steady = 10 * time.Second
 	// OutageTime is how long watches may keep failing before the failures are
 	// reported as a problem. An API server restarts in less time.
@@ -50,14 +50,14 @@ var (
 	// lost, as after a restore of the server's storage from a backup.
 	ErrRestored = errors.New("the server's resourceVersions have gone back, as after a restore of its storage: " +
 		"everything is listed again")
-	// ErrEndsAtOnce is the failure of watches that end before they bring an
-	// event, and before they have been open for the time in Steady. The server, a
-	// proxy or a connection that breaks may have ended them. The reason is known
-	// only if the server has sent an error event.
+	// ErrEndsAtOnce is the failure of watches that end before they deliver an
+	// event, and before they have been open for the time in Steady. The server,
+	// a proxy or a connection that breaks may have ended them. The reason is
+	// known only if the server has sent an error event.
 	ErrEndsAtOnce = errors.New("watching: watches are opened, and end within ten seconds without an event")
 	// ErrGoexit is the failure of a handler that ends the goroutine on which it
-	// was called. It is also the failure of the request that has brought the
-	// handler's object.
+	// was called. It is also the failure of the request from which the
+	// handler's object was received.
 	ErrGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests")
 	// ErrNotRunning is the error of a call that waits for an informer that is
 	// not running.
@@ -118,7 +118,7 @@ func (e *Endable) forward() {
 				return
 			}
 			select {
-			case <-e.done: // the next watch brings the event again
+			case <-e.done: // the next watch delivers the event again
 				return
 			case e.events <- event:
 			}

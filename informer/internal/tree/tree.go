@@ -138,9 +138,9 @@ func (n *Node[T]) With(it *Item[T]) *Node[T] {
 	return kids[0]
 }
 
-// Swap returns n with the item it in place of old, which has the same key. Swap
-// compares and copies less than With does. It returns nil if old is nil or not
-// in n.
+// Swap returns a copy of n in which another item replaces old. Both items have
+// the same key. Swap compares and copies less than With does. It returns nil if
+// old is nil or not in n.
 func (n *Node[T]) Swap(old, it *Item[T]) *Node[T] {
 	if n == nil || old == nil {
 		return nil
@@ -244,7 +244,8 @@ func merge[T any](left, right *Node[T]) []*Node[T] {
 	return split(&Node[T]{items: slices.Concat(left.items, right.items), kids: slices.Concat(left.kids, right.kids)})
 }
 
-// splice returns a copy of list in which instead replaces list[low:high].
+// splice returns a copy of list in which the elements in replacement replace
+// list[low:high].
 func splice[E any](list []E, low, high int, replacement ...E) []E {
 	return slices.Concat(list[:low], replacement, list[high:])
 }

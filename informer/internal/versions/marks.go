@@ -14,7 +14,7 @@ type Marks struct {
 	mu      sync.Mutex        // guards the fields below
 	marks   map[string]string // the marks of watches, by namespace
 	synced  bool
-	low     string    // the oldest mark
+	oldest  string    // the oldest mark, or empty
 	waiting []*Waiter // calls that are not due yet, in the order of On
 }
 
@@ -32,11 +32,11 @@ type Waiter struct {
 	Call  func()
 }
 
-// Lowest returns the oldest mark.
-func (w *Marks) Lowest() string {
+// Oldest returns the oldest mark, or the empty string if there is no mark.
+func (w *Marks) Oldest() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.low
+	return w.oldest
 }
 
 // Of returns the mark of the watch of namespace, or the empty string.
@@ -46,9 +46,9 @@ func (w *Marks) Of(namespace string) string {
 	return w.marks[namespace]
 }
 
-// Advance sets the mark of the watch of namespace to rv. list reports whether a
-// list has brought rv. Only a list may move the mark back; an event moves it
-// only forward.
+// Advance sets the mark of the watch of namespace to rv. list reports whether
+// rv is from a list. Only a list may move the mark back; an event moves it only
+// forward.
 func (w *Marks) Advance(namespace, rv string, list bool) {
 	w.mu.Lock()
 	if !list {
@@ -90,14 +90,14 @@ func (w *Marks) Reset() {
 	w.updateAndUnlock()
 }
 
-// updateAndUnlock computes the lowest mark again and makes the calls that are
+// updateAndUnlock computes the oldest mark again and makes the calls that are
 // due. The caller holds mu, which is released before the calls.
 func (w *Marks) updateAndUnlock() {
-	w.low = ""
+	w.oldest = ""
 	first := true
 	for _, mark := range w.marks {
-		if first || rvorder.Older(mark, w.low) {
-			w.low, first = mark, false
+		if first || rvorder.Older(mark, w.oldest) {
+			w.oldest, first = mark, false
 		}
 	}
 	var due []*Waiter
@@ -142,7 +142,7 @@ func (w *Marks) reached(waiting *Waiter) bool {
 	case !w.synced || waiting.AnyRV:
 		return w.synced
 	case !own:
-		mark = w.low
+		mark = w.oldest
 	}
 	return !rvorder.Older(mark, waiting.RV)
 }

@@ -52,7 +52,7 @@ const (
 	conflict    = "for a write that another has overtaken"
 	deleted     = "for a status that is not found: package patch asks whether the object or the subresource is missing"
 	staleCreate = "for a create that finds an object which the cache does not have yet"
-	lists       = "for servers that stream no lists: here, a watch brings them"
+	lists       = "for servers that stream no lists: here, a watch delivers them"
 )
 
 var trials = []trial{

@@ -21,9 +21,10 @@ import (
 // program, by its number. 0 means no mutant.
 const numberVariable = "MUTANT"
 
-// number is the template of a Go file that reads the variable. Its parameter is
-// the package's name.
-const number = `package %s
+// variableTemplate is the template of a Go file that reads the environment
+// variable numberVariable into the variable mutant. Its parameter is the
+// package's name.
+const variableTemplate = `package %s
 
 import (
 	"os"
@@ -201,7 +202,7 @@ func blamed(errs string, copies map[string][]copyOf) map[*mutant]bool {
 // joint returns the files of the package with all mutants, and the copies in
 // each file by its name.
 func (t *trial) joint() (overlay.Files, map[string][]copyOf) {
-	files := overlay.Files{filepath.Join(t.pkg.Dir, "mutant_number.go"): fmt.Appendf(nil, number, t.pkg.Name)}
+	files := overlay.Files{filepath.Join(t.pkg.Dir, "mutant_number.go"): fmt.Appendf(nil, variableTemplate, t.pkg.Name)}
 	byFile, copies := map[string][]*mutant{}, map[string][]copyOf{}
 	for _, m := range t.mutants {
 		byFile[m.file] = append(byFile[m.file], m)

@@ -112,8 +112,8 @@ func cleanByName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return nil
 }
 
-// strictClean fails forever if its first attempt succeeded but the reply was
-// lost.
+// strictClean deletes the App's key, and treats NotFound as an error. So it
+// fails forever if its first attempt succeeded but the reply was lost.
 func strictClean(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.kube().CoreV1().Secrets(app.Namespace).Delete(ctx, app.Name+"-key", metav1.DeleteOptions{})
 }

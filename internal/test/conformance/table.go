@@ -88,7 +88,10 @@ func (s *Script) InNewNamespace(n int) *Script {
 // World is a server on which scripts are played.
 type World struct {
 	Config *rest.Config
-	Settle func(path string) // returns when the server is idle
+	// Settle waits until the server is idle. path is the path of the request
+	// that follows, as the script has it: variables such as $ns are not yet
+	// replaced.
+	Settle func(path string)
 }
 
 // Run plays a script and returns a line for each request, with the relevant

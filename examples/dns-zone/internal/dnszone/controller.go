@@ -45,8 +45,9 @@ type Options struct {
 	Leader reconcile.Leader
 }
 
-// New returns the controller for all namespaces. It does not start it. It
-// returns an error if the file is missing or cannot be parsed.
+// New returns a controller for the Services of all namespaces. The caller must
+// run the controller. New returns an error if the zone file is missing or
+// cannot be parsed.
 func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconcile.Controller, error) {
 	var options Options
 	if o != nil {

@@ -48,7 +48,8 @@ func (o *Options) withDefaults() (Options, error) {
 	set.PathType = cmp.Or(set.PathType, DefaultPathType)
 	var errs []error
 	if _, err := set.hostOf("default", "web"); err != nil {
-		errs = append(errs, fmt.Errorf("ingress.Options.Host is %q: for Service default/web: %w", set.Host, err))
+		errs = append(errs, fmt.Errorf("ingress.Options.Host %q is invalid: a Service default/web, for example, would get %w",
+			set.Host, err))
 	}
 	switch set.PathType {
 	case networkingv1.PathTypePrefix, networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific:

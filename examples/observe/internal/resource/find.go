@@ -55,7 +55,7 @@ func (e *AmbiguousError) Error() string {
 // the same name.
 type SilentError struct {
 	Name string
-	// Silent lists the versions that do not answer.
+	// Silent lists the API versions whose servers do not answer.
 	Silent []string
 	// Choices are unambiguous names of the resources of the other groups.
 	Choices []string

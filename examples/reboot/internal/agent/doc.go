@@ -7,7 +7,7 @@
 //
 // Every reboot ends the agent in the middle of its work. Its next step follows
 // from three facts: the annotations of its node, the boot id of the running
-// kernel, and whether this start of the agent has told the machine to reboot.
+// kernel, and whether this run of the agent has told the machine to reboot.
 //
 //	reboot-now ──accept, cordon──▶ in-progress{boot id} ──evict──▶ {drained, try} ◀──reboot-permit── controller
 //	    │                                                              │
@@ -19,7 +19,7 @@
 //   - The machine is told to reboot only after in-progress records three things:
 //     the drain is over, the controller has just permitted the reboot, and the
 //     machine is about to be told.
-//   - If an earlier start of the agent has told the machine, and the boot id is
+//   - If an earlier run of the agent has told the machine, and the boot id is
 //     still the same, the agent does not tell it again.
 //   - Deadlines are durations of this process. The clock of the node is compared
 //     with the controller's only to refuse a grant when they differ.

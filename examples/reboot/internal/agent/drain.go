@@ -92,8 +92,8 @@ func (a *Agent) drained(ctx context.Context, node *corev1.Node, p protocol.Progr
 	}
 	logr.FromContextOrDiscard(ctx).Info("drained the node", "left", pass.Leftovers())
 	if !pass.Over() {
-		a.warn(node, "DrainForced", "Drain", fmt.Errorf("the drain has taken longer than %v, and the policy is force; "+
-			"rebooting with: %s", p.DrainTimeout(), pass.Leftovers()))
+		a.warn(node, "DrainForced", "Drain", fmt.Errorf("the drain did not finish within %v and the drain policy is force: "+
+			"rebooting although these Pods are still running: %s", p.DrainTimeout(), pass.Leftovers()))
 	}
 	return nil
 }

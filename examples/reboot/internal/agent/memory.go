@@ -7,7 +7,7 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// memory holds the facts about one reboot that only this start of the agent
+// memory holds the facts about one reboot that only this run of the agent
 // knows. Its times are compared only with other times of this process. It is
 // lost if the agent restarts. In that case deadlines begin again, and the agent
 // repeats its question to the controller, because it does not know the

@@ -59,7 +59,7 @@ func (a *Agent) question(ctx context.Context, node *corev1.Node, p protocol.Prog
 	return err
 }
 
-// lost handles a machine that an earlier start of the agent has told to reboot,
+// lost handles a machine that an earlier run of the agent has told to reboot,
 // and that still runs the same boot. Either the machine has not rebooted yet,
 // or its boot id never changes. So the agent does not tell it to reboot again.
 // The controller ends such a reboot after a while.

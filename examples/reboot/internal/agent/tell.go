@@ -14,9 +14,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// tell records on the node that the machine is told to reboot, and then tells
-// the machine. After the record, only this start of the agent knows whether it
-// has told the machine.
+// tell first records on the node that the machine is about to be told to
+// reboot, and then tells it. If the agent restarts in between, its new run
+// cannot know whether the machine was told.
 func (a *Agent) tell(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
 ) (reconcile.Result, error) {
@@ -45,7 +45,7 @@ func (a *Agent) told(
 		return reconcile.Result{}, err
 	}
 	if m.refusal == nil && !time.Now().Before(m.expires) {
-		m.refusal = errors.New("the controller's permission has expired before the machine was told to reboot")
+		m.refusal = errors.New("the controller's permission expired before the machine was told to reboot")
 	}
 	if m.refusal == nil {
 		if m.refusal = a.reboot(ctx, p, m); m.refusal == nil {

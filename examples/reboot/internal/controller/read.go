@@ -42,7 +42,7 @@ func (w *world) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	if list.ResourceVersion == "" {
-		return nil, errors.New("listing nodes: the answer is not a list of the API server")
+		return nil, errors.New("listing nodes: the answer has no resourceVersion, so it is not from the API server")
 	}
 	nodes := make([]*corev1.Node, 0, len(list.Items))
 	for i := range list.Items {
@@ -73,7 +73,7 @@ func (w *world) liveGroups(ctx context.Context) (live, error) {
 	case err != nil:
 		return w.oneByOne(ctx, err)
 	case list.ResourceVersion == "":
-		return live{}, errors.New("listing RebootGroups: the answer is not a list of the API server")
+		return live{}, errors.New("listing RebootGroups: the answer has no resourceVersion, so it is not from the API server")
 	}
 	l := live{groups: make([]*api.RebootGroup, 0, len(list.Items))}
 	for i := range list.Items {

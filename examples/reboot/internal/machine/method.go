@@ -14,15 +14,17 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// DefaultSocket is the socket of the system's D-Bus.
+// DefaultSocket is the path of the socket of the D-Bus system bus.
 const DefaultSocket = "/run/dbus/system_bus_socket"
 
 // Logind requests a reboot from systemd-logind, which informs the sessions,
-// obeys inhibitors and stops the units in order. It needs the socket of the
-// system's D-Bus and user 0. It needs no capability and no namespace of the
-// host.
+// obeys inhibitors and stops the units in order. Logind needs access to the
+// socket of the D-Bus system bus, and must run as root (UID 0). It needs no
+// Linux capabilities and none of the host's namespaces, such as the namespace
+// that hostPID shares.
 type Logind struct {
-	// Socket is the socket of the system's D-Bus. Defaults to [DefaultSocket].
+	// Socket is the path of the socket of the D-Bus system bus. Defaults to
+	// [DefaultSocket].
 	Socket string
 }
 

@@ -304,7 +304,7 @@ func agents() reconciletest.Actor {
 	})
 }
 
-// worldly names the only start of the agents that are in the world.
+// worldly identifies the only run of the agents that are in the world.
 const worldly = "worldly"
 
 // moves reports whether an accepted reboot does not wait for the controller.

@@ -23,7 +23,7 @@ func Allow(node *corev1.Node, g Grant) error {
 // AllowNow sets the permission m, with which the controller answers the agent's
 // question whether the machine may go down. It also records the reboot among
 // the recent reboots, with told as its time, and removes the recent reboots
-// that are older than since.
+// from before the time in since.
 func AllowNow(node *corev1.Node, m Permission, told, since metav1.Time) error {
 	recent := slices.DeleteFunc(Read(node).Recent, func(t Told) bool { return t.Epoch == m.Epoch || t.At.Before(&since) })
 	if err := set(node, Recent, append(recent, Told{Epoch: m.Epoch, At: told})); err != nil {

@@ -83,8 +83,8 @@ type Progress struct {
 	// CordonedByAgent is true if the accept write cordoned the node.
 	CordonedByAgent bool        `json:"cordonedByAgent"`
 	AcceptedAt      metav1.Time `json:"acceptedAt"`
-	// Start is the name of the start of the agent that last wrote this state.
-	// It is empty if an agent of an older release wrote it.
+	// Start identifies the run of the agent that last wrote this state. It is
+	// empty if an agent of an older release wrote it.
 	Start string `json:"start,omitempty"`
 	// Beat grows with every write of the agent. Even without progress, the
 	// agent writes from time to time to show that it is alive.
@@ -110,16 +110,16 @@ type Progress struct {
 
 // Asked records that the machine was told to reboot.
 type Asked struct {
-	// Start is the name of the start of the agent that told the machine. If the
-	// agent starts again and finds the same boot id, it cannot know whether the
+	// Start identifies the run of the agent that told the machine. If the agent
+	// starts again and finds the same boot id, it cannot know whether the
 	// machine will still go down.
 	Start string      `json:"start"`
 	At    metav1.Time `json:"at"`
 }
 
 // MayGoDown reports whether the machine may have been told to reboot. An agent
-// of an older release does not record that it has told the machine. It does so
-// right after the drain.
+// of an older release does not record that it has told the machine, but it
+// tells the machine right after the drain.
 func (p *Progress) MayGoDown() bool { return p.Asked != nil || p.Start == "" && p.Drained }
 
 // A Permission lets the agent tell its machine to reboot.
@@ -128,8 +128,9 @@ type Permission struct {
 	// Try is the number of the question that the permission answers, see
 	// Progress.Try.
 	Try int64 `json:"try"`
-	// Seconds is how long the permission is valid. The agent counts from a
-	// moment before its question, so that no clocks are compared.
+	// Seconds is how many seconds the permission is valid. The agent measures
+	// them on its own clock, and begins just before it writes the question
+	// (Try). So the clocks of the agent and the controller need not agree.
 	Seconds int32 `json:"seconds"`
 }
 
@@ -201,7 +202,8 @@ func Read(node *corev1.Node) State {
 	return s
 }
 
-// Fault returns the faults of the given keys, or of all keys, as one error.
+// Fault returns the faults of the given keys as one error. Without keys, it
+// returns the faults of all keys.
 func (s State) Fault(keys ...string) error {
 	var faults []error
 	for _, f := range s.Faults {

@@ -77,14 +77,14 @@ const (
 	Ask   ProgressStep = "ask"   // ask whether the machine may go down now
 	Await ProgressStep = "await" // wait for the answer
 	Tell  ProgressStep = "tell"  // tell the machine to reboot
-	Told  ProgressStep = "told"  // this start has told it
-	Lost  ProgressStep = "lost"  // an earlier start has told it, and the same boot runs
+	Told  ProgressStep = "told"  // this run of the agent has told it
+	Lost  ProgressStep = "lost"  // an earlier run has told it, and the boot is still the same
 )
 
-// ForProgress returns the next step in the reboot p. permit is the permission
-// on the node, or nil. start is the name of the current start of the agent. An
-// agent that has just started repeats its question to the controller, because
-// it does not know how old the last question is.
+// ForProgress returns the agent's next step in the reboot that p describes.
+// permit is the permission on the node, or nil. start identifies the current
+// run of the agent. After a restart, the agent asks the controller again,
+// because it cannot know how old the last question is.
 func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string) ProgressStep {
 	switch {
 	case p.Asked != nil && p.Asked.Start == start:
@@ -102,7 +102,7 @@ func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string
 	}
 }
 
-// Asks reports whether the agent must request a reboot because a file of its
+// Asks reports whether the agent must request a reboot because a file on its
 // host requires one. request contains the file's name and time, and is empty if
 // there is no file. A file that still exists after its reboot is not a reason
 // for a second reboot.

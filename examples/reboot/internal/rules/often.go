@@ -35,7 +35,9 @@ type Hold struct {
 	Why string // why the node gets no slot; empty if it may get one
 	// Left is how long the reason lasts, or 0 if that is not known.
 	Left time.Duration
-	// Lasting is true if a person should find the cause.
+	// Lasting is true if the reason needs a person's attention, even if it ends
+	// by itself after Left. For example, a node that requests reboots too often
+	// is held back until a person finds what requests them.
 	Lasting bool
 }
 

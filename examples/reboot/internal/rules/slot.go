@@ -40,8 +40,8 @@ const (
 	// GiveUp is the same as CallOff, but for a machine that was told to reboot
 	// and still reports the same boot. The request is not tried again.
 	GiveUp SlotStep = "give up"
-	// Conclude moves reboot-in-progress to last-reboot, because the agent does
-	// not do so.
+	// Conclude moves reboot-in-progress to last-reboot on behalf of an agent
+	// that does not respond, although its node has rebooted.
 	Conclude SlotStep = "conclude"
 )
 

@@ -218,7 +218,7 @@ func (p *running) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(patience):
-		return errors.New("the program is not ready")
+		return fmt.Errorf("the program was not ready after %v", patience)
 	}
 }
 

@@ -93,12 +93,18 @@ func merge(file, later string) error {
 
 // machine is the first line of the results. It describes the machine.
 type machine struct {
-	Commit   string  `json:"commit"`
-	Date     string  `json:"date"`
-	Go       string  `json:"go"`
-	Platform string  `json:"platform"`
-	Cores    int     `json:"cores"`
-	Load     float64 `json:"load"`
+	Commit string `json:"commit"`
+	// Date is the day of the run in UTC, such as "2026-11-27".
+	Date string `json:"date"`
+	// Go is the version of Go without the prefix "go".
+	Go string `json:"go"`
+	// Platform is the operating system and the architecture, such as
+	// "linux/amd64".
+	Platform string `json:"platform"`
+	Cores    int    `json:"cores"`
+	// Load is the load average of the last minute when the run began. It is 0
+	// where the system does not report it.
+	Load float64 `json:"load"`
 }
 
 // begin creates a file of results that contains only the line about the

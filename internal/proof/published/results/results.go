@@ -20,7 +20,8 @@ import (
 // which [Search] adds results. If it is empty, results are not stored.
 const Variable = "PROOF_RESULTS"
 
-// Result is one exploration, a line of JSON in the file. Its times are in seconds.
+// Result is one exploration, a line of JSON in the file. Its durations are in
+// seconds.
 type Result struct {
 	// Test is the name of the test that explored. Together with the version it
 	// identifies the exploration.
@@ -40,7 +41,9 @@ type Result struct {
 	// Known is the number of runs with a finding that the test accepts.
 	Known int `json:"known"`
 	// Ended is true if the exploration ended before its budget was used up.
-	Ended     bool    `json:"ended"`
+	Ended bool `json:"ended"`
+	// Elapsed is how many seconds the exploration took. Processor is how many
+	// seconds of processor time it used. Both are rounded to tenths.
 	Elapsed   float64 `json:"elapsed"`
 	Processor float64 `json:"processor"`
 	// Oracle is the oracle that found Failure, and Lines is the length of the

@@ -23,8 +23,8 @@ type Reads struct {
 
 // reconciles describes the object that a goroutine reconciles.
 type reconciles struct {
-	object string
-	names  func(cache, key any) bool
+	object   string
+	refersTo func(cache, key any) bool
 }
 
 // Cache implements [simhook.Reads].
@@ -32,7 +32,7 @@ func (r *Reads) Cache() { r.cached.Store(true) }
 
 // Begin implements [simhook.Reads]. It does nothing before there is a cache of
 // references, because finding out the number of a goroutine is slow.
-func (r *Reads) Begin(object string, names func(cache, key any) bool) (end func()) {
+func (r *Reads) Begin(object string, refersTo func(cache, key any) bool) (end func()) {
 	if !r.cached.Load() {
 		return func() {}
 	}
@@ -43,7 +43,7 @@ func (r *Reads) Begin(object string, names func(cache, key any) bool) (end func(
 		r.working = map[string]*reconciles{}
 	}
 	previous := r.working[id]
-	r.working[id] = &reconciles{object, names}
+	r.working[id] = &reconciles{object, refersTo}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -60,7 +60,7 @@ func (r *Reads) Read(cache, key any, read string) {
 	r.mu.Lock()
 	reader := r.working[goroutine()]
 	r.mu.Unlock()
-	if reader == nil || reader.names(cache, key) {
+	if reader == nil || reader.refersTo(cache, key) {
 		return
 	}
 	r.mu.Lock()

@@ -319,7 +319,7 @@ func parseDeviation(word string) (Deviation, error) {
 		return d, nil
 	}
 	if d.Fault, found = faultCodes[code]; !found || code != "" && !k.faulty {
-		return Deviation{}, fmt.Errorf("deviation %q has an unknown fault", word)
+		return Deviation{}, fmt.Errorf("deviation %q has a fault that is unknown or not possible for its kind", word)
 	}
 	return d, nil
 }

@@ -44,11 +44,11 @@ type roll struct {
 func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	options := o.withDefaults()
 	if err := options.validate(); err != nil {
-		return Verdict{}, fmt.Errorf("playing a roll: %w", err)
+		return Verdict{}, fmt.Errorf("running the reboot demo: %w", err)
 	}
 	dir, err := os.MkdirTemp("", "reboot-demo-")
 	if err != nil {
-		return Verdict{}, fmt.Errorf("playing a roll: %w", err)
+		return Verdict{}, fmt.Errorf("running the reboot demo: %w", err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, options.Timeout)
 	defer cancel()
@@ -61,7 +61,7 @@ func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	}
 	switch {
 	case err != nil && (r == nil || ctx.Err() != nil):
-		return verdict, errors.Join(fmt.Errorf("playing a roll: %w", err), os.RemoveAll(dir))
+		return verdict, errors.Join(fmt.Errorf("running the reboot demo: %w", err), os.RemoveAll(dir))
 	case err != nil || !verdict.Good():
 		r.show.say("the logs of all processes are in %s", dir)
 		return verdict, err

@@ -45,8 +45,8 @@ func New(config *rest.Config, group string) (*Witness, error) {
 	return &Witness{client: client, group: group, nodes: map[string]*Node{}}, nil
 }
 
-// Run watches until ctx ends. It calls started when both watches have their
-// first list, so that all later events will be seen.
+// Run watches until ctx ends. It calls the function started when both watches
+// have their first list, so that all later events will be seen.
 func (w *Witness) Run(ctx context.Context, started func()) {
 	var listed, running sync.WaitGroup
 	for _, resource := range []schema.GroupVersionResource{
@@ -62,7 +62,8 @@ func (w *Witness) Run(ctx context.Context, started func()) {
 }
 
 // follow lists the objects once, and then watches them without missing an
-// event, until ctx ends. It calls listed after the list.
+// event, until ctx ends. It calls the function listed when it has listed the
+// objects.
 func (w *Witness) follow(ctx context.Context, client dynamic.ResourceInterface, listed func()) {
 	defer listed()
 	version := ""

@@ -47,20 +47,21 @@ type object interface {
 	Size() int
 }
 
-// NewServer returns a server of count Pods, sorted by namespace and name as in
-// etcd. shape makes Pod n. In the updates, Pods become unready and ready again.
+// NewServer returns a server with count Pods, sorted by namespace and name as
+// in etcd. shape makes Pod n. In the updates, Pods become unready and ready
+// again.
 func NewServer(count int, shape func(n int) *corev1.Pod) (*Server, error) {
 	return newServer("/api/v1/pods", &corev1.PodList{}, made(count, shape), unready)
 }
 
-// NewServerOfAnnotated returns a server like [NewServer]. In the updates, an
-// annotation of the Pods changes.
+// NewServerOfAnnotated returns a server like [NewServer], except that each
+// update changes an annotation of a Pod.
 func NewServerOfAnnotated(count int, shape func(n int) *corev1.Pod) (*Server, error) {
 	return newServer("/api/v1/pods", &corev1.PodList{}, made(count, shape), annotated)
 }
 
-// NewServerOfSecrets returns a server of count Secrets, of which an annotation
-// changes in the updates.
+// NewServerOfSecrets returns a server with count Secrets. Each update changes
+// an annotation of a Secret.
 func NewServerOfSecrets(count int) (*Server, error) {
 	return newServer("/api/v1/secrets", &corev1.SecretList{}, made(count, Secret), annotated)
 }
