@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -96,6 +97,16 @@ func (n *network) open() (count int) {
 		c.mu.Unlock()
 	}
 	return count
+}
+
+// closeAll closes all connections.
+func (n *network) closeAll() {
+	n.mu.Lock()
+	conns := slices.Clone(n.conns)
+	n.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close()
+	}
 }
 
 func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {

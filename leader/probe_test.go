@@ -204,9 +204,7 @@ func TestACandidateWithoutAnswersSaysWhatANewConnectionShows(t *testing.T) {
 				x.Expect(e.Ready()).To(MatchError(HavePrefix(`reading lease "default/test": no answer in time: ` + row.want)))
 				stop()
 				pass(time.Minute) // until late connections are made
-				for _, c := range n.conns {
-					_ = c.Close()
-				}
+				n.closeAll()
 			})
 		})
 	}
@@ -304,9 +302,7 @@ func (x *fixture) testLateCertificate(answered, trusted bool, want string) {
 	stop := x.campaign(e, "a")
 	pass(time.Minute)
 	replaced.Store(true)
-	for _, c := range n.conns {
-		_ = c.Close()
-	}
+	n.closeAll()
 	pass(time.Minute)
 	x.Expect(e.Ready()).To(MatchError(MatchRegexp(`the certificate of the server is not valid before 2001-01-01T00:00:00Z, ` +
 		`and the clock of this machine says 2000-01-01T00:0\d:\d\dZ: ` + want + `$`)))

@@ -3,6 +3,7 @@ package operator
 import (
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,15 +47,20 @@ func TestACollectorThatBlocksCostsNoOtherMetrics(t *testing.T) {
 		g := NewWithT(t)
 		registry := prometheus.NewRegistry()
 		own := &registerer{inner: registry}
-		release, calls := make(chan struct{}), 0
-		own.MustRegister(failing{func() { calls++; <-release }}, prometheus.NewGauge(prometheus.GaugeOpts{Name: "own", Help: "Own."}))
+		release := make(chan struct{})
+		var calls atomic.Int32
+		blocking := failing{func() {
+			calls.Add(1)
+			<-release
+		}}
+		own.MustRegister(blocking, prometheus.NewGauge(prometheus.GaugeOpts{Name: "own", Help: "Own."}))
 		for range 3 {
 			families, err := registry.Gather()
 			g.Expect(err).To(MatchError(ContainSubstring("metrics of operator.failing: it has not returned after 5s")))
 			g.Expect(families).To(ConsistOf(HaveField("GetName()", "own")))
 			g.Expect(clashes(registry)).To(Succeed(), "it may work later")
 		}
-		g.Expect(calls).To(Equal(1), "no further goroutine while one hangs")
+		g.Expect(calls.Load()).To(BeEquivalentTo(1), "no further goroutine while one hangs")
 		close(release)
 		synctest.Wait()
 		_, err := registry.Gather()

@@ -81,8 +81,8 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 				"an admission webhook has removed it, or a proxy has answered", f.Name)
 		}
 		if notStored(c, cached, newest) {
-			return false, cached, fmt.Errorf("adding finalizer %q: the answer has the resourceVersion from before, so the server "+
-				"has not stored it: a proxy or a gateway has made the request a dry run", f.Name)
+			return false, cached, fmt.Errorf("adding finalizer %q: the answer has the resourceVersion from before, so the "+
+				"server has not stored it: a proxy or a gateway has made the request a dry run", f.Name)
 		}
 		return true, newest, nil
 	}

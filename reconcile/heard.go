@@ -13,7 +13,9 @@ import (
 // reportingReads returns r. In programs that package reconciletest runs, it
 // returns a reconciler that also reports to which keys the object of each
 // reconcile refers, so that reconciletest notices reads of other keys.
-func reportingReads[T informer.Object](cache *informer.Informer[T], r Reconciler[T], references *referrers) Reconciler[T] {
+func reportingReads[T informer.Object](
+	cache *informer.Informer[T], r Reconciler[T], references *referrers,
+) Reconciler[T] {
 	hooks := simhook.Current()
 	if hooks == nil || hooks.Reads == nil {
 		return r

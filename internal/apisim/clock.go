@@ -14,7 +14,8 @@ import (
 // name is one that times have in the Kubernetes API: it ends with Time, time,
 // Timestamp or At, such as finishedAt, or is timeAdded. It also matches such a
 // field in an operation of a JSON patch.
-var clockTime = regexp.MustCompile(`(?:[tT]ime(?:stamp)?|[a-z]At|timeAdded)"(?:,"value")?:\s?"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)`)
+var clockTime = regexp.MustCompile(
+	`(?:[tT]ime(?:stamp)?|[a-z]At|timeAdded)"(?:,"value")?:\s?"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)`)
 
 const seconds = "2006-01-02T15:04:05"
 

@@ -14,7 +14,7 @@ import (
 
 // These are virtual times.
 const (
-	killAfter    = 30 * time.Second // terminationGracePeriodSeconds: from the end of the context until the program is killed
+	killAfter    = 30 * time.Second // terminationGracePeriodSeconds: from the end of the context until the kill
 	stopWithin   = 2 * time.Minute  // the time from the end of the context until the run no longer waits for the program
 	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot; it doubles like a kubelet's
 	mostBackOff  = 5 * time.Minute

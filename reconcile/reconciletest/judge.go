@@ -375,7 +375,8 @@ func (r *judge) checkStatus() {
 		for _, o := range r.sim.Objects(res.GVR()) {
 			resource := res.GVR().GroupResource().String()
 			if text := state.Outdated(o); text != "" && r.reported[o.GetUID()] && !r.ignore.Status(resource) {
-				r.find(report.Status, r.reason(report.Seen{}), fmt.Sprintf("%s %s is at rest, and %s", resource, state.KeyOf(o), text))
+				r.find(report.Status, r.reason(report.Seen{}),
+					fmt.Sprintf("%s %s is at rest, and %s", resource, state.KeyOf(o), text))
 				return
 			}
 		}

@@ -220,7 +220,8 @@ func applyCut(c plan.Cut, whole *Case) *Case {
 		return whole
 	}
 	smaller := *whole
-	smaller.Objects, smaller.Workload, smaller.Goal = remove(whole.Objects, c.Objects), remove(whole.Workload, c.Steps), nil
+	smaller.Objects, smaller.Workload = remove(whole.Objects, c.Objects), remove(whole.Workload, c.Steps)
+	smaller.Goal = nil
 	if c.Single {
 		smaller.Replicas = 1
 	}

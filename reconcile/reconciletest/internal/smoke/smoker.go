@@ -170,8 +170,8 @@ func (s *smoker) compare(want, have, other *trial) *report.Finding {
 		return nil
 	}
 	return &report.Finding{
-		Oracle: report.State, Reason: report.ReasonFor(have.journal.plan, differs.Seen), UpTo: have.journal.out.restedAt[rest],
-		Text: differs.Text,
+		Oracle: report.State, Reason: report.ReasonFor(have.journal.plan, differs.Seen),
+		UpTo: have.journal.out.restedAt[rest], Text: differs.Text,
 	}
 }
 
