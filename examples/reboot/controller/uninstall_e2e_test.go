@@ -27,6 +27,9 @@ import (
 
 const (
 	patience = 2 * time.Minute
+	// building is how long building a program may take, with empty caches and
+	// beside other tests.
+	building = 15 * time.Minute
 	crd      = "rebootgroups.reboot.homeostat.dev"
 )
 
@@ -53,14 +56,20 @@ func newChartStage(t *testing.T) *chartStage {
 	s.client = kubernetes.NewForConfigOrDie(s.cluster.Config())
 	s.Expect(os.WriteFile(filepath.Join(s.tools, "kubectl"), []byte(
 		"#!/bin/sh\nexec "+filepath.Join(s.root, "bin", "controlplane")+" kubectl \"$@\"\n"), 0o755)).To(Succeed()) //nolint:gosec // it is run
-	s.sh("GOWORK=off go build -modfile=internal/ship/go.mod -o " + filepath.Join(s.tools, "helm") + " helm.sh/helm/v4/cmd/helm")
+	s.shWithin(building, "GOWORK=off go build -modfile=internal/ship/go.mod -o "+filepath.Join(s.tools, "helm")+" helm.sh/helm/v4/cmd/helm")
 	return s
 }
 
 // sh runs a line of the shell as the administrator, and returns its output.
 func (s *chartStage) sh(line string) string {
 	s.t.Helper()
-	ctx, stop := context.WithTimeout(s.t.Context(), patience)
+	return s.shWithin(patience, line)
+}
+
+// shWithin is like sh, with a limit of its own.
+func (s *chartStage) shWithin(limit time.Duration, line string) string {
+	s.t.Helper()
+	ctx, stop := context.WithTimeout(s.t.Context(), limit)
 	defer stop()
 	command := exec.CommandContext(ctx, "sh", "-ec", line)
 	command.Dir = s.root
@@ -147,7 +156,7 @@ func (s *chartStage) slots() []string {
 func TestE2EAnUninstallationOfTheChartLeavesNothing(t *testing.T) {
 	s := newChartStage(t)
 	binary := filepath.Join(t.TempDir(), "controller")
-	s.sh("cd examples/reboot && go build -o " + binary + " ./controller")
+	s.shWithin(building, "cd examples/reboot && go build -o "+binary+" ./controller")
 	notes, ended := s.install(binary)
 	s.sh("kubectl wait --for=condition=Established --timeout=1m crd/" + crd)
 	s.node("a")
