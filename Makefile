@@ -55,7 +55,7 @@ laboratory: ## Unit tests of the laboratory, and random worlds for longer; part 
 
 .PHONY: exact
 exact: ## What is counted beside other libraries: sizes, own writes, claims of the documents; part of make check.
-	$(TEST) -timeout 10m $(addprefix ./internal/proof/bench/,size ownwrites guide report)
+	$(TEST) -timeout 30m $(addprefix ./internal/proof/bench/,size ownwrites guide report)
 
 # How many mutants of each package are tried (MUTANTS=100 for the full score); fewer killed, in percent, are an error.
 MUTANTS = 4
