@@ -160,6 +160,35 @@ func TestWrappedInformerSeesVersions(t *testing.T) {
 	})
 }
 
+// versionLater hides the resourceVersion of a shared informer in the first calls.
+type versionLater struct {
+	cache.SharedIndexInformer
+
+	hidden int
+}
+
+func (v *versionLater) LastSyncResourceVersion() string {
+	if v.hidden--; v.hidden >= 0 {
+		return ""
+	}
+	return v.SharedIndexInformer.LastSyncResourceVersion()
+}
+
+func TestWrappedInformerWaitsForTheVersionOfAnEmptyList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		shared := &versionLater{factory.Core().V1().Pods().Informer(), 5}
+		pods := clientgo.Wrap[*corev1.Pod](shared, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		factory.StartWithContext(ctx)
+		defer factory.Shutdown()
+		defer cancel()
+		run(t, g, pods)
+		g.Expect(pods.LastResourceVersion()).To(Equal("1"))
+	})
+}
+
 func TestANilSharedInformerIsNamed(t *testing.T) {
 	g := NewWithT(t)
 	const why = "clientgo.Wrap: the shared informer is nil"

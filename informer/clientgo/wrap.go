@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -77,6 +78,7 @@ func followShared[T informer.Object](
 	}
 	select {
 	case <-registration.HasSyncedChecker().Done():
+		f.waitForVersion(ctx)
 		f.storeFirst()
 		<-ctx.Done()
 	case <-ctx.Done():
@@ -87,6 +89,26 @@ func followShared[T informer.Object](
 	// It fails only if shared has stopped, and then no event follows.
 	_ = shared.RemoveEventHandler(registration)
 	return nil
+}
+
+// waitForVersion returns when the resourceVersion of the first list is known.
+// A shared informer reports that it has synced shortly before it records this
+// resourceVersion. If the list is empty, no object shows it either. A fake may
+// have no resourceVersion at all, so waitForVersion gives up after a second.
+func (f *following[T]) waitForVersion(ctx context.Context) {
+	for range 1000 {
+		f.mu.Lock()
+		known := len(f.first) > 0
+		f.mu.Unlock()
+		if known || cmp.Or(f.began, f.shared.LastSyncResourceVersion()) != "" {
+			return
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // storeFirst stores the first objects as one list.
