@@ -49,41 +49,42 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 
 // Informers.
 var (
-	synced = named("homeostat_informer_synced",
+	synced = describe("homeostat_informer_synced",
 		"Whether the first list has been stored and delivered to handlers.", "informer", "kind")
-	objects = named("homeostat_informer_objects",
+	objects = describe("homeostat_informer_objects",
 		"Objects in the cache.", "informer", "kind")
-	references = named("homeostat_informer_references",
+	references = describe("homeostat_informer_references",
 		"Objects that other objects refer to and that the cache holds or waits for.", "informer", "kind")
-	referenceWatches = named("homeostat_informer_reference_watches",
+	referenceWatches = describe("homeostat_informer_reference_watches",
 		"Objects that other objects refer to and that are watched now.", "informer", "kind")
-	bytes = named("homeostat_informer_bytes",
+	bytes = describe("homeostat_informer_bytes",
 		"Memory that the cached objects take, estimated from a few hundred of them.", "informer", "kind")
-	watchAge = named("homeostat_informer_watch_age_seconds",
-		"How long the longest open watch has been open.", "informer", "kind")
-	lag = named("homeostat_informer_lag_seconds",
+	watchAge = describe("homeostat_informer_watch_age_seconds",
+		"Age of the watch that has been open for the longest time.", "informer", "kind")
+	lag = describe("homeostat_informer_lag_seconds",
 		"How long the oldest change has been waiting to be delivered to handlers.", "informer", "kind")
-	silence = named("homeostat_informer_watch_silence_seconds",
+	silence = describe("homeostat_informer_watch_silence_seconds",
 		"How long the least recently active watch has received neither an event nor a bookmark.", "informer", "kind")
-	lists = named("homeostat_informer_lists_total",
+	lists = describe("homeostat_informer_lists_total",
 		"Lists that were stored. All but the first were relists.", "informer", "kind")
-	watches = named("homeostat_informer_watches_total",
+	watches = describe("homeostat_informer_watches_total",
 		"Watches that were opened.", "informer", "kind")
-	stalls = named("homeostat_informer_watch_stalls_total",
+	stalls = describe("homeostat_informer_watch_stalls_total",
 		"Watches that were ended because they were silent.", "informer", "kind")
-	restores = named("homeostat_informer_restores_total",
+	restores = describe("homeostat_informer_restores_total",
 		"How often the server's resourceVersions went back, as after a restore of its storage.", "informer", "kind")
-	failures = named("homeostat_informer_request_failures_total",
+	failures = describe("homeostat_informer_request_failures_total",
 		"Lists and watches that failed.", "informer", "kind")
-	handlerPanics = named("homeostat_informer_handler_panics_total",
-		"Panics of handlers. Each handler missed the event that it panicked on.", "informer", "kind")
-	events = named("homeostat_informer_events_total",
+	handlerPanics = describe("homeostat_informer_handler_panics_total",
+		"Panics of handlers. A handler misses the event that it panics on.", "informer", "kind")
+	events = describe("homeostat_informer_events_total",
 		"Changes that were delivered to handlers.", "informer", "kind")
 )
 
-// informer sends the state of one informer. It leaves out ages of the watch
-// while no watch is open. While an optional informer has not synced, it also
-// leaves out the metric that says so, because the value 0 would raise an alert.
+// informer sends the state of one informer. It leaves out the age and the
+// silence of the watch while no watch is open. While an optional informer has
+// not synced, it also leaves out the metric that says so, because the value 0
+// would raise an alert.
 func (s sender) informer(i *inspect.InformerStatus) {
 	if i.Synced || !i.Optional {
 		s.gauge(valueOf(i.Synced), synced, i.Name, i.Kind)

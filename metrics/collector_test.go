@@ -156,7 +156,7 @@ func TestACollectorShowsWhatIsOverdue(t *testing.T) {
 # HELP homeostat_freshness_holdbacks_total Reconciles after which the key waited until the caches had seen its writes.
 # TYPE homeostat_freshness_holdbacks_total counter
 homeostat_freshness_holdbacks_total{controller="test"} 1
-# HELP homeostat_freshness_overdue_total Reconciles that ran before the caches had seen the key's last writes, since the deadline had passed.
+# HELP homeostat_freshness_overdue_total Reconciles that ran before the caches had seen the key's last writes, because Options.FreshnessDeadline had passed.
 # TYPE homeostat_freshness_overdue_total counter
 homeostat_freshness_overdue_total{controller="test"} 1
 `)
@@ -305,7 +305,7 @@ homeostat_informer_synced{informer="secrets",kind="Secret"} 0
 # TYPE homeostat_informer_lag_seconds gauge
 homeostat_informer_lag_seconds{informer="configmaps",kind="ConfigMap"} 0
 homeostat_informer_lag_seconds{informer="secrets",kind="Secret"} 0
-# HELP homeostat_informer_watch_age_seconds How long the longest open watch has been open.
+# HELP homeostat_informer_watch_age_seconds Age of the watch that has been open for the longest time.
 # TYPE homeostat_informer_watch_age_seconds gauge
 homeostat_informer_watch_age_seconds{informer="configmaps",kind="ConfigMap"} 0.5
 # HELP homeostat_leading Whether this replica leads and reconciles, for controllers that elect a leader.

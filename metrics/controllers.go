@@ -11,40 +11,40 @@ import (
 
 // Reconciles.
 var (
-	resultsTotal = named("controller_runtime_reconcile_total",
+	resultsTotal = describe("controller_runtime_reconcile_total",
 		"Reconciles, by result; terminal errors and conflicts are errors.", "controller", "result")
-	outcomesTotal = named("homeostat_reconciles_total",
+	outcomesTotal = describe("homeostat_reconciles_total",
 		"Reconciles, by how they ended.", "controller", "outcome")
-	errorsTotal = named("controller_runtime_reconcile_errors_total",
+	errorsTotal = describe("controller_runtime_reconcile_errors_total",
 		"Reconciles that returned an error or panicked, terminal errors and conflicts included.", "controller")
-	terminalTotal = named("controller_runtime_terminal_reconcile_errors_total",
+	terminalTotal = describe("controller_runtime_terminal_reconcile_errors_total",
 		"Reconciles that returned a terminal error, and are not retried until an object changes.", "controller")
-	panicsTotal = named("controller_runtime_reconcile_panics_total",
+	panicsTotal = describe("controller_runtime_reconcile_panics_total",
 		"Reconciles that panicked.", "controller")
-	reconcileSeconds = named("controller_runtime_reconcile_time_seconds",
+	reconcileSeconds = describe("controller_runtime_reconcile_time_seconds",
 		"How long reconciles took.", "controller")
-	workSeconds = named("workqueue_work_duration_seconds",
+	workSeconds = describe("workqueue_work_duration_seconds",
 		"How long workers held the keys that they have finished.", queueLabels...)
-	retriesTotal = named("workqueue_retries_total",
+	retriesTotal = describe("workqueue_retries_total",
 		"Reconciles after which the key was added again with a delay: after an error, a conflict, or with After.",
 		queueLabels...)
-	workers = named("controller_runtime_max_concurrent_reconciles",
+	workers = describe("controller_runtime_max_concurrent_reconciles",
 		"Workers: how many reconciles may run at once.", "controller")
-	active = named("controller_runtime_active_workers",
+	active = describe("controller_runtime_active_workers",
 		"Reconciles that are running now.", "controller")
-	heldBack = named("homeostat_freshness_holdbacks_total",
+	heldBack = describe("homeostat_freshness_holdbacks_total",
 		"Reconciles after which the key waited until the caches had seen its writes.", "controller")
-	overdue = named("homeostat_freshness_overdue_total",
-		"Reconciles that ran before the caches had seen the key's last writes, since the deadline had passed.", "controller")
-	failing = named("homeostat_failing_keys",
+	overdue = describe("homeostat_freshness_overdue_total",
+		"Reconciles that ran before the caches had seen the key's last writes, because Options.FreshnessDeadline had passed.", "controller")
+	failing = describe("homeostat_failing_keys",
 		"Keys whose last reconcile failed, counted up to 1000.", "controller")
-	leading = named("homeostat_leading",
+	leading = describe("homeostat_leading",
 		"Whether this replica leads and reconciles, for controllers that elect a leader.", "controller")
-	stuckCalls = named("homeostat_stuck_calls",
+	stuckCalls = describe("homeostat_stuck_calls",
 		"Calls of reconcilers and mappers that have not returned although their context has ended.", "controller")
-	stuckReports = named("homeostat_stuck_call_reports_total",
+	stuckReports = describe("homeostat_stuck_call_reports_total",
 		"Log lines about calls that have not returned although their context has ended.", "controller")
-	hotLoops = named("homeostat_hot_loops_total",
+	hotLoops = describe("homeostat_hot_loops_total",
 		"Reconciles with a write that made no progress, after which the reaction to changes of its object is delayed.",
 		"controller")
 )
@@ -91,33 +91,33 @@ var queueLabels = []string{"name", "controller"}
 
 // Queues and sweeps.
 var (
-	depth = named("workqueue_depth",
+	depth = describe("workqueue_depth",
 		"Keys that wait for a worker.", queueLabels...)
-	addsTotal = named("workqueue_adds_total",
+	addsTotal = describe("workqueue_adds_total",
 		"Additions of keys that were not waiting.", queueLabels...)
-	unfinished = named("workqueue_unfinished_work_seconds",
+	unfinished = describe("workqueue_unfinished_work_seconds",
 		"Total time that workers have held the keys they hold now.", queueLabels...)
-	longest = named("workqueue_longest_running_processor_seconds",
+	longest = describe("workqueue_longest_running_processor_seconds",
 		"The longest time that a worker has held its key.", queueLabels...)
-	waitSeconds = named("workqueue_queue_duration_seconds",
+	waitSeconds = describe("workqueue_queue_duration_seconds",
 		"How long keys waited for a worker.", queueLabels...)
-	delayed = named("homeostat_queue_delayed",
+	delayed = describe("homeostat_queue_delayed",
 		"Keys that wait for a timer, or for the end of a back-off or of a hold.", "name")
-	backingOff = named("homeostat_queue_backing_off",
+	backingOff = describe("homeostat_queue_backing_off",
 		"Keys that wait for the end of their back-off.", "name")
-	queueFailing = named("homeostat_queue_failing",
+	queueFailing = describe("homeostat_queue_failing",
 		"Keys that have failed and not succeeded since, and are retried.", "name")
-	holds = named("homeostat_queue_holds_total",
+	holds = describe("homeostat_queue_holds_total",
 		"Reconciles after which the key was held: until its writes are seen, or because it made no progress.", "name")
-	laneDepth = named("homeostat_queue_lane_depth",
+	laneDepth = describe("homeostat_queue_lane_depth",
 		"Keys that wait for a worker, by lane.", "name", "lane")
-	laneOldest = named("homeostat_queue_lane_oldest_seconds",
+	laneOldest = describe("homeostat_queue_lane_oldest_seconds",
 		"For how long the next key has waited, by lane.", "name", "lane")
-	orphansTotal = named("homeostat_orphans_total",
+	orphansTotal = describe("homeostat_orphans_total",
 		"Names that were enqueued because their object was deleted.", "controller")
-	sweepErrors = named("homeostat_sweep_errors_total",
-		"Sweeps that cleaned nothing because the names could not be listed or were refused.", "controller")
-	sweepRefused = named("homeostat_sweep_refused_orphans",
+	sweepErrors = describe("homeostat_sweep_errors_total",
+		"Sweeps that enqueued no orphan, because the names could not be listed or the safety limit refused them.", "controller")
+	sweepRefused = describe("homeostat_sweep_refused_orphans",
 		"Orphans that the safety limit holds back: more than names.Options.MaxCount and MaxShare allow. "+
 			"If they were indeed deleted, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")
 )
@@ -135,7 +135,8 @@ func (s sender) queue(name string, stats queue.Stats) {
 		dispatched += lane.Dispatched
 		waited += lane.Waited.Seconds()
 		below := uint64(0)
-		// The last bucket has no bound: its count is the count of all dispatches.
+		// The last bucket has no bound: its count is the count of all
+		// dispatches.
 		for i, n := range lane.Waits[:len(lane.Waits)-1] {
 			below += n
 			buckets[lane.WaitBound(i).Seconds()] += below
@@ -164,7 +165,7 @@ func (s sender) sweep(name string, sweep *names.Sweep) {
 }
 
 // master has the name under which client-go reports its own leader election.
-var master = named("leader_election_master_status",
+var master = describe("leader_election_master_status",
 	"Whether this replica holds the Lease: 1 on one replica, 0 on the others.", "name")
 
 // leases sends the state of each Lease once, even if several controllers share
@@ -183,16 +184,16 @@ func (s sender) leases(controllers []*reconcile.Controller) {
 
 // Slots.
 var (
-	slotOwned = named("homeostat_slot_owned",
+	slotOwned = describe("homeostat_slot_owned",
 		"Whether this replica works on the slot: the sum over the replicas is 1.", "controller", "slot")
-	slots = named("homeostat_slots",
+	slots = describe("homeostat_slots",
 		"Slots by state, as this replica sees it: here, elsewhere, claimable or unavailable.", "controller", "state")
-	heavyNamespaces = named("homeostat_heavy_namespaces",
+	heavyNamespaces = describe("homeostat_heavy_namespaces",
 		"Slots with a namespace that had more objects than the fair share of a replica when the ranges were chosen. "+
 			"Such a namespace is not divided.", "controller")
-	imbalance = named("homeostat_shard_imbalance",
-		"Objects of the replica with the most, relative to the mean of all; 0 while they are balanced or not known. "+
-			"Scaling to zero and up divides the namespaces anew.", "controller")
+	imbalance = describe("homeostat_shard_imbalance",
+		"Objects of the replica with the most objects, divided by the mean of all replicas; 0 while balanced or not known. "+
+			"Scaling to zero replicas and up again divides the namespaces anew.", "controller")
 )
 
 // slots sends the states of the slots of a controller with Shards: a gauge for

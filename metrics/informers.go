@@ -19,22 +19,24 @@ import (
 // a number to the name of an informer if an earlier one has the same name and
 // kind. Controllers in the same registry must not have informers with the same
 // names and kinds; see [New].
-func Informers(statuses func() []informer.Status) prometheus.Collector { return running(statuses) }
+func Informers(statuses func() []informer.Status) prometheus.Collector {
+	return statusCollector(statuses)
+}
 
-type running func() []informer.Status
+type statusCollector func() []informer.Status
 
 // Describe sends no descriptors, since the set of metrics depends on the
 // informers.
-func (running) Describe(chan<- *prometheus.Desc) {}
+func (statusCollector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the present state.
-func (r running) Collect(metrics chan<- prometheus.Metric) {
+// Collect sends the current state of the informers.
+func (c statusCollector) Collect(metrics chan<- prometheus.Metric) {
 	type identity struct{ name, kind string }
-	known := map[identity]int{}
-	for _, status := range r() {
+	counts := map[identity]int{}
+	for _, status := range c() {
 		id := identity{status.Name, status.Kind}
-		if known[id]++; known[id] > 1 {
-			status.Name = fmt.Sprintf("%s-%d", status.Name, known[id])
+		if counts[id]++; counts[id] > 1 {
+			status.Name = fmt.Sprintf("%s-%d", status.Name, counts[id])
 		}
 		sender{metrics: metrics}.informer(&inspect.InformerStatus{Status: status})
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-var problems = named("homeostat_problems",
+var problems = describe("homeostat_problems",
 	"Problems in spite of which the process keeps working, by cause. /readyz names them.",
 	"check", "cause")
 
@@ -25,12 +25,14 @@ func (s sender) problems(list []inspect.Problem) {
 // returns. These are problems of the program, apart from its controllers; see
 // status.Options.Problems. No other collector may have a check of the same
 // name. The collector is safe for concurrent use if find is.
-func Problems(find func() []inspect.Problem) prometheus.Collector { return found(find) }
+func Problems(find func() []inspect.Problem) prometheus.Collector { return problemCollector(find) }
 
-type found func() []inspect.Problem
+type problemCollector func() []inspect.Problem
 
 // Describe sends no descriptors, since the metrics depend on the problems.
-func (f found) Describe(chan<- *prometheus.Desc) {}
+func (c problemCollector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the present problems.
-func (f found) Collect(metrics chan<- prometheus.Metric) { sender{metrics: metrics}.problems(f()) }
+// Collect sends the number of the current problems.
+func (c problemCollector) Collect(metrics chan<- prometheus.Metric) {
+	sender{metrics: metrics}.problems(c())
+}

@@ -10,7 +10,8 @@ import (
 	clientmetrics "k8s.io/client-go/tools/metrics"
 )
 
-// requestBuckets are the buckets that Kubernetes' own controllers have.
+// requestBuckets are the upper bounds of the buckets, in seconds. Kubernetes'
+// own controllers have the same ones.
 var requestBuckets = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60}
 
 // Requests returns a collector of the requests that client-go makes, for all

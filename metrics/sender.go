@@ -52,7 +52,7 @@ func valid(labels []string) []string {
 	return labels
 }
 
-// named returns the description of a metric. help ends with a full stop.
-func named(name, help string, labels ...string) *prometheus.Desc {
+// describe returns the description of a metric. help must end with a full stop.
+func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }

@@ -29,7 +29,7 @@ homeostat_heavy_namespaces{controller="test"} 1
 # HELP homeostat_leading Whether this replica leads and reconciles, for controllers that elect a leader.
 # TYPE homeostat_leading gauge
 homeostat_leading{controller="test"} 0
-# HELP homeostat_shard_imbalance Objects of the replica with the most, relative to the mean of all; 0 while they are balanced or not known. Scaling to zero and up divides the namespaces anew.
+# HELP homeostat_shard_imbalance Objects of the replica with the most objects, divided by the mean of all replicas; 0 while balanced or not known. Scaling to zero replicas and up again divides the namespaces anew.
 # TYPE homeostat_shard_imbalance gauge
 homeostat_shard_imbalance{controller="test"} 1.7
 # HELP homeostat_slot_owned Whether this replica works on the slot: the sum over the replicas is 1.

@@ -34,7 +34,7 @@ func TestACollectorShowsOrphans(t *testing.T) {
 # TYPE homeostat_orphans_total counter
 homeostat_orphans_total{controller="broken"} 0
 homeostat_orphans_total{controller="test"} 3
-# HELP homeostat_sweep_errors_total Sweeps that cleaned nothing because the names could not be listed or were refused.
+# HELP homeostat_sweep_errors_total Sweeps that enqueued no orphan, because the names could not be listed or the safety limit refused them.
 # TYPE homeostat_sweep_errors_total counter
 homeostat_sweep_errors_total{controller="broken"} 1
 homeostat_sweep_errors_total{controller="test"} 0

@@ -114,7 +114,8 @@ func allNamesOrNone(t *testing.T) {
 	}
 }
 
-// refusesTooMany tries every number of orphans among 40 names, against both limits.
+// refusesTooMany tries every number of orphans among 40 names, against both
+// limits.
 func refusesTooMany(t *testing.T) {
 	const known, share = 40, 0.25 // ten of them
 	for i := range 2 * (known + 1) {

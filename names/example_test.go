@@ -45,8 +45,8 @@ func (c cluster) Find(key types.NamespacedName) (types.UID, bool) {
 
 func (c cluster) Orphan(o names.Orphan) { fmt.Println(o.Key, "looks orphaned") }
 
-// The safety limit refuses a sweep that would clean everything, until its number
-// is confirmed.
+// The safety limit refuses a sweep that would clean everything, until its
+// number is confirmed.
 func ExampleSweep_Confirm() {
 	zone := returning(many(12), nil)
 	sweep, err := names.NewSweep(zone, counting{new(int)}, nil)
@@ -106,7 +106,8 @@ func ExampleUnion() {
 	// <nil>
 }
 
-// For a probe and a page: why orphans are not being cleaned, and what was found.
+// For a probe and a page: why orphans are not being cleaned, and what was
+// found.
 func ExampleSweep_Ready() {
 	sweep, err := names.NewSweep(returning(many(3), nil), counting{new(int)}, nil)
 	if err != nil {

@@ -73,7 +73,8 @@ func newFixture(live ...string) *fixture {
 	return f
 }
 
-// sweep returns a sweep of the names of l, by default those that the fixture knows.
+// sweep returns a sweep of the names of l, by default those that the fixture
+// knows.
 func (f *fixture) sweep(t *testing.T, l names.Lister, o *names.Options) *names.Sweep {
 	t.Helper()
 	if l == nil {

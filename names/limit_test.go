@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// orphaned returns a fixture that knows total names, the first of which are live.
+// orphaned returns a fixture that knows total names, the first of which are
+// live.
 func orphaned(total, live int) *fixture {
 	f := newFixture()
 	f.known = many(total)

@@ -45,8 +45,8 @@ func (f Func) Names(ctx context.Context) ([]Name, error) { return f(ctx) }
 // the other.
 //
 // If listers fail, the Union returns their errors, joined, each with the
-// lister's place in the arguments. It then returns no names, because the result
-// would be incomplete. [NewSweep] refuses a Union with a nil lister.
+// lister's position in the arguments. It then returns no names, because the
+// result would be incomplete. [NewSweep] refuses a Union with a nil lister.
 func Union(listers ...Lister) Lister {
 	if slices.ContainsFunc(listers, func(l Lister) bool { return bound.IsNil(l) }) {
 		return Func(nil) // NewSweep refuses it

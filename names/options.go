@@ -41,8 +41,8 @@ type Options struct {
 	// Timeout bounds the listing of names, and the wait for the cache. Defaults
 	// to a minute.
 	Timeout time.Duration
-	// BackoffBase is the pause after the first failed sweep. It doubles with each
-	// further failure, with jitter. Defaults to a second.
+	// BackoffBase is the pause after the first failed sweep. It doubles with
+	// each further failure, with jitter. Defaults to a second.
 	BackoffBase time.Duration
 	// BackoffCap is the longest pause after a failed sweep; [Options].Period
 	// bounds it as well. Defaults to 5 minutes, or BackoffBase if that is

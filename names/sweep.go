@@ -39,7 +39,8 @@ type Target interface {
 // An Orphan is a name whose object is probably deleted.
 type Orphan struct {
 	Name
-	// Replaced means that an object with that key exists, but has a different UID.
+	// Replaced means that an object with that key exists, but has a different
+	// UID.
 	Replaced bool
 }
 
@@ -78,7 +79,7 @@ type Sweep struct {
 
 	mu        sync.Mutex // guards the fields below
 	stats     Stats
-	err       error
+	err       error     // why orphans are not cleaned up; see Ready
 	listing   time.Time // when the listing began; zero between listings
 	confirmed int
 }
@@ -202,8 +203,7 @@ func (s *Sweep) Confirm(orphans int) {
 	s.Wake()
 }
 
-// Wake makes Run sweep at once, for example because more names have come into
-// scope.
+// Wake makes Run sweep at once. Call it, for example, when the scope grows.
 func (s *Sweep) Wake() {
 	select {
 	case s.wake <- struct{}{}:
@@ -238,7 +238,7 @@ func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing names: %w", err)
 	}
-	if err := s.sync(ctx); err != nil { // after the names, never before
+	if err := s.sync(ctx); err != nil { // the cache must be newer than the names, so it comes second
 		return nil, fmt.Errorf("waiting for the cache: %w", err)
 	}
 	known = slices.Clone(known) // it belongs to the lister
@@ -276,7 +276,7 @@ func (s *Sweep) list(ctx context.Context) ([]Name, error) {
 	defer s.setListing(time.Time{})
 	known, err := list(ctx, s.lister)
 	if ctx.Err() != nil {
-		err = errors.Join(context.Cause(ctx), err) // without err, too: some names may be missing
+		err = errors.Join(context.Cause(ctx), err) // even if err is nil: some names may be missing
 	}
 	return known, err
 }

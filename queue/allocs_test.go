@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Nothing that happens once per event or dispatch allocates, with lanes, groups,
-// causes and counters on.
+// Nothing that happens once per event or dispatch allocates, with lanes,
+// groups, causes and counters on.
 func TestNothingAllocatesPerDispatch(t *testing.T) {
 	keys := make([]types.NamespacedName, 1000)
 	for i := range keys {
@@ -124,7 +124,8 @@ func TestWaitersDoNotAllocate(t *testing.T) {
 	})
 }
 
-// A queue that is never empty needs no more memory for the keys that come and go.
+// A queue that is never empty needs no more memory for the keys that come and
+// go.
 func TestKeysThatComeAndGoLeaveNothing(t *testing.T) {
 	inVirtualTime(t, nil, func(b *fixture) {
 		b.AddWithOptions("stays", queue.AddOptions{After: time.Hour, Cause: queue.Cause{Trigger: "pods"}})

@@ -32,8 +32,8 @@ func (c *Cause) empty() bool {
 		c.OldVersion == "" && c.NewVersion == "" && c.Merged == 0
 }
 
-// maxCauses bounds the causes of one key. Further causes are not stored. They
-// are counted in Merged of the last cause.
+// maxCauses is the maximum number of causes that are stored for one key. Each
+// further cause only increases Merged of the last stored cause.
 const maxCauses = 8
 
 // packedCause stores a Cause in a third of its size. A resourceVersion is
@@ -41,8 +41,8 @@ const maxCauses = 8
 // are not stored again.
 type packedCause struct {
 	oldVersion, newVersion uint64 // the versions as numbers; 0 if the version is in texts
-	next                   uint32
-	texts                  uint32 // number of the strings that do not fit; 0 if all strings fit
+	next                   uint32 // number of the next cause in the list; 0 at its end
+	texts                  uint32 // number in causes.texts of the strings that do not fit; 0 if all strings fit
 	merged                 uint16
 	trigger, kind          uint8 // index in causes.known, plus one; 0 if the string is in texts
 	isKey                  bool  // whether namespace and name are the key's
@@ -164,12 +164,12 @@ func (s *causes) drop(first uint32) {
 	}
 }
 
-// maxKnown bounds the list of known names, because it is searched from its
-// start.
+// maxKnown bounds the list of known names, because intern compares a name with
+// each of them.
 const maxKnown = 32
 
 // intern returns the index of name among the known names, plus one. It returns
-// 0 if name is empty, or new when the list is full.
+// 0 if name is empty, or if it is not in the list and the list is full.
 func (s *causes) intern(name string) uint8 {
 	for i, known := range s.known {
 		if known == name {
@@ -202,5 +202,5 @@ func encodeVersion(version string) (n uint64) {
 
 func addSaturated(n uint16, more int) uint16 {
 	const limit = 1<<16 - 1
-	return uint16(min(int(n)+max(more, 0), limit)) //nolint:gosec // bounded by most
+	return uint16(min(int(n)+max(more, 0), limit)) //nolint:gosec // bounded by limit
 }

@@ -39,23 +39,24 @@ func TestContract(t *testing.T) {
 			"one in every 16.": held(nil, ageing),
 		"With Options.Group, the groups of a lane take turns: the n-th key of a group is dispatched after at most n·g " +
 			"keys of its lane, where g is the number of groups with keys in the lane.": held(grouped(), turns),
-		"A failed key backs off on its own: full jitter, doubling, capped at five minutes.":  backsOff,
-		"RetryAfter retries after exactly its delay.":                                        held(nil, retriesExactly),
-		"An addition leaves the back-off alone, unless it sets ResetBackoff, which ends it.": drawn(resets),
-		"A held key can be held back (Item.Hold) until Release or a deadline.":               held(nil, keepsBack),
+		"A failed key backs off on its own: full jitter, doubling, capped at five minutes.":              backsOff,
+		"RetryAfter retries after exactly its delay.":                                                    held(nil, retriesExactly),
+		"An addition does not change the back-off, unless it sets ResetBackoff: that ends the back-off.": drawn(resets),
+		"A held key can be held back (Item.Hold) until Release or a deadline.":                           held(nil, keepsBack),
 		"With Options.MinInterval, a key is not dispatched twice within that interval.": held(
 			&queue.Options[string]{MinInterval: time.Minute}, rests),
 		"After Drain, waiting keys are still dispatched; after Stop, none are.": held(nil, ends),
 		"Both may be called repeatedly, in any order and from any goroutine.":   endsInAnyOrder,
 		"Each item knows why its key was added, as at most eight causes.":       held(nil, knowsCauses),
-		"It also knows whether all of it was the caller's own work (AddOptions.Own), however many causes there were.": held(
+		"It also knows whether every addition was the caller's own work (AddOptions.Own), even with more than eight causes.": held(
 			nil, knowsOwnWork),
 		"Nothing runs in the background: no goroutine is ever started, and timers exist only while a caller is waiting " +
 			"in Get.": background,
 	})
 }
 
-// addsManyTimes adds in every way there is, in turns, with other keys in between.
+// addsManyTimes adds in every way there is, in turns, with other keys in
+// between.
 func addsManyTimes(b *fixture) {
 	for i := range 1000 {
 		b.AddWithOptions("a", queue.AddOptions{Lane: queue.Lane(i % 3), ResetBackoff: i%5 == 0, Replace: i%7 == 0}) //nolint:gosec // one of three

@@ -148,7 +148,8 @@ func ExampleItem_After() {
 	// waiting: 1
 }
 
-// A server has said when to come again: that is neither shortened nor made random.
+// A server has said when to come again: that is neither shortened nor made
+// random.
 func ExampleItem_RetryAfter() {
 	q, err := queue.New[string](nil)
 	if err != nil {

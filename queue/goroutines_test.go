@@ -140,7 +140,8 @@ func disturb(b *fixture, w *witness, seed uint64) {
 }
 
 // Goroutines drain or stop a queue at the same time as others: every worker
-// learns of it, nothing stays, and what waited before a drain has been dispatched.
+// learns of it, nothing stays, and what waited before a drain has been
+// dispatched.
 func TestManyGoroutinesEndTheQueue(t *testing.T) {
 	for name, end := range map[string]func(b *fixture, seed uint64){
 		"drain": func(b *fixture, _ uint64) { b.Drain() },

@@ -108,8 +108,9 @@ func (i Item[K]) RetryAfter(d time.Duration) {
 	i.queue.end(i.lease, i.ticket, &ending{outcome: retryAfter, delay: d})
 }
 
-// end ends the item with this lease and ticket. The item itself is not a
-// parameter, because copying it costs more. q is nil for the zero Item.
+// end ends the item that has the lease with number place and this ticket. The
+// item itself is not a parameter, because copying it costs more. q is nil for
+// the zero Item.
 func (q *Queue[K]) end(place uint32, ticket uint64, e *ending) {
 	if q == nil {
 		return
@@ -156,7 +157,7 @@ func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 		return err
 	}
 	s := &q.schedule
-	now := s.now() // outside the lock, to hold that for a shorter time
+	now := s.now() // before q.mu is locked, to hold it for a shorter time
 	q.mu.Lock()
 	defer q.unlock()
 	admitted, yielded := q.gate == nil, false
@@ -187,8 +188,8 @@ func (q *Queue[K]) get(ctx context.Context, patient bool, item *Item[K]) error {
 }
 
 // yield lets other goroutines run, with mu released. A producer often adds its
-// next key during the yield, and taking that costs less than going to sleep and
-// being woken.
+// next key during the yield. To take that key at once costs less than to go to
+// sleep and be woken.
 func (q *Queue[K]) yield() {
 	q.unlock()
 	defer q.mu.Lock()
@@ -220,7 +221,7 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	l.entry, l.causes, l.ticket, l.dispatched, l.waited = n, e.causes, s.lastTicket, now, s.waitOf(e, now)
 	l.isOwn = e.marks&notOwn == 0
 	item.key, item.lease, item.ticket = e.key, place, s.lastTicket
-	s.counters.waited(e.lane, l.waited)
+	s.counters.recordWait(e.lane, l.waited)
 	e.causes, e.marks, e.state, e.pending = 0, 0, held, noAddition
 	e.stateTime, e.next = 0, place
 	if r := s.retries.get(e.retry); r != nil {
@@ -259,7 +260,7 @@ func (s *schedule[K]) finish(place uint32, end *ending) {
 		s.counters.began-- // enqueue counts it again
 	}
 	e.state = absent
-	if end.outcome == done && e.retry == 0 && e.pending != timer { // the time does not matter
+	if end.outcome == done && e.retry == 0 && e.pending != timer { // no time is compared, so the clock is not read
 		s.causes.drop(leaseCauses)
 		if e.pending == demand && s.mode != stopped {
 			s.enqueue(n, e, e.stateTime)
@@ -284,9 +285,9 @@ func (s *schedule[K]) finish(place uint32, end *ending) {
 }
 
 // fail makes e back off, unless it was added with ResetBackoff while it was
-// held. failed is the list of the causes of the failed attempt; the retry has
-// them, too. fail returns the list of causes that is no longer needed, for the
-// caller to drop.
+// held. failed is the list of the causes of the failed attempt, which are also
+// causes of the retry. fail returns the list of causes that is no longer
+// needed, for the caller to drop.
 func (s *schedule[K]) fail(e *entry[K], failed uint32, end *ending, now int64) (rest uint32) {
 	if e.marks&wasReset != 0 {
 		s.clearFailures(e)

@@ -4,8 +4,8 @@ import (
 	"iter"
 )
 
-// While a key waits in a lower lane, one in this many consecutive dispatches is
-// taken from that lane.
+// While a key waits in a lower lane, one in every retryingShare or
+// backgroundShare consecutive dispatches is taken from that lane.
 const (
 	retryingShare   = 8
 	backgroundShare = 16
@@ -43,7 +43,7 @@ type fifo struct {
 	next, prev uint32
 }
 
-// push puts e, entry n, at the end of its lane.
+// push puts e, entry n, at the end of its group's list in its lane.
 func (l *lanes[K]) push(n uint32, e *entry[K]) {
 	g := l.groupOf(e)
 	r, f := &l.rings[e.lane], &l.groups.value(g).fifos[e.lane]
@@ -107,7 +107,7 @@ func (l *lanes[K]) leave(lane Lane, g uint32) {
 	}
 }
 
-// pop removes the next entry and returns it. There must be one.
+// pop removes the next entry and returns it. At least one key must be waiting.
 func (l *lanes[K]) pop() (n uint32, e *entry[K]) {
 	lane := l.choose()
 	r := &l.rings[lane]
@@ -155,8 +155,8 @@ func (l *lanes[K]) groupOf(e *entry[K]) uint32 {
 	return e.tag
 }
 
-// enter counts one more key in the group with this name, and returns the tag of
-// the key's entry.
+// enter adds one key to the count of the group with this name, and returns the
+// tag of the key's entry.
 func (l *lanes[K]) enter(name string, hash uint32) (tag uint32) {
 	if l.numberOf == nil {
 		return hash
@@ -171,8 +171,8 @@ func (l *lanes[K]) enter(name string, hash uint32) (tag uint32) {
 	return g
 }
 
-// exit counts one key less in the group with this tag. It must not be called in
-// a queue without groups.
+// exit removes one key from the count of the group with this tag. It must not
+// be called in a queue without groups.
 func (l *lanes[K]) exit(tag uint32) {
 	g := l.groups.value(tag)
 	g.users--

@@ -19,8 +19,8 @@ const (
 
 // Options configures a [Queue]. Nil and zero fields mean the defaults.
 type Options[K comparable] struct {
-	// Name appears in metrics and on debug pages. It may be empty, and need not be
-	// unique.
+	// Name appears in metrics and on debug pages. It may be empty, and need not
+	// be unique.
 	Name string
 	// Backoff delays the retries of failed keys. Its fields have their own
 	// defaults.
@@ -125,10 +125,10 @@ type AddOptions struct {
 	// only moves to a higher lane, even if the addition has a delay. An unknown
 	// lane counts as Background.
 	Lane Lane
-	// After delays the key. The earliest deadline of a key wins, and an addition
-	// without a delay beats every timer. Zero or less means no delay.
+	// After delays the key. The earliest deadline of a key wins, and an
+	// addition without a delay beats every timer. Zero or less means no delay.
 	After time.Duration
-	// Replace makes After replace the key's timer, whether that is earlier or
+	// Replace makes After replace the key's timer, even if the new time is
 	// later. It does not delay a key that is already waiting for a worker.
 	Replace bool
 	// ResetBackoff ends the key's back-off and clears its failures. Set it when

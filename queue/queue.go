@@ -22,7 +22,7 @@ var ErrStopped = errors.New("the queue has stopped")
 // called while the lock is held.
 type Queue[K comparable] struct {
 	gate   func(context.Context) // the hook of a simulator, called before each dispatch; nil without a simulator
-	jitter func() float64
+	jitter func() float64        // returns a random number in [0, 1)
 
 	mu       sync.Mutex // guards the fields below; released by unlock
 	waiters  waiters
@@ -85,17 +85,17 @@ func (q *Queue[K]) unlock() {
 // Add makes key wait in lane Normal, unless it is already waiting there.
 func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 
-// AddWithOptions makes key wait in the lane and after the delay that a gives.
+// AddWithOptions adds key with the lane, the delay and the cause in options.
 // Additions of a key that is already waiting are merged: the key is dispatched
 // once, for all their causes. A key that is held by a worker is dispatched
 // again when its item has ended. After Drain or Stop, AddWithOptions has no
 // effect. It never waits for a worker.
-func (q *Queue[K]) AddWithOptions(key K, a AddOptions) {
+func (q *Queue[K]) AddWithOptions(key K, options AddOptions) {
 	s := &q.schedule
 	group := q.groupOf(key)
-	hash := s.table.hash(key) // outside the lock, to hold that for a shorter time
+	hash := s.table.hash(key) // before q.mu is locked, to hold it for a shorter time
 	q.mu.Lock()
-	s.add(key, hash, group, &a)
+	s.add(key, hash, group, &options)
 	q.unlock()
 }
 
@@ -155,8 +155,8 @@ func (q *Queue[K]) Cancel(key K) bool {
 }
 
 // Release ends the hold that [Item.Hold] began. If key was added during the
-// hold, it is dispatched now; otherwise as soon as it is added. Release has no
-// effect if there is no hold.
+// hold, it can be dispatched now; otherwise it can be dispatched as soon as it
+// is added. Release has no effect if there is no hold.
 func (q *Queue[K]) Release(key K) {
 	q.mu.Lock()
 	defer q.unlock()

@@ -32,8 +32,8 @@ const (
 	stopped
 )
 
-// now returns the time since the epoch. It is never 0, because 0 stands for no
-// time.
+// now returns the time since the epoch, in nanoseconds. It is never 0, because
+// 0 stands for no time.
 func (s *schedule[K]) now() int64 { return int64(s.options.Clock.Since(s.epoch)) + 1 }
 
 // deadline returns the time after a delay. A negative delay counts as 0, and a
@@ -336,8 +336,8 @@ func (s *schedule[K]) promote(now int64) {
 	}
 }
 
-// setLater sets to due the time of the delayed addition that entry n got through
-// byKey. It does nothing if an earlier time is set already.
+// setLater records that the delayed addition of entry n through byKey is due at
+// due, unless an earlier time is recorded already.
 func (s *schedule[K]) setLater(n uint32, r *retryState, due int64) {
 	if r.laterDue != 0 {
 		s.counters.merged++
@@ -374,7 +374,7 @@ func (s *schedule[K]) remove(n uint32, e *entry[K]) {
 		s.lanes.unlink(e)
 	}
 	s.causes.drop(e.causes)
-	if r := s.retries.get(e.retry); r != nil { // only while the queue ends, which needs no other field
+	if r := s.retries.get(e.retry); r != nil { // happens only while the queue ends, and no other field is read then
 		s.retries.forget(r)
 		s.retries.setSurplus(r, 0)
 	}
@@ -424,9 +424,9 @@ type counters struct {
 	}
 }
 
-// waited counts a dispatch from lane l. wait is the time that the key had
+// recordWait counts a dispatch from lane l. wait is the time that the key had
 // waited.
-func (c *counters) waited(l Lane, wait int64) {
+func (c *counters) recordWait(l Lane, wait int64) {
 	wait = max(wait, 0)
 	bucket := (bits.Len64(uint64(wait)>>10) + 1) / 2 //nolint:gosec // not negative
 	c.lanes[l].waited += wait

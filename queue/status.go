@@ -145,13 +145,13 @@ type EntryStatus[K comparable] struct {
 	Causes []Cause
 }
 
-// Entries returns at most limit keys: first the held ones, longest first; then
-// the delayed ones, soonest first; then the waiting ones, by lane, in no
-// particular order within a lane. It returns nil if limit is zero or less. The
-// result is a copy.
+// Entries returns at most limit keys: first the held keys, the longest held
+// first; then the delayed keys, the earliest due first; then the waiting keys
+// by lane, in no particular order within a lane. It returns nil if limit is
+// zero or less. The result is a copy.
 //
 // Entries scans every delayed and held key and copies limit of them, while it
-// holds the queue's lock. It is meant for debug pages, not to be called in a
+// holds the queue's lock. It is meant for debug pages. Do not call it in a
 // loop.
 func (q *Queue[K]) Entries(limit int) []EntryStatus[K] {
 	if limit <= 0 {
@@ -179,7 +179,7 @@ type listing[K comparable] struct {
 	entries []EntryStatus[K]
 }
 
-// room returns how many of n more keys fit.
+// room returns how many of n more keys the limit allows.
 func (l *listing[K]) room(n int) int { return min(n, l.limit-len(l.entries)) }
 
 // time returns the time of day for a time of the schedule. It is the inverse of

@@ -14,8 +14,9 @@ type entry[K comparable] struct {
 	next, prev uint32
 	causes     uint32 // the causes of the next dispatch
 	retry      uint32 // number of its retryState; 0 without a retryState
-	// tag is the group of the key or, in a queue without groups, its hash. With
-	// the hash stored, removing a key does not compute it again.
+	// tag is the group of the key or, in a queue without groups, its hash. The
+	// hash is stored so that it need not be computed again when the key is
+	// removed.
 	tag     uint32
 	state   state
 	lane    Lane
@@ -27,7 +28,7 @@ type entry[K comparable] struct {
 type marks uint8
 
 const (
-	wasReset marks = 1 << iota // one had ResetBackoff while the key was held
+	wasReset marks = 1 << iota // an addition had ResetBackoff while the key was held
 	notOwn                     // an addition that leads to the next dispatch is not [AddOptions].Own
 	ownTimer                   // the addition that set the pending timer is [AddOptions].Own
 )
@@ -38,8 +39,8 @@ const (
 	absent  state = iota
 	waiting       // the key waits for a worker
 	delayed       // the key is delayed until entry.stateTime, with or without a pending addition
-	held          // held by a worker
-	idle          // only its failures are remembered
+	held          // a worker holds the key
+	idle          // the key was not added; the entry only keeps its retryState
 )
 
 // pending is the kind of addition for which a key is dispatched next.
@@ -131,7 +132,7 @@ func (r *retries) setBackingOff(s *retryState, backingOff bool) {
 }
 
 // table finds the entry of a key by open addressing. Only the entries store
-// keys, so it is much smaller than a map.
+// keys, so a table is much smaller than a map.
 type table[K comparable] struct {
 	slab[entry[K]]
 	slots []slot
@@ -140,8 +141,8 @@ type table[K comparable] struct {
 }
 
 // slot holds the number of an entry, 0 if it is free, and the hash of the
-// entry's key. With the hash stored, the table grows and removes without
-// looking at entries.
+// entry's key. The hash is stored so that the table can grow, and remove
+// entries, without reading the entries.
 type slot struct{ hash, entry uint32 }
 
 const smallTable = 64
@@ -184,7 +185,7 @@ func (t *table[K]) insert(key K, hash uint32) (n uint32, e *entry[K]) {
 	return n, e
 }
 
-// place puts a slot at the first free place, starting with the one that its
+// place puts a slot at the first free place, starting with the place that its
 // hash selects. There always is a free place, because a quarter of the slots is
 // kept free.
 func (t *table[K]) place(added slot) {

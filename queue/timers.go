@@ -38,7 +38,7 @@ func (t *timers) push(due int64, entry uint32) {
 	t.nodes[i] = added
 }
 
-// pop removes the earliest timer. There must be one.
+// pop removes the earliest timer and returns it. The heap must not be empty.
 func (t *timers) pop() timerNode {
 	top := t.nodes[0]
 	last := len(t.nodes) - 1

@@ -35,18 +35,18 @@ type waiter struct {
 //
 // If ctx ends, wait returns ctx.Err().
 func (w *waiters) wait(ctx context.Context, mu *sync.Mutex, now, due int64) error {
-	one := w.take()
+	caller := w.take()
 	var alarm <-chan time.Time
 	if due != 0 && w.timer == nil {
-		w.timer, w.timerDue = one, due
-		alarm = one.arm(w.clock, time.Duration(due-now))
+		w.timer, w.timerDue = caller, due
+		alarm = caller.arm(w.clock, time.Duration(due-now))
 	} else {
-		w.idle = append(w.idle, one)
+		w.idle = append(w.idle, caller)
 	}
 	mu.Unlock()
-	err := one.park(ctx, alarm)
+	err := caller.park(ctx, alarm)
 	mu.Lock()
-	w.put(one)
+	w.put(caller)
 	return err
 }
 
@@ -56,29 +56,29 @@ func (w *waiters) take() *waiter {
 	if last < 0 {
 		return &waiter{wake: make(chan struct{}, 1)}
 	}
-	one := w.spare[last]
+	caller := w.spare[last]
 	w.spare = w.spare[:last]
-	return one
+	return caller
 }
 
 // put stores a waiter that has stopped waiting, so that take can return it
 // again.
-func (w *waiters) put(one *waiter) {
+func (w *waiters) put(caller *waiter) {
 	switch {
-	case one.woken:
+	case caller.woken:
 		w.waking--
-		one.woken = false
-	case w.timer == one:
+		caller.woken = false
+	case w.timer == caller:
 		w.timer = nil
 	default:
-		i := slices.Index(w.idle, one)
+		i := slices.Index(w.idle, caller)
 		w.idle = slices.Delete(w.idle, i, i+1)
 	}
 	select {
-	case <-one.wake: // it was woken after ctx or the timer had ended its wait
+	case <-caller.wake: // it was woken after ctx or the timer had ended its wait
 	default:
 	}
-	w.spare = append(w.spare, one)
+	w.spare = append(w.spare, caller)
 }
 
 // notify wakes one waiter for each ready key for which no waiter has been woken
@@ -105,9 +105,9 @@ func (w *waiters) wakeNext() bool {
 	if last < 0 {
 		return w.wakeTimer()
 	}
-	one := w.idle[last]
+	caller := w.idle[last]
 	w.idle = w.idle[:last]
-	w.wake(one)
+	w.wake(caller)
 	return true
 }
 
@@ -121,10 +121,10 @@ func (w *waiters) wakeTimer() bool {
 	return true
 }
 
-func (w *waiters) wake(one *waiter) {
+func (w *waiters) wake(caller *waiter) {
 	w.waking++
-	one.woken = true
-	one.wake <- struct{}{}
+	caller.woken = true
+	caller.wake <- struct{}{}
 }
 
 func (w *waiters) wakeAll() {

@@ -8,9 +8,9 @@
 //
 // The contract:
 //
-//   - A key that is added both at once and with a delay is dispatched for each
-//     of them: Add neither waits for AddAfter and AddRateLimited nor replaces
-//     them. If a key has two delays, the earlier one counts.
+//   - A key that is added once without a delay and once with a delay is
+//     dispatched twice: Add neither waits for AddAfter and AddRateLimited nor
+//     replaces them. If a key has two delays, the earlier one counts.
 //   - Only Forget forgets failures.
 //   - ShutDown is Drain of the queue. ShutDownWithDrain also waits until every
 //     waiting or held key is done, or ShutDown is called.

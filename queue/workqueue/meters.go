@@ -41,8 +41,8 @@ func newMeters[K comparable](
 	}
 }
 
-// retried counts a delayed addition.
-func (m *meters[K]) retried() {
+// recordRetry counts a delayed addition, which client-go calls a retry.
+func (m *meters[K]) recordRetry() {
 	if m != nil {
 		m.retries.Inc()
 	}

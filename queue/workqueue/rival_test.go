@@ -25,7 +25,8 @@ type rivals struct {
 	log    []string
 }
 
-// inRivalry runs f in a bubble of virtual time. Both back off from 10 ms to 1 s.
+// inRivalry runs f in a bubble of virtual time. Both back off from 10 ms to 1
+// s.
 func inRivalry(t *testing.T, f func(r *rivals)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -61,7 +61,7 @@ func (w *adapter[K]) AddAfter(key K, d time.Duration) {
 	if w.ShuttingDown() {
 		return
 	}
-	w.meters.retried()
+	w.meters.recordRetry()
 	if d > 0 {
 		w.keys.AddLater(key, d, false)
 	} else {
@@ -77,7 +77,7 @@ func (w *adapter[K]) AddRateLimited(key K) {
 		return
 	}
 	if w.keys.AddLater(key, 0, true) {
-		w.meters.retried()
+		w.meters.recordRetry()
 	}
 	w.meters.publish()
 }

@@ -1,6 +1,6 @@
 // Package keyed defines the operations that package queue/workqueue needs
-// beyond the methods of queue.Queue. They take a key where a queue takes an
-// item, as client-go's do.
+// beyond the methods of queue.Queue. Where the methods of a queue take an item,
+// these operations take a key, as the methods of client-go's queues do.
 package keyed
 
 import (
@@ -13,17 +13,19 @@ import (
 // use.
 type Queue[K comparable] interface {
 	State
-	// AddLater adds key after delay. It does not replace additions that were
-	// made in other ways. Of several calls of AddLater, the one with the
-	// earliest time counts. If failed is true, the addition counts as a failure
-	// of key, and delay is its back-off. AddLater returns false after Drain and
-	// Stop.
+	// AddLater adds key after delay. The addition is kept apart from additions
+	// by other methods: neither replaces the other, and each leads to a
+	// dispatch. Of several calls of AddLater, the one with the earliest time
+	// counts. If failed is true, the addition counts as a failure of key, and
+	// delay is its back-off. AddLater returns false after Drain and Stop.
 	AddLater(key K, delay time.Duration, failed bool) bool
-	// Get returns the next key and, if timed, how long it has waited. In a
-	// drained queue it does not wait for held keys.
+	// Get waits for the next key and returns it. If timed is true, it also
+	// returns how long the key has waited. Get returns queue.ErrStopped once
+	// the queue is stopped, or is drained and no key waits: it does not wait
+	// for held or delayed keys of a drained queue.
 	Get(timed bool) (key K, waited time.Duration, err error)
 	// Done ends the item of key without success or failure. It reports whether
-	// key was held and, if timed, for how long.
+	// key was held. If timed is true, it also returns for how long.
 	Done(key K, timed bool) (age time.Duration, ok bool)
 	// Failures returns how often key has failed in a row.
 	Failures(key K) int
