@@ -28,15 +28,16 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	info, _ := debug.ReadBuildInfo() // nil if the program was built without modules; sourceOf reports that
+	info, _ := debug.ReadBuildInfo() // nil if the program was built without modules: sourceOf returns an error then
 	code := run(ctx, info, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// run writes the module that args specify. It returns the exit code: 0 if the
-// module was written or --help was given, 1 if writing failed, 2 for a wrong
-// command line. It reports all mistakes in the command line at once.
+// run writes the module that args specify, and returns the exit code: 0 if the
+// module was written or --help was given, exitError if writing failed, and
+// exitUsage if the command line is wrong. It reports all mistakes in the
+// command line at once.
 func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stderr io.Writer) int {
 	var n parameters
 	var dir, replace string
@@ -45,10 +46,10 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 	fs.StringVar(&n.Group, "group", "", "API `group` of the kind, a domain of yours such as example.com")
 	fs.StringVar(&n.Kind, "kind", "", "`name` of the kind in CamelCase, such as Widget")
 	fs.StringVar(&n.Version, "version", "v1alpha1", "API `version` of the kind")
-	fs.StringVar(&n.Plural, "plural", "", "`plural` of the kind in lower case (default: as English makes it)")
+	fs.StringVar(&n.Plural, "plural", "", "`plural` of the kind in lower case (default: the regular English plural of the kind)")
 	fs.StringVar(&n.Module, "module", "", "`path` of the Go module (default: <group>/<kind>-operator)")
-	fs.BoolVar(&n.ClusterScoped, "cluster-scoped", false, "the kind has no namespaces, like Node")
-	fs.BoolVar(&n.Secret, "secret", false, "each object names a Secret, and the operator reads no others")
+	fs.BoolVar(&n.ClusterScoped, "cluster-scoped", false, "objects of the kind belong to no namespace, like Nodes")
+	fs.BoolVar(&n.Secret, "secret", false, "each object names a Secret, and the operator may read only the Secrets that are named")
 	fs.StringVar(&dir, "dir", "", "`folder` to write, new or empty (default: <kind>-operator)")
 	fs.StringVar(&replace, "replace", "", "`folder` of a checkout of Homeostat to use instead of a released version")
 	err := fs.Parse(args)
@@ -63,8 +64,8 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 	if fs.NArg() > 0 {
 		err = errors.Join(err, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
 	}
-	source, faulty := sourceOf(info, replace)
-	if err := errors.Join(err, faulty); err != nil {
+	source, sourceErr := sourceOf(info, replace)
+	if err := errors.Join(err, sourceErr); err != nil {
 		say(stderr, "%v\nnothing was written; --help lists the flags\n", err)
 		return exitUsage
 	}
@@ -80,8 +81,8 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 	say(stdout, `wrote module %s; next:
   cd %s
   go test ./...       # a unit test, and an exploration of everything that can go wrong
-  make install run    # on the cluster of your kubeconfig
-README.md goes on from there.
+  make install run    # for the cluster of your kubeconfig
+README.md has the next steps.
 `, n.Module, dir)
 	return 0
 }

@@ -102,8 +102,8 @@ func TestAClusterScopedKindHasNoNamespaceAnywhere(t *testing.T) {
 	}
 }
 
-// The operator asks for no right to all Secrets, neither of the cluster nor of a
-// namespace.
+// The operator asks for no right to all Secrets, neither of the cluster nor of
+// a namespace.
 func TestSecretsAreReadByTheirNamesIfTheKindHasThem(t *testing.T) {
 	g := NewWithT(t)
 	with, without := named("Widget"), named("Widget")

@@ -23,7 +23,7 @@ type parameters struct {
 	Program  string // such as widget-operator
 	Module   string // such as example.com/widget-operator
 
-	ClusterScoped bool // whether the kind has no namespaces
+	ClusterScoped bool // whether objects of the kind belong to no namespace
 	Secret        bool // whether each object names a Secret
 }
 
@@ -32,15 +32,15 @@ var (
 	isVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 )
 
-// protocolKinds are the kinds that clients or servers have in every group and
-// version, so that a resource cannot use their names. For example, a server
-// answers 404 to the creation of an object of kind List.
+// protocolKinds are the kinds that exist in every group and version, so that a
+// custom resource cannot have their names. For example, a server answers 404 if
+// a client creates an object of kind List.
 var protocolKinds = []string{
 	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
 }
 
-// withDefaults returns p with defaults, and with the names that are derived
-// from others.
+// withDefaults returns p with every empty name set. For example, it derives the
+// plural widgets and the program widget-operator from the kind Widget.
 func (p parameters) withDefaults() parameters {
 	p.Singular = strings.ToLower(p.Kind)
 	p.Program = p.Singular + "-operator"
@@ -102,7 +102,7 @@ func (p parameters) validateKind() error {
 		return errors.New("--kind is missing: must be a singular in CamelCase, such as Widget")
 	case !isKind.MatchString(p.Kind):
 		return fmt.Errorf("--kind is %q: must be a singular in CamelCase, such as Widget", p.Kind)
-	// The package of the API declares both beside the kind.
+	// The Go package of the kind declares both of these names.
 	case p.Kind == "GroupVersion" || p.Kind == "AddToScheme":
 		return fmt.Errorf("--kind is %q: the kind's Go package already uses that name", p.Kind)
 	case slices.Contains(protocolKinds, p.Kind):

@@ -29,7 +29,7 @@ type values struct {
 }
 
 // Line returns the number of a line in the new module's controller.go. n is the
-// line's number in the simplest module: the kind has namespaces, and its
+// line's number in the simplest module, which has a namespaced kind whose
 // objects do not name a Secret.
 func (v values) Line(n int) int {
 	if v.ClusterScoped {
@@ -52,7 +52,8 @@ func (v values) Step(n int) int {
 }
 
 // anyObject is the name of the variable for an object if the kind's own name
-// cannot be used. No template uses it for anything else.
+// cannot be used, for example because it is a Go keyword. No template uses this
+// name for anything else.
 const anyObject = "object"
 
 // render returns the files of the new module by their paths in the module.
@@ -67,7 +68,7 @@ func render(n parameters, s source) (map[string][]byte, error) {
 }
 
 // execute executes every template, and returns the files by path. It replaces
-// VERSION, KIND, GROUP and PLURAL in a template's path by the names. For
+// VERSION, KIND, GROUP and PLURAL in a template's path with the names. For
 // example, api/VERSION/KIND_types.go.tmpl becomes api/v1alpha1/widget_types.go.
 func execute(v values) (map[string][]byte, error) {
 	const root = "template/"
@@ -83,17 +84,17 @@ func execute(v values) (map[string][]byte, error) {
 			text, err = format.Source(text)
 		}
 		if err != nil {
-			return fmt.Errorf("making %s: %w", target, err)
+			return fmt.Errorf("rendering %s: %w", target, err)
 		}
-		if len(bytes.TrimSpace(text)) > 0 { // the kind needs it
+		if len(bytes.TrimSpace(text)) > 0 { // a file that this kind does not need is empty
 			files[target] = text
 		}
 		return nil
 	})
 }
 
-// fill executes one template. The delimiters are << and >>, because Go code can
-// contain {{.
+// fill executes the template in the file name. The delimiters of the templates
+// are << and >>, because Go code can contain {{.
 func fill(name string, v values) ([]byte, error) {
 	text, err := templates.ReadFile(name)
 	if err != nil {
@@ -116,7 +117,8 @@ func scalar(text string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// identifiers returns the identifiers in all Go files.
+// identifiers returns the Go identifiers that occur in the Go files among
+// files.
 func identifiers(files map[string][]byte) map[string]bool {
 	found := map[string]bool{}
 	for name, text := range files {

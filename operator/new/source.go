@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// homeostat is the module of the library, and scaffold the module of this program.
-// Both are released under one version.
+// homeostat is the path of the library's module, and scaffold the path of this
+// program's module. Every release gives both modules the same version.
 const (
 	homeostat = "github.com/homeostat/homeostat"
 	scaffold  = homeostat + "/operator/new"
@@ -24,9 +24,9 @@ type source struct {
 	Replace   string // the folder of a checkout that replaces the version, or empty
 }
 
-// sourceOf returns the source of Homeostat for the new module. It is the
-// checkout in the folder replace. If replace is empty, it is the version of
-// Homeostat to which this program belongs.
+// sourceOf returns the source of Homeostat for the new module: the checkout in
+// the folder replace or, if replace is empty, the version of Homeostat with
+// which this program was released. info describes how this program was built.
 func sourceOf(info *debug.BuildInfo, replace string) (source, error) {
 	if replace != "" {
 		return checkout(replace)
@@ -38,15 +38,15 @@ func sourceOf(info *debug.BuildInfo, replace string) (source, error) {
 			"name its folder, as in --replace ../homeostat")
 	case m.Replace == nil:
 		return source{Homeostat: m.Version}, nil
-	case m.Replace.Version == "": // the folder of the scaffold
+	case m.Replace.Version == "": // Path is the folder of the scaffold in a checkout
 		return checkout(filepath.Join(m.Replace.Path, "..", ".."))
 	}
-	return source{}, fmt.Errorf("this program was built with %s %s in place of %s: name a checkout with --replace",
+	return source{}, fmt.Errorf("this program was built with %s %s in place of %s: name the folder of a checkout with --replace",
 		m.Replace.Path, m.Replace.Version, scaffold)
 }
 
-// moduleOf returns the module of this scaffold from the modules that a program
-// was built from, or nil if it is not one of them.
+// moduleOf returns the scaffold's module from the modules that info lists, or
+// nil if info does not list it.
 func moduleOf(info *debug.BuildInfo) *debug.Module {
 	if info == nil {
 		return nil
@@ -59,6 +59,8 @@ func moduleOf(info *debug.BuildInfo) *debug.Module {
 	return nil
 }
 
+// checkout returns the source for a checkout of Homeostat. It returns an error
+// if the folder contains no such checkout.
 func checkout(folder string) (source, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

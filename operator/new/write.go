@@ -31,14 +31,14 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 	}
 	parent := filepath.Dir(dir)
 	if exists {
-		parent = dir // the process may have no permission to write to its parent
+		parent = dir // the process may not be allowed to write to the parent of dir
 	}
 	folder, err := os.MkdirTemp(parent, ".new-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // as mkdir makes folders
+	if err := os.Chmod(folder, 0o755); err != nil { //nolint:gosec // the usual mode of a folder
 		return err
 	}
 	for name, content := range files {
@@ -59,8 +59,8 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 	return os.Rename(folder, dir)
 }
 
-// moveInto moves the entries of the folder source into dir. If it fails, it moves
-// no entry.
+// moveInto moves the entries of the folder source into dir. If it fails, it
+// moves no entry.
 func moveInto(dir, source string) error {
 	entries, err := os.ReadDir(source)
 	if err != nil {
@@ -77,8 +77,8 @@ func moveInto(dir, source string) error {
 	return nil
 }
 
-// tidy completes go.mod and go.sum in a folder. The go command's output is
-// copied to out.
+// tidy completes go.mod and go.sum in a folder with "go mod tidy". It copies
+// the go command's output to out.
 func tidy(ctx context.Context, folder string, out io.Writer) error {
 	command := exec.CommandContext(ctx, "go", "mod", "tidy")
 	command.Dir, command.Stdout, command.Stderr = folder, out, out
