@@ -12,7 +12,7 @@ import (
 
 func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
-		"A key that is added both at once and with a delay is dispatched for each of them: Add neither waits for AddAfter " +
+		"A key that is added once without a delay and once with a delay is dispatched twice: Add neither waits for AddAfter " +
 			"and AddRateLimited nor replaces them.": dispatchesForEach,
 		"If a key has two delays, the earlier one counts.": inBubble(countsTheEarlier),
 		"Only Forget forgets failures.":                    inBubble(forgets),
