@@ -231,9 +231,9 @@ func (r *reflectorStore[T]) bookmarkFault(obj any, kind string) error {
 	return r.versionFault(object.GetResourceVersion())
 }
 
-// versionFault returns an error if a list or a bookmark of the API server cannot
-// have the resourceVersion rv. It must not be empty, and must be a number if
-// the ones before it were.
+// versionFault returns an error if a list or a bookmark of the API server
+// cannot have the resourceVersion rv. rv must not be empty, and must be a
+// number if the earlier resourceVersions were numbers.
 func (r *reflectorStore[T]) versionFault(rv string) error {
 	if !r.comparable() {
 		return nil

@@ -195,10 +195,11 @@ func (s source) genuine(list runtime.Object, err error) (runtime.Object, error) 
 	return list, err
 }
 
-// otherResource returns an error if list says that it is of a different group or
-// version than the resource that the source reads. For example, a gateway may
-// have answered with a v1 List of what it could reach, and a cache that does not
-// look at the header Accept with the metadata alone.
+// otherResource returns an error if list says that it is of a different group
+// or version than the resource that the source reads. For example, a gateway
+// may have answered with a v1 List of the objects that it could reach, or a
+// caching proxy that ignores the Accept header may have answered with the
+// metadata only.
 func (s source) otherResource(list runtime.Object) error {
 	got := list.GetObjectKind().GroupVersionKind()
 	switch want := s.resource.GroupVersion(); {
@@ -328,7 +329,7 @@ func (o observed[T]) Replace(rv string, items []*tree.Item[T], occasion versions
 	defer s.delivery.run()
 	defer s.writing.Unlock()
 	next, changes, refused := s.list(everywhere, items, occasion, "")
-	told := s.settleUnreadable(everywhere, refused, occasion, "")
+	told := s.removeReadable(everywhere, refused, occasion, "")
 	s.publish(next, batch[T]{done: s.unreadable.telling(told, done)})
 	var lost []T
 	var put []tree.Change[T] // in the order of the items
@@ -364,8 +365,8 @@ func oldOf[T Object](c tree.Change[T]) (old T) {
 // CaughtUp implements [contents].
 func (o observed[T]) CaughtUp(rv string) { o.observer.CaughtUp(rv) }
 
-// direct is the store of a shared informer, to which its users can write as to
-// a [cache.Store].
+// direct lets the users of a shared informer write to its store, as they can
+// write to a [cache.Store].
 type direct[T Object] struct{ store *store[T] }
 
 // Put implements [dropin.Store].

@@ -100,7 +100,7 @@ func (d *divided[T]) isPast(c tree.Change[T]) bool {
 
 // isOutdated is isPast for an item of a list. Unlike isPast, it returns false
 // for an item whose newer state is unreadable, so that the object is not taken
-// for deleted. store.readable replaces such an item by the cached one.
+// for deleted. store.readable replaces such an item with the cached one.
 func (d *divided[T]) isOutdated(c tree.Change[T]) bool {
 	return isBack(c) || c.Old == nil && d.cover.IsOutdated(c.New.Key, c.New.Object.GetResourceVersion())
 }
@@ -130,7 +130,9 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], occasion versions
 	s.publishList(isListed, items, occasion, upTo, nil)
 	d.cover.Listed(rv)
 	s.writing.Unlock()
-	s.delivery.notifyDelivered(done) // not with the list: another goroutine may deliver it before its shards are complete
+	// done is not part of the list's batch: another goroutine may deliver the
+	// batch before the shards are complete.
+	s.delivery.notifyDelivered(done)
 }
 
 // newest returns items, which were listed at rv, together with newer states
@@ -184,10 +186,13 @@ func (d *divided[T]) Side() string {
 }
 
 // note records whether the server or the client leaves out the objects of other
-// shards, as list shows. A server that does so returns a list with ShardInfo.
+// shards. The metadata of list shows this: a server that leaves them out
+// returns a list with ShardInfo.
 func (d *divided[T]) note(list any) {
 	side := sideClient
-	if accessor, ok := list.(metav1.ListMetaAccessor); ok { // its methods would be linked for each of hundreds of lists
+	// No method of the list is called except GetListMeta: the linker would keep
+	// each called method of hundreds of list types.
+	if accessor, ok := list.(metav1.ListMetaAccessor); ok {
 		if m, ok := accessor.GetListMeta().(*metav1.ListMeta); ok && m.ShardInfo != nil {
 			side = sideServer
 		}
@@ -203,8 +208,8 @@ func (d *divided[T]) SelectList(opts *metav1.ListOptions) {
 	d.Select(opts, d.listing)
 }
 
-// ask starts a list of the watch, and returns the shards that the list must
-// contain.
+// ask records that the watch is requesting a list, and returns the shards that
+// the list must contain.
 func (d *divided[T]) ask() keyspace.Set {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
@@ -281,7 +286,8 @@ func (d *divided[T]) Keep() wire.Keep {
 // Join implements [partial.Cache].
 func (d *divided[T]) Join(ctx context.Context, whole bool, joined func()) (leave func()) {
 	d.keepHeld()
-	d.feed.updateSynced() // without shards there is nothing to wait for, and a user of all may be new
+	// A session without shards is synced, unless the new user needs all objects.
+	d.feed.updateSynced()
 	joined()
 	if whole {
 		if remove, err := addShards(ctx, d.feed, keyspace.Whole()); err == nil {
@@ -329,7 +335,7 @@ func (d *divided[T]) held() keyspace.Set {
 // with the types that it uses.
 func addShards[T Object](ctx context.Context, f *feed[T], set keyspace.Set) (remove func(keyspace.Set), err error) {
 	select {
-	case f.adding <- struct{}{}: // one after the other
+	case f.adding <- struct{}{}: // one call at a time
 		defer func() { <-f.adding }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -371,7 +377,7 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 	if len(watches) > 0 {
 		return d.extend(ctx, watches[0], set)
 	}
-	if last != nil { // it was cancelled
+	if last != nil { // the last watch was cancelled, and may not have ended yet
 		<-last.ended
 		f.marks.Forget("")
 	}
@@ -483,7 +489,7 @@ func (d *divided[T]) fill(f *partial.Filling, set keyspace.Set, items []*tree.It
 	if err != nil {
 		return err
 	}
-	// Each list has the objects that have no namespace.
+	// Every list contains the objects without a namespace.
 	isListed := func(namespace string) bool { return namespace != "" && keyspace.Has(left, namespace) }
 	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool {
 		return !isListed(it.Key.Namespace) || f.HasDeleted(it.Key, it.Object.GetResourceVersion())

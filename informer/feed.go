@@ -42,7 +42,8 @@ type feed[T Object] struct {
 	logger  *logr.Logger // for messages without a session; nil means klog's
 }
 
-// session is the time from the first Run to the end of the last one.
+// session is the state of a feed from the first call of Run until the last call
+// has ended.
 type session[T Object] struct {
 	ctx     context.Context //nolint:containedctx // it outlives the call of Run that began it
 	cancel  context.CancelFunc

@@ -137,7 +137,7 @@ func (d *delivery[T]) note(h *handler[T], object T, err error) {
 		}
 		d.missed[missed] = Problem{
 			Object: strings.TrimPrefix(missed.key.String(), "/"), Cause: causeHandler, Since: time.Now(),
-			Reason: "a handler has missed its last event: " + firstLineOf(err),
+			Reason: "a handler has missed the object's last event: " + firstLineOf(err),
 		}
 	}
 	d.misses.Store(int64(len(d.missed)))
@@ -270,7 +270,7 @@ func (d *delivery[T]) runFirst() {
 	}
 }
 
-// unlocked calls f without mu. The caller must hold mu.
+// unlocked releases mu while it calls f. The caller must hold mu.
 func (d *delivery[T]) unlocked(f func()) {
 	d.mu.Unlock()
 	defer d.mu.Lock()
@@ -315,7 +315,7 @@ func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 			return
 		}
 		d.counted.panics.Add(1)
-		if e.Type != Deleted { // a deletion is the last event, so it would stay a problem forever
+		if e.Type != Deleted { // no later event of a deleted object would clear the problem
 			d.note(h, object, err)
 		}
 		d.log().Error(err, "handler panicked and missed an event",

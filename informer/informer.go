@@ -364,7 +364,7 @@ func (i *Informer[T]) Matches(obj metav1.Object) (matches, known bool) {
 
 // Resource returns the group and the plural name of the resource that the
 // informer watches, such as deployments.apps. A part that neither the client
-// nor the Go type shows is empty. It sends no request.
+// nor the Go type shows is empty. Resource sends no request.
 func (i *Informer[T]) Resource() schema.GroupResource {
 	return resourceFor[T](i.feed.currentSources()[0]).GroupResource()
 }

@@ -63,8 +63,9 @@ func (f *feed[T]) waitToCatchUp(ctx context.Context, target *types.NamespacedNam
 	return f.waitForSync(ctx)
 }
 
-// retry calls try until it succeeds, its error is final, ended is closed, or
-// ctx ends. It logs the errors of try. If ctx ends, the returned error says so.
+// retry calls try until try succeeds or returns a final error, ended is closed,
+// or ctx ends. It logs the errors of try. If ctx ends, the returned error says
+// so.
 func (f *feed[T]) retry(
 	ctx context.Context, ended <-chan struct{}, message string, final func(error) bool, try func() error,
 ) error {
@@ -346,7 +347,7 @@ func (b *backlog[T]) empty() bool {
 	if b.reached() {
 		return true
 	}
-	cached := b.reflector.sink.store.snapshot() // it is never ahead of Get
+	cached := b.reflector.sink.store.snapshot() // a snapshot is never newer than the results of Get
 	for key, rv := range b.undelivered {
 		newest, _, ok := b.reflector.newest(cached, key)
 		switch {
@@ -426,14 +427,14 @@ func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) b
 	if r == nil || !r.proof.Holds(ctx, r.prove) {
 		return false
 	}
-	// The end of the watch, or of the namespace's place in the scope, empties
-	// the cache.
+	// The cache was emptied if the watch has ended or the namespace has left
+	// the scope. A missing object then proves nothing.
 	return !i.mayExist(key) && i.feed.completeFor(key) == r
 }
 
 // mayExist reports whether the object of key is cached or unreadable.
 func (i *Informer[T]) mayExist(key types.NamespacedName) bool {
-	unreadable := i.Unreadable(key) != nil // before: it may become readable in between
+	unreadable := i.Unreadable(key) != nil // checked first, because the object may become readable in between
 	_, cached := i.Get(key)
 	return unreadable || cached || i.Unreadable(key) != nil
 }
@@ -476,7 +477,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 		return false
 	}
 	if !rvorder.Comparable(b.startRV, b.rv) || rvorder.Older(b.rv, b.startRV) {
-		return false // it cannot be compared
+		return false // the two resourceVersions prove nothing
 	}
 	ctx, cancel = context.WithTimeout(ctx, proofWait)
 	defer cancel()

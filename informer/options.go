@@ -64,9 +64,9 @@ type Options struct {
 	// namespace of their key. A controller then reconciles the keys of a
 	// namespace as soon as this namespace has been listed, even if a different
 	// namespace does not exist or is forbidden. A namespace that cannot be
-	// listed is named in the log, on the page and in /readyz, which stays
-	// ready, and is retried. Until it has been listed its keys wait, and no
-	// object in it is considered deleted. Defaults to waiting for all
+	// listed is retried. The log, the status page and /readyz name it, but
+	// /readyz stays ready. Until the namespace has been listed, its keys wait,
+	// and no object in it is considered deleted. Defaults to waiting for all
 	// namespaces.
 	Independent bool
 	// LabelSelector selects the objects that the server sends, such as
@@ -358,6 +358,6 @@ func (i *identity) Name() string {
 
 // checksMutations reports whether cached objects are checked for modifications.
 func (o *Options) checksMutations() bool {
-	inTest := flag.Lookup("test.v") != nil // every test binary has it, no other program does
+	inTest := flag.Lookup("test.v") != nil // only test binaries define this flag
 	return o.MutationCheck == checkAlways || o.MutationCheck == checkInTests && inTest
 }

@@ -94,7 +94,8 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	call := r.sink.store.calls.Begin(function, bound.KeyOf(object))
 	defer func() {
 		r.sink.store.calls.End(call)
-		if p := recover(); p == nil && !returned { // the reflector may wait forever for this goroutine
+		// Transform has ended the goroutine: the reflector may wait forever.
+		if p := recover(); p == nil && !returned {
 			r.progress.failed(r.ctx, fmt.Errorf(function+" failed for %q: %w",
 				identity.Namespace+"/"+identity.Name, requests.ErrGoexit))
 		} else if p != nil {

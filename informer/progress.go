@@ -119,7 +119,7 @@ func (p *progress) answered(ctx context.Context, err error) {
 	}
 	p.err = fmt.Errorf("%s: %w", p.request.phase, err)
 	cannotStream := p.request.phase == phaseStream && apierrors.IsInvalid(err)
-	if ctx.Err() == nil && !cannotStream { // it may still list
+	if ctx.Err() == nil && !cannotStream { // a plain list may still succeed
 		p.outage.add(p.err)
 	}
 	p.counted.Failures.Add(1)
@@ -484,6 +484,6 @@ func (p *progress) endSilentWatch() (next time.Time) {
 	stop := r.watch.Stop
 	r.watch = nil
 	p.mu.Unlock()
-	stop() // it closes a connection, so the lock is not held
+	stop() // closing a connection takes time, so mu is not held
 	return time.Time{}
 }

@@ -35,8 +35,8 @@ import (
 // It is safe for concurrent use. The objects it returns are shared; do not
 // modify them.
 type References[T Object] struct {
-	// objects has the store, its handlers and the names. It watches nothing
-	// itself.
+	// objects contains the store, the handlers and the names. It watches
+	// nothing itself.
 	objects *Informer[T]
 	// set watches the objects.
 	set   *references.Set
@@ -59,7 +59,7 @@ func Referenced[C Client[T, L], T Object, L runtime.Object](
 ) *References[T] {
 	objects := ForNamespaces(clients, o)
 	connect := objects.feed.connect
-	objects.feed.connect = nil // the scope of the kind applies
+	objects.feed.connect = nil // otherwise the kind would count as namespaced
 	r := &References[T]{objects: objects, set: newSet(objects, connect)}
 	r.err = r.validate()
 	if hooks := simhook.Current(); hooks != nil && hooks.Reads != nil {
@@ -106,8 +106,8 @@ func (r *References[T]) Name() string { return r.objects.Name() }
 func (r *References[T]) Resource() schema.GroupResource { return r.objects.Resource() }
 
 // Get returns the newest object of key, and whether there is one. In the
-// reconcile of an object that refers to key, false means that the object did
-// not exist according to the last news from the watch. For any other key, false
+// reconcile of an object that refers to key, false means that the object of key
+// did not exist when its watch last reported anything. For any other key, false
 // proves nothing. The object is shared; do not modify it. Get allocates no
 // memory.
 func (r *References[T]) Get(key types.NamespacedName) (object T, ok bool) {

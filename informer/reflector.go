@@ -164,7 +164,9 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		if err == requests.ErrGoexit { //nolint:errorlint // the reflector wraps no such error
 			r.watched.stop() // the reflector has left its watch open
 		}
-		if apierrors.IsBadRequest(err) { // a proxy may have sent the resourceVersion, which no server understands
+		// A proxy may have sent a resourceVersion that the server does not
+		// understand.
+		if apierrors.IsBadRequest(err) {
 			r.mustListBecause(err)
 		}
 		if err != nil && !errors.Is(err, requests.ErrRestored) { // requests.ErrRestored has been logged
@@ -349,13 +351,13 @@ func (r *reflectorStore[T]) Delete(obj any) error {
 	return nil
 }
 
-// Replace replaces all objects of the source in the store by the objects of
+// Replace replaces all objects of the source in the store with the objects in
 // list.
 func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	items := make([]*tree.Item[T], 0, len(list))
 	r.kind, r.namespaced = "", slices.ContainsFunc(list, isInNamespace)
 	if err := cmp.Or(r.unlisted, r.versionFault(rv)); err != nil {
-		r.watched.stop() // of a streaming list, which the reflector would leave open
+		r.watched.stop() // the reflector would leave the watch of a streaming list open
 		return err
 	}
 	for _, obj := range list { // the objects were prepared when they were received

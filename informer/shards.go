@@ -117,9 +117,10 @@ func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) 
 	return counts, nil
 }
 
-// replayFor is the timeout of a watch of past events. It is enough, because
-// servers send a bookmark shortly before they end a watch.
-const replayFor = 10 * time.Second
+// replayTimeout is the timeout of a watch of past events. Ten seconds are
+// enough for any number of events, because servers send a bookmark shortly
+// before they end a watch.
+const replayTimeout = 10 * time.Second
 
 // SeenResourceVersion returns the same as [Informer.LastResourceVersion].
 func (s shards[T]) SeenResourceVersion() string { return s.informer.LastResourceVersion() }
@@ -212,7 +213,7 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 		return nil
 	}
 	opts := metav1.ListOptions{
-		ResourceVersion: p.fromRV, AllowWatchBookmarks: true, TimeoutSeconds: new(int64(replayFor / time.Second)),
+		ResourceVersion: p.fromRV, AllowWatchBookmarks: true, TimeoutSeconds: new(int64(replayTimeout / time.Second)),
 	}
 	d.selects(&opts, p.set)
 	began := time.Now()
@@ -221,7 +222,7 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 		return err
 	}
 	defer w.Stop()
-	timeout := time.After(2 * replayFor)
+	timeout := time.After(2 * replayTimeout)
 	for {
 		select {
 		case <-ctx.Done():
@@ -230,7 +231,7 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 			return requests.ErrNoAnswer
 		case e, open := <-w.ResultChan():
 			switch {
-			case !open && time.Since(began) >= replayFor-time.Second:
+			case !open && time.Since(began) >= replayTimeout-time.Second:
 				return nil
 			case !open:
 				return errors.New("the watch ended before its timeout")

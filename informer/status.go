@@ -32,8 +32,8 @@ type Status struct {
 	Handlers int
 
 	// Namespaces are the namespaces that are watched. It is empty if all
-	// namespaces are. For a wrapped informer, the namespaces and the selectors
-	// are copied from the options.
+	// namespaces are watched. For a wrapped informer, the namespaces and the
+	// selectors are copied from the options.
 	Namespaces                   []string
 	LabelSelector, FieldSelector string
 	MetadataOnly                 bool
@@ -57,13 +57,13 @@ type Status struct {
 
 	ResourceVersion string // what [Informer.LastResourceVersion] returns
 	// LastActivity is when the least recently active watch last received data.
-	// Zero if no watch runs.
+	// It is zero if no watch runs.
 	LastActivity time.Time
-	// WatchSince is when the oldest open watch was opened. Zero if no watch is
-	// open.
+	// WatchSince is when the oldest open watch was opened. It is zero if no
+	// watch is open.
 	WatchSince time.Time
 	// Lag is how long the oldest change that has not been delivered to all
-	// handlers has been waiting. Zero if all changes have been delivered.
+	// handlers has been waiting. It is zero if all changes have been delivered.
 	Lag time.Duration
 	// LastError is the error of the last failed request. It is empty once a
 	// request has succeeded since then.
@@ -190,8 +190,8 @@ type Problem struct {
 	// it.
 	Check string
 	// Object names the object that the problem is about, such as `default/a`,
-	// `Secret "default/a"` or `namespace "b"`. It is empty if the problem is about everything behind
-	// the check.
+	// `Secret "default/a"` or `namespace "b"`. It is empty if the problem is
+	// about everything that the check covers.
 	Object string
 	// Cause describes the problem in a constant word or two, such as
 	// "Unauthorized" or "not decodable". It is a label of the metric, so it
@@ -202,7 +202,7 @@ type Problem struct {
 	// Remedy is what a person can do, such as "correct or delete the object".
 	// It is empty if waiting is enough.
 	Remedy string
-	// Since is when the problem began. Zero if that is not known.
+	// Since is when the problem began. It is zero if that is not known.
 	Since time.Time
 	// More is the number of further objects with the same cause. A source lists
 	// at most ten problems with one cause, and sets More in the last of them.
@@ -348,7 +348,7 @@ func (f *feed[T]) missing() (problems []Problem) {
 		problems = append(problems, Problem{
 			Object: fmt.Sprintf("namespace %q", r.source.namespace), Cause: "namespace not listed",
 			Reason: r.progress.whyNotSynced(), Since: r.progress.began,
-			Remedy: "its keys wait; keys of other namespaces do not",
+			Remedy: "correct what the reason names; only the keys of this namespace wait",
 		})
 	}
 	return problems

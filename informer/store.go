@@ -103,14 +103,14 @@ func (s *store[T]) share(object T) {
 	}
 }
 
-// put stores the item it, and delivers the change. If the object cannot be
-// stored, put records it as unreadable.
-func (s *store[T]) put(it *tree.Item[T]) {
-	s.identity.learnKind(it.Object)
+// put stores item, and delivers the change. If the object cannot be stored, put
+// records it as unreadable.
+func (s *store[T]) put(item *tree.Item[T]) {
+	s.identity.learnKind(item.Object)
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock() // deferred, because the function of an index may end the goroutine
-	s.putLocked(s.changeTo(it))
+	s.putLocked(s.changeTo(item))
 }
 
 // putLocked is put without the delivery. The caller holds writing.
@@ -178,8 +178,8 @@ func (s *store[T]) forget(key types.NamespacedName) {
 	s.removeLocked(key, last)
 }
 
-// replace replaces the whole content of a namespace ("" for all) by items,
-// delivers the changes, and then calls done.
+// replace replaces the whole content of a namespace ("" for all namespaces)
+// with items, delivers the changes, and then calls done.
 func (s *store[T]) replace(namespace string, items []*tree.Item[T], occasion versions.Occasion, done func()) {
 	for _, it := range items {
 		s.identity.learnKind(it.Object)
@@ -264,7 +264,7 @@ func (s *store[T]) publishList(
 	isListed func(string) bool, items []*tree.Item[T], occasion versions.Occasion, rv string, done func(),
 ) {
 	next, changes, refused := s.list(isListed, items, occasion, rv)
-	told := s.settleUnreadable(isListed, refused, occasion, rv)
+	told := s.removeReadable(isListed, refused, occasion, rv)
 	s.publishChanges(next, changes, occasion, s.unreadable.telling(told, done))
 }
 
@@ -350,10 +350,10 @@ func (s *store[T]) modified(mutated []mutations.Mutation) (errs []error) {
 	return errs
 }
 
-// changeTo returns the change that replaces the cached object by the item it.
-// The caller holds writing.
-func (s *store[T]) changeTo(it *tree.Item[T]) tree.Change[T] {
-	return tree.Change[T]{Old: s.table.Get(it.Key), New: it}
+// changeTo returns the change that replaces the cached object with item. The
+// caller holds writing.
+func (s *store[T]) changeTo(item *tree.Item[T]) tree.Change[T] {
+	return tree.Change[T]{Old: s.table.Get(item.Key), New: item}
 }
 
 // matters reports whether the objects of a change differ. It compares their
@@ -369,7 +369,7 @@ func matters[T Object](c tree.Change[T]) bool {
 	return a.GetResourceVersion() == "" && (intern.Lazy(b) || !intern.Alike(a, b))
 }
 
-// isBack reports whether a change would replace a state by an earlier one.
+// isBack reports whether a change would replace a state with an earlier one.
 func isBack[T Object](c tree.Change[T]) bool {
 	return c.Old != nil && versions.Older(c.New.Object.GetResourceVersion(), c.Old.Object.GetResourceVersion())
 }

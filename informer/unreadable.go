@@ -34,7 +34,8 @@ type UnreadableError struct {
 
 	// cause is the Cause of the [Problem].
 	cause string
-	// labels and owners are of the newest state. They identify the owner.
+	// labels and owners are the labels and the owner references of the newest
+	// state. They identify the owner.
 	labels map[string]string
 	owners []metav1.OwnerReference
 	// stored is true if the cache has exactly this state. This happens if an
@@ -345,11 +346,12 @@ func (s *store[T]) withoutPanics(
 	return readable, refused
 }
 
-// settleUnreadable removes the objects in the listed namespaces that were
-// unreadable before a list at rv, except for the objects that the list has
-// refused. It returns the keys of the removed and of the refused objects.
+// removeReadable removes the objects from unreadable that a list at rv has
+// shown to be readable or deleted. These are the objects in the listed
+// namespaces that were unreadable before the list, except for the refused
+// objects. It returns the keys of the removed and of the refused objects.
 // writing must be held, and the list must have been stored.
-func (s *store[T]) settleUnreadable(
+func (s *store[T]) removeReadable(
 	isListed func(string) bool, refused []refusedItem[T], how versions.Occasion, rv string,
 ) (changed []types.NamespacedName) {
 	stillRefused := map[types.NamespacedName]bool{}

@@ -34,7 +34,8 @@ type watched struct {
 	// streaming is true while the watch delivers the first list.
 	streaming bool
 	changed   chan struct{} // closed when a watch is opened, or the first list has been received
-	// narrowing runs until narrowNow is called; nil without a call of narrow.
+	// narrowing runs until narrowNow is called. It is nil unless narrow was
+	// called.
 	narrowing *time.Timer
 	hasEnded  bool // whether there will be no further watch
 	// endedHere is true if this program has ended the watch, and not the
@@ -352,7 +353,7 @@ func (r *reflectorStore[T]) noteRestored(seen, rv string) {
 }
 
 // isNewlyRestored records a restore, and reports whether it was not known yet.
-// It logs a new one.
+// It logs the restore the first time.
 func (r *reflectorStore[T]) isNewlyRestored(seen, rv string) bool {
 	r.clockMu.Lock()
 	known := r.clock.restored

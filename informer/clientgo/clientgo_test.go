@@ -108,7 +108,7 @@ func TestIndexerIsThatOfClientGo(t *testing.T) {
 		for _, err := range []error{
 			view.Add(like), view.Update(like), view.Delete(like), view.Replace(nil, ""),
 		} {
-			g.Expect(err).To(MatchError(ContainSubstring("can only be read")))
+			g.Expect(err).To(MatchError(ContainSubstring("is read-only")))
 		}
 		_, err = view.ByIndex("none", "")
 		g.Expect(err).To(MatchError("Index with name none does not exist"))

@@ -15,7 +15,7 @@ import (
 )
 
 // errReadOnly is the error of writes through Indexer.
-var errReadOnly = errors.New("the cache of an informer can only be read")
+var errReadOnly = errors.New("the cache of an informer is read-only")
 
 // Indexer returns a view of i's cache for code that reads through client-go's
 // interfaces, such as generated listers:
@@ -36,8 +36,8 @@ func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {
 	}}
 }
 
-// view implements [cache.Indexer] with the cache of an informer, which can only
-// be read.
+// view implements [cache.Indexer] with the cache of an informer. It is
+// read-only.
 type view[T informer.Object] struct {
 	informer *informer.Informer[T]
 
@@ -141,7 +141,8 @@ func (v *view[T]) ListIndexFuncValues(name string) []string {
 	values := map[string]struct{}{}
 	if x, err := v.index(name); err == nil {
 		for object := range v.informer.Snapshot().All() {
-			computed, _ := x.function(object) // the index does not contain an object that this fails for
+			// The index does not contain objects for which the function fails.
+			computed, _ := x.function(object)
 			for _, value := range computed {
 				values[value] = struct{}{}
 			}

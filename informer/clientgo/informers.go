@@ -55,17 +55,18 @@ func (i *Informers) Status() []informer.Status {
 	return statuses
 }
 
-// WaitForLatest returns when the caches are at least as new as the server was at
-// the time of the call. For example, a replica that has just become the leader
-// calls it, so that its reconcilers see what the previous leader wrote. An
-// informer whose first list fails is left out: it is listed after the call. So
-// is an informer that stops meanwhile.
+// WaitForLatest returns when the caches are at least as new as the server was
+// at the time of the call. For example, a replica that has just become the
+// leader calls it, so that its reconcilers see what the previous leader wrote.
+// It does not wait for an informer whose first list fails, because that
+// informer will be listed after the call. Nor does it wait for an informer that
+// stops in the meantime.
 //
 // It lists the objects of each informer page by page, and stops listing when
 // the watch has caught up.
 //
-// If ctx ends first, WaitForLatest returns the cause of its end, and names the
-// informers that are not as new.
+// If ctx ends first, WaitForLatest returns an error for each informer that is
+// not as new yet. The error contains the informer's name and the cause of ctx.
 func (i *Informers) WaitForLatest(ctx context.Context) error {
 	i.mu.Lock()
 	made := slices.Clone(i.running())
@@ -94,7 +95,7 @@ func (s *shared) waitForLatest(ctx context.Context) error {
 		status := s.engine.Status()
 		if s.IsStopped() || !status.Synced && status.LastError != "" {
 			cancel()
-			<-done //nolint:errcheck // it only says that the wait was cancelled
+			<-done //nolint:errcheck // the error only says that the wait was cancelled
 			return nil
 		}
 		select {

@@ -63,8 +63,8 @@ type listener struct {
 	handler cache.ResourceEventHandler
 	tracker *synctrack.SingleFileTracker
 	events  *atomic.Int64 // counts the calls of the handler
-	// requested is the resync period that the handler has requested, within the
-	// limits.
+	// requested is the resync period that the handler has requested, adjusted
+	// by resyncPeriod.
 	requested time.Duration
 	closed    chan struct{} // closed to drop the rest of the queue
 	ended     chan struct{} // closed after the last call has returned
@@ -276,9 +276,10 @@ func nameOfFunctions(functions ...any) string {
 	return strings.Join(names, "+")
 }
 
-// resyncPeriod returns the resync period for a handler that requests period. It
-// may shorten the informer's own period, which then applies to other handlers,
-// too. The caller holds mu.
+// resyncPeriod returns the resync period for a handler that requests period. If
+// period is shorter than the informer's own period, resyncPeriod may shorten
+// the informer's period, and with it the periods of other handlers. The caller
+// holds mu.
 func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Duration {
 	if period > 0 && period < minimumResync {
 		logger.Info("Warning: resync period is too small, using the minimum", "resyncPeriod", period,
@@ -302,8 +303,10 @@ func (s *shared) resyncPeriod(logger klog.Logger, period time.Duration) time.Dur
 	return period
 }
 
-// effectivePeriod returns the resync period of a handler that requests period,
-// if the informer looks only at intervals of check for handlers that are due.
+// effectivePeriod returns the resync period of a handler that requests period.
+// check is the interval at which the informer looks for handlers that are due.
+// For example, if period is 10 seconds and check is 30 seconds, the handler
+// gets 30 seconds.
 func effectivePeriod(logger klog.Logger, period, check time.Duration) time.Duration {
 	switch {
 	case period == 0:

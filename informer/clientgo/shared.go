@@ -112,7 +112,7 @@ type shared struct {
 	defaultPeriod time.Duration // the resync period of handlers that do not request one
 	engine        *informer.Informer[object]
 	indexer       *indexer
-	turn          chan struct{} // see Lock
+	turn          chan struct{} // holds one element while the informer is locked, see Lock
 	synced        chan struct{} // closed when the first list has been stored and passed on
 	version       atomic.Pointer[string]
 	events        atomic.Int64 // counts the calls of handlers
@@ -147,7 +147,7 @@ func (s *shared) RunWithContext(ctx context.Context) {
 		return
 	}
 	s.listen()
-	_ = s.engine.Run(ctx) // it has logged the objects that were modified in place
+	_ = s.engine.Run(ctx) // Run has logged the objects that were modified in place
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()

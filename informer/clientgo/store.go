@@ -18,7 +18,7 @@ import (
 
 // indexer is the store of a shared informer, and answers as client-go's store
 // does. Unlike the view that Indexer returns, it can be written to, because
-// tests of programs do so.
+// tests of programs write to it.
 type indexer struct {
 	view[object]
 
@@ -62,8 +62,8 @@ func (x *indexer) Delete(obj any) error {
 	return nil
 }
 
-// Replace replaces the content of the store by the objects in list. It does not
-// call handlers.
+// Replace replaces the content of the store with the objects in list. It does
+// not call handlers.
 func (x *indexer) Replace(list []any, rv string) error {
 	objects := make([]object, len(list))
 	for n, obj := range list {

@@ -51,7 +51,7 @@ func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Optio
 type following[T informer.Object] struct {
 	shared cache.SharedIndexInformer
 	store  follow.Store[T]
-	began  string // the resourceVersion of shared at the start
+	began  string // the resourceVersion of shared when following it began
 
 	// mu guards the fields below. It is held during calls of the store, so that no
 	// event overtakes the list of the first objects.

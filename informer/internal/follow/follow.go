@@ -15,13 +15,13 @@ var errNoRequests = errors.New("a wrapped informer sends no requests")
 
 // Store receives the objects of a followed cache. Calls must not overlap.
 type Store[T any] interface {
-	// Replace replaces the whole content of the store by objects, which are the
-	// state at resourceVersion.
+	// Replace replaces the whole content of the store with objects, which is
+	// the state at resourceVersion.
 	Replace(objects []T, resourceVersion string)
 	// Put stores the new state of an object.
 	Put(object T)
-	// Delete removes an object. resourceVersion is the one of the deletion, or
-	// empty if it is not known.
+	// Delete removes an object. resourceVersion is the resourceVersion of the
+	// deletion, or empty if it is not known.
 	Delete(object T, resourceVersion string)
 }
 
@@ -30,8 +30,8 @@ type Store[T any] interface {
 type Client[T any] struct {
 	// Err is why the cache cannot be followed, or nil.
 	Err error
-	// Follow copies the cache to the store and keeps it up to date until ctx
-	// ends.
+	// Follow copies the cache to the store, and keeps the store up to date
+	// until ctx ends.
 	Follow func(ctx context.Context, store Store[T]) error
 }
 

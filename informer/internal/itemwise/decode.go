@@ -36,9 +36,9 @@ func newObjectDecoder[T Object](version schema.GroupVersion, kind string) object
 	return objectDecoder{negotiatorOf(version), decodeObject[T], metav1.TypeMeta{Kind: kind, APIVersion: version.String()}}
 }
 
-// negotiators has the negotiator of each version that an informer reads. They
-// are kept, because making a negotiator takes longer than making the rest of an
-// informer, and negotiators do not change.
+// negotiators contains a negotiator for each version that an informer reads.
+// They are kept, because creating a negotiator takes longer than creating the
+// rest of an informer. A negotiator does not change.
 var negotiators sync.Map //nolint:gochecknoglobals // shared by all informers of a version
 
 // negotiatorOf returns a negotiator for the types of metav1 in a version.
@@ -54,10 +54,11 @@ func negotiatorOf(version schema.GroupVersion) runtime.ClientNegotiator {
 	return made.(runtime.ClientNegotiator)
 }
 
-// decodeObject returns an object, or a stub if Go cannot decode it or if it
-// says that it is not of the given kind. It fails if the name cannot be decoded
-// either, because it is then unknown which object it is. Untyped objects
-// without a kind get the given one.
+// decodeObject decodes an object. It returns a stub if Go cannot decode the
+// object, or if the object says that it is of another kind. It returns an error
+// if the object's name cannot be decoded either, because it is then unknown
+// which object the data is about. Untyped objects without a kind get the given
+// kind.
 func decodeObject[T Object](raw []byte, kind metav1.TypeMeta) (runtime.Object, error) {
 	object := clients.Example[T]().(runtime.Object)
 	dst := any(object)
@@ -140,10 +141,10 @@ func (l *List) DeepCopyObject() runtime.Object {
 // kindStatus is the kind of the server's errors.
 const kindStatus = "Status"
 
-// isStatus reports whether an answer is an error of the server, which has kind
-// Status of the core group. Another group may have a kind with the same name.
-// For example, the kind Status of group example.com is an object like any
-// other.
+// isStatus reports whether kind is the kind of the server's errors: Status in
+// the core group. Another group may have a kind with the same name. For
+// example, an object of kind Status in the group example.com is an object like
+// any other.
 func isStatus(kind metav1.TypeMeta) bool {
 	return kind.Kind == kindStatus && (kind.APIVersion == "v1" || kind.APIVersion == "")
 }
@@ -184,7 +185,7 @@ func (l *rawList) decode(data []byte) error {
 		divide(members["items"], '[', func(_ string, item json.RawMessage) { l.Items = append(l.Items, item) }))
 }
 
-// kinds returns the kinds that the objects say they are of.
+// kinds returns the kinds that the objects name.
 func (l *rawList) kinds() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, item := range l.Items {
@@ -197,10 +198,11 @@ func (l *rawList) kinds() iter.Seq[string] {
 }
 
 // listedKind returns the kind of the objects of a list. list is the kind of the
-// list itself. Most lists are named after the kind of their objects, as PodList
-// is. A CustomResourceDefinition may name its lists differently
-// (spec.names.listKind), so the kind that the objects say counts if none of
-// them says the expected one.
+// list itself, and said contains the kinds that the objects name. Most lists
+// are named after the kind of their objects, such as PodList. A
+// CustomResourceDefinition may name its lists differently
+// (spec.names.listKind). So listedKind returns the kind that the objects name,
+// unless one of them names the expected kind or no kind.
 func listedKind(list string, said iter.Seq[string]) string {
 	expected, first := strings.TrimSuffix(list, "List"), ""
 	for kind := range said {
@@ -250,8 +252,8 @@ func unmarshal(raw []byte, dst any) (err error) {
 	return utiljson.Unmarshal(raw, dst)
 }
 
-// metadataIn returns the metadata of an object as far as they can be decoded.
-// It returns false if a part that a stub needs cannot be decoded: the name, the
+// metadataIn returns the metadata of an object as far as it can be decoded. It
+// returns false if a part that a stub needs cannot be decoded: the name, the
 // namespace, the UID or the resourceVersion.
 func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 	object, _ := rawMembers(raw)
@@ -269,8 +271,8 @@ func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 }
 
 // otherKind returns an error if an object says that it is of another kind, or
-// of a different version of the kind. Most objects of built-in kinds say
-// neither.
+// of another version of the kind. Most objects of built-in kinds contain
+// neither a kind nor a version.
 func otherKind(object runtime.Object, want metav1.TypeMeta) error {
 	got := object.GetObjectKind().GroupVersionKind()
 	switch {

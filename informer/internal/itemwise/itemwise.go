@@ -1,6 +1,6 @@
 // Package itemwise lists and watches with a client of client-go, and decodes
 // the objects one by one. So an object that Go cannot decode does not affect
-// the others: a [Stub] stands for it.
+// the others: a [Stub] takes its place.
 //
 //	reader := itemwise.New[*corev1.Pod](client, requests, resource)
 //	list, err := reader.List(ctx, opts)
@@ -135,8 +135,8 @@ type sender struct {
 	kind                string // the kind of the objects; empty if the client does not show it
 	metadataOnly        bool
 	protobuf            bool // the client decodes protobuf, which cannot fail for one object
-	// lists and watches are true if these methods of the client send the
-	// request and do nothing else.
+	// lists and watches are true if the client's methods List and Watch send
+	// the request and do nothing else.
 	lists, watches atomic.Bool
 	// enabled is true when the sender sends all requests.
 	enabled atomic.Bool
@@ -203,13 +203,13 @@ func (s *sender) hasOtherKind(list runtime.Object) bool {
 		return false
 	}
 	want := metav1.TypeMeta{Kind: s.kind, APIVersion: s.version}
-	if want.Kind == "" { // a list of untyped objects shows it
+	if want.Kind == "" { // the client reads untyped objects, and their list shows the kind
 		want.Kind = listedKind(list.GetObjectKind().GroupVersionKind().Kind, kindsIn(list))
 	}
 	return meta.EachListItem(list, func(object runtime.Object) error { return otherKind(object, want) }) != nil
 }
 
-// kindsIn returns the kinds that the objects of list say they are of.
+// kindsIn returns the kinds that the objects of list name.
 func kindsIn(list runtime.Object) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		_ = meta.EachListItem(list, func(object runtime.Object) error {
@@ -271,8 +271,9 @@ func SoundsUndecodable(err error) bool {
 	}, func(word string) bool { return strings.Contains(text, word) })
 }
 
-// clientWatchDecoding is the cause of client-go's error about an event that it
-// cannot decode. undecodableObject is in its text if the reason is the object.
+// clientWatchDecoding is the cause in client-go's error about an event that it
+// cannot decode. If the reason is the event's object, the error's text contains
+// undecodableObject.
 const (
 	clientWatchDecoding = metav1.CauseType("ClientWatchDecoding")
 	undecodableObject   = "unable to decode watch event"

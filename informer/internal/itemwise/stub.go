@@ -43,8 +43,8 @@ func Panicked(cause, function string, value any) *Refusal {
 }
 
 // stubMark begins the selfLink of a stub, and the reason follows it. No server
-// can guess the mark, and no server of today sends a selfLink. stubEnd
-// separates the cause from the details.
+// can guess the mark, and current servers send no selfLink. stubEnd separates
+// the cause from the details.
 //
 //nolint:gochecknoglobals // one for the process
 var stubMark = "unreadable:" + rand.Text() + ":"
@@ -58,7 +58,7 @@ const stubEnd = ": "
 func Stub[T Object](identity metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
 	identity.SelfLink = stubMark + why.Cause + stubEnd + why.Err.Error() //nolint:staticcheck // servers no longer use it
 	object := clients.Example[T]()
-	if object == nil { // of an interface
+	if object == nil { // T is an interface
 		object = &metav1.PartialObjectMetadata{}
 	}
 	if u, generic := object.(*unstructured.Unstructured); generic {

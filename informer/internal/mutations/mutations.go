@@ -60,7 +60,7 @@ func (d *Detector[T]) Update(changes ...tree.Change[T]) {
 	defer d.mu.Unlock()
 	for _, c := range changes {
 		if c.Old != nil {
-			_, _ = d.checkLocked(c.Old) // Found returns it
+			_, _ = d.checkLocked(c.Old) // Found returns the mutation
 			delete(d.copies, c.Old)
 		}
 		if c.New != nil {

@@ -51,7 +51,8 @@ type listing struct {
 type Filling struct {
 	set keyspace.Set
 	// deleted contains the resourceVersions of deletions that the watch has
-	// delivered in the meantime. The list may be older.
+	// delivered in the meantime. The additional list may be older, and contain
+	// the deleted objects.
 	deleted map[types.NamespacedName]string
 	// lists contains the lists that the watch itself has received in the
 	// meantime.
@@ -121,7 +122,8 @@ func (c *Cover) Filling() *Filling { return c.filling }
 // ErrOtherHistory if f is not the list in progress.
 func (c *Cover) Left(f *Filling, set keyspace.Set, rv string) (left keyspace.Set, err error) {
 	switch {
-	case c.filling == nil || !c.filling.set.Includes(set): // it was removed, or all that was before
+	// a shard of set was removed, or the cache kept no shards for a while
+	case c.filling == nil || !c.filling.set.Includes(set):
 		return nil, ErrGivenUp
 	case c.filling != f:
 		return nil, ErrOtherHistory

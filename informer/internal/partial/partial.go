@@ -27,8 +27,8 @@ type Cache[T any] interface { //nolint:interfacebloat // it has one implementati
 	// Remove removes an object.
 	Put(it *tree.Item[T])
 	Remove(last T)
-	// Replace replaces all objects of the shards that were requested by items,
-	// which the watch has listed, and then calls done.
+	// Replace replaces all objects of the requested shards with items, which
+	// the watch has listed, and then calls done.
 	Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func())
 	// CaughtUp records that the watch has reached rv.
 	CaughtUp(rv string)

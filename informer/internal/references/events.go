@@ -143,9 +143,10 @@ func (r *Set) ended(f *reference, w *openWatch, err error) {
 }
 
 // end is like ended, for a caller that holds mu. The next watch begins where
-// this one ended if the server ended it in time. After any other end the object
-// is listed, because the server may have been restored from a backup. The next
-// watch would then begin at a state that the server has lost.
+// this one ended if the server ended it at its timeout. After any other end the
+// object is listed, because the server may have been restored from a backup: a
+// watch that begins where this one ended would then begin at a state that the
+// server has lost.
 func (r *Set) end(f *reference, w *openWatch, err error) {
 	w.stop()
 	if f.watch != w {

@@ -50,7 +50,8 @@ type reference struct {
 	listed bool
 	epoch  int
 	// received is the resourceVersion up to which all changes were received,
-	// and delivered the one up to which all changes were delivered to handlers.
+	// and delivered is the resourceVersion up to which all changes were
+	// delivered to handlers.
 	received, delivered string
 	// breaks counts the ends of watches after which the server may have been
 	// restored from a backup. sure was the value of breaks when the last list
@@ -62,7 +63,8 @@ type reference struct {
 	busy    bool // a request is under way, or will be soon
 	watch   *openWatch
 	// shares is true if the watch of the namespace watches the object, or did
-	// so until it ended in time. The reference then has no watch of its own.
+	// so until it ended at its timeout. The reference then has no watch of its
+	// own.
 	shares bool
 	// gap is true if the watch may have begun later than at received. The
 	// changes in between are missing until the object has been listed.
@@ -76,7 +78,7 @@ type reference struct {
 	refused  bool
 	failing  time.Time
 	failures int
-	told     bool      // the handlers know that there is a problem
+	told     bool      // the handlers were notified of the problem
 	retryAt  time.Time // no request is sent before this time
 	waiters  []*waiter
 }

@@ -230,17 +230,17 @@ func (r *Set) Renew() {
 	r.session.wakeUp()
 }
 
-// OnSeen calls call when all changes of the object of key up to rv have been
-// delivered. It does so at once if nothing refers to key.
-func (r *Set) OnSeen(key types.NamespacedName, rv string, call func()) (cancel func()) {
+// OnSeen calls notify when all changes of the object of key up to rv have been
+// delivered. It calls notify at once if nothing refers to key.
+func (r *Set) OnSeen(key types.NamespacedName, rv string, notify func()) (cancel func()) {
 	r.mu.Lock()
 	f := r.refs[key]
 	if f == nil || f.dropped || f.hasSeen(rv) {
 		r.mu.Unlock()
-		call()
+		notify()
 		return func() {}
 	}
-	w := &waiter{rv, call}
+	w := &waiter{rv, notify}
 	f.waiters = append(f.waiters, w)
 	r.mu.Unlock()
 	return func() {

@@ -33,7 +33,8 @@ var (
 	errWatchEnd = errors.New("the watch ended before its timeout")
 )
 
-// session is the time from the first call of Run to the end of the last one.
+// session is the state of a Set from the first call of Run until the last call
+// has ended.
 type session struct {
 	ctx     context.Context //nolint:containedctx // it outlives the call of run that began it
 	cancel  context.CancelFunc
@@ -145,7 +146,7 @@ func (r *Set) schedule(s *session) {
 	for {
 		next, unheld := r.begin(s, time.Now())
 		for _, f := range unheld {
-			s.running.Go(func() { r.drop(f) }) // which calls handlers
+			s.running.Go(func() { r.drop(f) }) // drop calls handlers, which may take long
 		}
 		var timeout <-chan time.Time
 		if !next.IsZero() {
@@ -175,7 +176,7 @@ func (r *Set) begin(s *session, now time.Time) (next time.Time, unheld []*refere
 		switch unneeded := f.holds == 0 && !now.Before(f.unheld.Add(keepUnheld)); {
 		case unneeded && f.isShared():
 			r.dropShared(f.source)
-			next = now // for the references that it has watched
+			next = now // the references that shared the watch need another one
 		case unneeded:
 			f.dropping = true
 			unheld = append(unheld, f)

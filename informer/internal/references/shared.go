@@ -26,13 +26,13 @@ import (
 // its errors and the calls that wait for it.
 //
 // If the shared watch cannot be opened, the objects are watched by their names.
-// If it is no longer needed, watches by name begin at the point that it had
-// reached.
+// If the shared watch is no longer needed, watches by name begin at the point
+// that it had reached.
 
-// askAgain is the pause after which a forbidden watch of a namespace is tried
-// again. The watch may stay forbidden, because permissions for the names are
-// enough.
-const askAgain = 10 * time.Minute
+// forbiddenPause is the pause after which a forbidden watch of a namespace is
+// tried again. The watch may stay forbidden, because permissions for the names
+// are enough.
+const forbiddenPause = 10 * time.Minute
 
 // source is the connection to a namespace, and the watch of the namespace.
 type source struct {
@@ -220,10 +220,10 @@ func (r *Set) openedShared(s *session, f *reference) {
 		f.source.told = f.source.told && f.err != nil
 		return
 	}
-	f.retryAt = time.Now().Add(wait.Jitter(askAgain, 0.1))
+	f.retryAt = time.Now().Add(wait.Jitter(forbiddenPause, 0.1))
 	if !f.source.told {
 		f.source.told = true
-		s.log.Info("the namespace cannot be watched, watching each object that others refer to by its name",
+		s.log.Info("watching the namespace failed, watching each referenced object by its name instead",
 			"namespace", f.key.Namespace, "references", f.source.used, "error", f.err.Error())
 	}
 }

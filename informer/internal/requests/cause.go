@@ -35,7 +35,7 @@ var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseForbidden:    "grant the verbs list and watch",
 	CauseNotServed: "run `kubectl get crd` with the name in the brackets: if it is not found, the kind was deleted " +
 		"together with its objects; otherwise serve this version of the kind again, or upgrade this program",
-	CauseUnreachable: "check that the API server runs, and the network in between",
+	CauseUnreachable: "check that the API server is running, and check the network in between",
 	CauseNoAnswer:    "check whether the API server is overloaded, and the network in between",
 	CauseCertificate: "check the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
 	CauseThrottled:   "check the API server's priority levels and flow schemas",

@@ -48,12 +48,16 @@ type Pages struct {
 	version atomic.Pointer[string] // the resourceVersion of the first page
 }
 
-// Next returns an error if page cannot be the answer to a request with the token
-// continued, or "" for the first page. It cannot be if it names the same token
-// for the next page, because reading on would never end: an HTTP cache that
-// ignores the query of a URL answers every request with the same page. Nor can
-// it be if it has a different resourceVersion than the first page: it is of a
-// different moment, so objects may be on neither page.
+// Next returns an error if page cannot be the API server's answer to a request
+// with the token continued, which is "" for the first page. There are two such
+// pages:
+//
+//   - A page that names the same token for the next page. Reading on would never
+//     end. For example, an HTTP cache that ignores the query of a URL answers
+//     every request with the same page.
+//
+//   - A page with a different resourceVersion than the first page. It shows a
+//     different moment, so an object may be on neither page.
 func (p *Pages) Next(continued string, page runtime.Object) error {
 	accessor, err := meta.ListAccessor(page)
 	if err != nil {

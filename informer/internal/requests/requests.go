@@ -253,7 +253,7 @@ func (c *Calls) Wait() {
 // stops.
 type Clock struct {
 	clock.RealClock
-	Context context.Context //nolint:containedctx // clock.Clock has no other way in
+	Context context.Context //nolint:containedctx // the methods of clock.Clock have no context
 }
 
 // After returns a channel that gets the time after d, or when the context ends.

@@ -73,7 +73,7 @@ func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 	for _, c := range changes {
 		var before, after []V
 		if c.Old != nil {
-			before = p.ofStored(c.Old.Object)
+			before = p.storedValues(c.Old.Object)
 		}
 		if c.New != nil {
 			after = p.compute(c.New.Object)
@@ -90,10 +90,10 @@ func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 	return &next
 }
 
-// ofStored returns the values that the index has for a stored object. It
+// storedValues returns the values that the index has for a stored object. It
 // returns nil if the function that computes them panics, because the index does
 // not contain such an object.
-func (p *Postings[T, V]) ofStored(object T) (values []V) {
+func (p *Postings[T, V]) storedValues(object T) (values []V) {
 	defer func() { _ = recover() }()
 	return p.compute(object)
 }
@@ -102,12 +102,12 @@ func (p *Postings[T, V]) ofStored(object T) (values []V) {
 // result, to find out whether the function panics for it.
 func (p *Postings[T, V]) Try(object T) { p.compute(object) }
 
-// edit replaces the posting of value by the result of calling the function edit
+// edit replaces the posting of value with the result of change, which it calls
 // with that posting.
-func (p *Postings[T, V]) edit(value V, edit func(Posting[T]) Posting[T]) {
+func (p *Postings[T, V]) edit(value V, change func(Posting[T]) Posting[T]) {
 	hash := maphash.Comparable(p.seed, value)
 	known, _ := p.root.get(hash, value)
-	if known = edit(known); known.Root == nil {
+	if known = change(known); known.Root == nil {
 		p.root = p.root.remove(hash, value, 0)
 		return
 	}
@@ -128,7 +128,7 @@ func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 	}
 	for _, c := range changes {
 		if c.Old != nil {
-			note(c.Old, p.ofStored(c.Old.Object), false)
+			note(c.Old, p.storedValues(c.Old.Object), false)
 		}
 		if c.New != nil {
 			note(c.New, p.compute(c.New.Object), true)

@@ -87,7 +87,7 @@ func (t *Table[T]) Remove(key types.NamespacedName) {
 	found.item.Store(nil)
 }
 
-// Fill replaces the whole content by items. After that, an eighth of their
+// Fill replaces the whole content with items. After that, an eighth of their
 // number can be added before the table is rebuilt.
 func (t *Table[T]) Fill(items []*Item[T]) {
 	size := 1 << bits.Len(uint(max(4, len(items)*9/4)))

@@ -182,7 +182,7 @@ func (n *Node[T]) insert(it *Item[T]) []*Node[T] {
 	return split(n.replace(i, i+1, kids...))
 }
 
-// replace returns n with kids instead of its kids from low to high.
+// replace returns a copy of n in which kids replace n.kids[low:high].
 func (n *Node[T]) replace(low, high int, kids ...*Node[T]) *Node[T] {
 	return &Node[T]{items: splice(n.items, low, high, firsts(kids)...), kids: splice(n.kids, low, high, kids...)}
 }

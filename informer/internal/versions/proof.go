@@ -75,9 +75,9 @@ func (p *Proof) ask(ctx context.Context, now time.Time, prove func(context.Conte
 const (
 	// maxAge is how far the cache may be behind the server in a proof.
 	maxAge = 100 * time.Millisecond
-	// burst is the number of calls in quick succession from which on Holds asks
-	// the server for its resourceVersion. For fewer calls it is cheaper if each
-	// caller reads its object from the server.
+	// burst is the number of calls in quick succession at which Holds begins to
+	// ask the server for its resourceVersion. For fewer calls it is cheaper if
+	// each caller reads its object from the server.
 	burst = 8
 	// Pause is the least time between a call of prove that has returned false
 	// and the next call of prove.
