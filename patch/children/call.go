@@ -129,13 +129,13 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 	}
 	got, err := c.write(ctx, w, base, nil)
 	if fields := immutableFields(err); len(fields) > 0 && base.GetUID() != "" {
-		return c.afterImmutable(ctx, w, base, c.narrowed(w, base, fields, err), err)
+		return c.afterImmutable(ctx, w, base, fields, err)
 	}
 	return got, err
 }
 
 // write writes a wanted child, but does not change the fields in immutable.
-func (c *call[T]) write(ctx context.Context, w Child[T], base T, immutable []string) (T, error) {
+func (c *call[T]) write(ctx context.Context, w Child[T], base T, immutable []keptField) (T, error) {
 	// The lock prevents a replica from adopting an orphan that has been given
 	// an owner in the meantime. mayWrite decides who owns it.
 	o := &patch.Options{Lock: c.relationOf(base) != ownChild && base.GetResourceVersion() != "", Adopt: true}

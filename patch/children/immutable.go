@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,12 +59,14 @@ func saysImmutable(cause metav1.StatusCause) bool {
 	text := strings.ToLower(cause.Message)
 	return slices.ContainsFunc([]string{
 		"immutable", "may not change", "may not be changed", "cannot be changed", "must not be changed", "are forbidden",
+		"may not add or remove",
 	}, func(words string) bool { return strings.Contains(text, words) })
 }
 
 // withoutChanges sets fields of edited to the values that they have in
-// original. A path into a list stands for the whole list.
-func withoutChanges(original, edited runtime.Object, fields []string) error {
+// original, apart from their mutable members. A path into a list stands for the
+// whole list.
+func withoutChanges(original, edited runtime.Object, fields []keptField) error {
 	originalFields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(original)
 	if err != nil {
 		return err
@@ -73,18 +76,8 @@ func withoutChanges(original, edited runtime.Object, fields []string) error {
 		return err
 	}
 	for _, field := range fields {
-		path, _, _ := strings.Cut(field, "[")
-		names := strings.Split(path, ".")
-		value, found, err := unstructured.NestedFieldCopy(originalFields, names...)
-		switch {
-		case err != nil:
+		if err := keepField(originalFields, editedFields, field); err != nil {
 			return err
-		case !found:
-			unstructured.RemoveNestedField(editedFields, names...)
-		default:
-			if err := unstructured.SetNestedField(editedFields, value, names...); err != nil {
-				return err
-			}
 		}
 	}
 	if u, ok := edited.(runtime.Unstructured); ok {
@@ -94,10 +87,41 @@ func withoutChanges(original, edited runtime.Object, fields []string) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(editedFields, edited, true)
 }
 
+// keepField is withoutChanges for one field. A server may name a field that the
+// objects do not have, and the field that contains it is kept then. For
+// example, the server refuses a change of spec.csi of a PersistentVolume as a
+// change of spec.persistentvolumesource.
+func keepField(original, edited map[string]any, field keptField) error {
+	path, _, _ := strings.Cut(field.path, "[")
+	names := strings.Split(path, ".")
+	value, found, err := unstructured.NestedFieldCopy(original, names...)
+	_, foundToo, err2 := unstructured.NestedFieldNoCopy(edited, names...)
+	for err == nil && err2 == nil && !found && !foundToo && len(names) > 1 {
+		names = names[:len(names)-1]
+		value, found, err = unstructured.NestedFieldCopy(original, names...)
+		_, foundToo, err2 = unstructured.NestedFieldNoCopy(edited, names...)
+	}
+	if err = cmp.Or(err, err2); err != nil {
+		return err
+	}
+	if members, ok := value.(map[string]any); ok {
+		changed, _, _ := unstructured.NestedMap(edited, names...)
+		for _, member := range field.mutable {
+			copyMember(members, changed, strings.Split(member, "."))
+		}
+	}
+	if !found {
+		unstructured.RemoveNestedField(edited, names...)
+		return nil
+	}
+	return unstructured.SetNestedField(edited, value, names...)
+}
+
 // afterImmutable handles the server's refusal to change immutable fields of a
 // child. Up to MaxRecreate children are deleted, so that the next reconcile
 // creates them again. For the others, the remaining changes are sent.
 func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
+	kept, fields := c.narrowed(w, base, fields, refusal)
 	refusal = fmt.Errorf("fields %s of it are immutable: delete it, give the child another name, or set "+
 		"children.Options.MaxRecreate: %w", strings.Join(fields, ", "), refusal)
 	if c.options.MaxRecreate > 0 && base.GetDeletionTimestamp() != nil {
@@ -110,7 +134,7 @@ func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields
 		}
 	}
 	if int(c.recreated.Add(1)) > c.options.MaxRecreate {
-		got, err := c.write(ctx, w, base, fields)
+		got, err := c.writeRest(ctx, w, base, kept)
 		return got, errors.Join(refusal, err)
 	}
 	if err := patch.Delete(ctx, c.clients, base, &patch.Options{Lock: base.GetResourceVersion() != ""}); err != nil {
@@ -118,4 +142,28 @@ func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields
 	}
 	return base, c.changed(fmt.Sprintf("child %q was deleted to be created again, since fields %s of it are immutable",
 		bound.KeyOf(base), strings.Join(fields, ", ")))
+}
+
+// mostRefusals is how often writeRest leaves out further fields. A server that
+// refuses one field may not have looked at the next.
+const mostRefusals = 2
+
+// writeRest writes a wanted child, but does not change the fields in kept. If
+// the server refuses further fields because they are immutable, writeRest
+// leaves them out as a whole, and returns the refusal. For example, the server
+// names the size of a PersistentVolumeClaim among the members that may change,
+// and refuses a new size of a claim that is not bound.
+func (c *call[T]) writeRest(ctx context.Context, w Child[T], base T, kept []keptField) (T, error) {
+	var refusals error
+	for tries := 0; ; tries++ {
+		got, err := c.write(ctx, w, base, kept)
+		refusals = errors.Join(refusals, err)
+		more := immutableFields(err)
+		if len(more) == 0 || tries == mostRefusals {
+			return got, refusals
+		}
+		for _, path := range more {
+			kept = append(kept, keptField{path: path})
+		}
+	}
 }

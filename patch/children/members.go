@@ -13,76 +13,160 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// narrowed returns fields with more precise names. A server may refuse the
-// change of a whole field, and name the members of it that may change. Such a
-// field is replaced by the other members that w changes. For example, the spec
-// of a StatefulSet is replaced by spec.volumeClaimTemplates, so that the new
-// number of replicas is written.
-func (c *call[T]) narrowed(w Child[T], base T, fields []string, refusal error) []string {
-	mutable := mutableMembers(refusal)
-	copied, ok := base.DeepCopyObject().(T)
-	if len(mutable) == 0 || !ok {
-		return fields
-	}
-	c.edit(w, copied)
-	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(base)
-	if err != nil {
-		return fields
-	}
-	after, err := runtime.DefaultUnstructuredConverter.ToUnstructured(copied)
-	if err != nil {
-		return fields
-	}
-	var all []string
-	for _, field := range fields {
-		changed := changedMembers(before, after, field, mutable[field])
-		if len(mutable[field]) == 0 || len(changed) == 0 {
-			changed = []string{field}
-		}
-		all = append(all, changed...)
-	}
-	return all
+// keptField is a field that keeps the value of the server, because the server
+// has refused its change. Some of its members may be written nevertheless.
+type keptField struct {
+	path string
+	// mutable has the paths of these members below the field, such as
+	// "containers[*].image" of the field "spec".
+	mutable []string
 }
 
-// changedMembers returns the members of a field that differ, sorted, without
-// the mutable ones.
-func changedMembers(before, after map[string]any, field string, mutable []string) []string {
-	old, _, _ := unstructured.NestedMap(before, strings.Split(field, ".")...)
-	edited, _, _ := unstructured.NestedMap(after, strings.Split(field, ".")...)
-	names := map[string]any{}
-	maps.Copy(names, old)
-	maps.Copy(names, edited)
+// narrowed returns fields with the members that may change although the server
+// has refused the change of the whole field, and the names of what may not. A
+// field with such members is named by its other members that w changes. For
+// example, the spec of a StatefulSet is named spec.volumeClaimTemplates, and
+// the new number of replicas is written.
+func (c *call[T]) narrowed(w Child[T], base T, fields []string, refusal error) (kept []keptField, paths []string) {
+	edited, ok := base.DeepCopyObject().(T)
+	if ok {
+		c.edit(w, edited)
+	}
+	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(base)
+	after, err2 := runtime.DefaultUnstructuredConverter.ToUnstructured(edited)
+	for _, path := range fields {
+		field := keptField{path: path}
+		if ok && err == nil && err2 == nil {
+			field.mutable = mutableOf(refusal, path)
+		}
+		changed := changedMembers(before, after, field)
+		if len(changed) == 0 { // the members that may change may not change as they did
+			field.mutable, changed = nil, []string{path}
+		}
+		kept, paths = append(kept, field), append(paths, changed...)
+	}
+	return kept, paths
+}
+
+// changedMembers returns the members of a field that differ, sorted, apart from
+// the mutable ones. It returns nil for a field without mutable members.
+func changedMembers(before, after map[string]any, field keptField) []string {
+	if len(field.mutable) == 0 {
+		return nil
+	}
+	old, _, _ := unstructured.NestedMap(before, strings.Split(field.path, ".")...)
+	edited, _, _ := unstructured.NestedMap(after, strings.Split(field.path, ".")...)
+	if old == nil {
+		old = map[string]any{}
+	}
+	for _, member := range field.mutable {
+		copyMember(old, edited, strings.Split(member, "."))
+	}
+	all := maps.Clone(old)
+	maps.Copy(all, edited)
 	var changed []string
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !slices.Contains(mutable, name) && !reflect.DeepEqual(old[name], edited[name]) {
-			changed = append(changed, field+"."+name)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !reflect.DeepEqual(old[name], edited[name]) {
+			changed = append(changed, field.path+"."+name)
 		}
 	}
 	return changed
 }
 
-// quotedName matches a member in the text "updates to statefulset spec for
-// fields other than 'replicas', 'template' are forbidden".
+// everyElement ends the name of a list whose elements all have the member.
+const everyElement = "[*]"
+
+// copyMember sets the member of dst with the path to the value that it has in
+// src. It removes the member if src does not have it. For a path through a
+// list, it sets the member in each element. It leaves lists unchanged that do
+// not have the same elements in the same order.
+func copyMember(dst, src map[string]any, path []string) {
+	name, isList := strings.CutSuffix(path[0], everyElement)
+	value, found := src[name]
+	switch {
+	case isList && len(path) > 1:
+		old, _ := dst[name].([]any)
+		edited, _ := value.([]any)
+		if len(old) != len(edited) {
+			return
+		}
+		for n := range old {
+			x, okX := old[n].(map[string]any)
+			y, okY := edited[n].(map[string]any)
+			if okX && okY && reflect.DeepEqual(x["name"], y["name"]) {
+				copyMember(x, y, path[1:])
+			}
+		}
+	case len(path) > 1:
+		inner, _ := value.(map[string]any)
+		outer, ok := dst[name].(map[string]any)
+		if !ok && inner != nil {
+			outer = map[string]any{}
+			dst[name] = outer
+		}
+		if outer != nil {
+			copyMember(outer, inner, path[1:])
+		}
+	case found:
+		dst[name] = runtime.DeepCopyJSONValue(value)
+	default:
+		delete(dst, name)
+	}
+}
+
+// exceptions matches the members that may change in the first line of a
+// refusal. The difference between the objects may follow in the next lines.
+//
+// quotedName matches one of them in a text that quotes them, and bareName in a
+// text that does not. For example, the refusals of a StatefulSet, a Pod and a
+// PersistentVolumeClaim say
+//
+//	fields other than 'replicas', 'template' and 'minReadySeconds' are forbidden
+//	fields other than `spec.containers[*].image`,`spec.tolerations` (only additions …)
+//	immutable after creation except resources.requests and volumeAttributesClassName for bound claims
 //
 //nolint:gochecknoglobals // compiled once
-var quotedName = regexp.MustCompile(`'(\w+)'`)
+var (
+	exceptions = regexp.MustCompile(`(?:fields other than|immutable after creation except) (.+)`)
+	quotedName = regexp.MustCompile("['`]([\\w.*\\[\\]]+)['`]")
+	bareName   = regexp.MustCompile(`[\w.*\[\]]+`)
+)
 
-// mutableMembers returns, for each field, the members that may change although
-// the server has refused the change of the field. Only the text names them.
-func mutableMembers(refusal error) map[string][]string {
-	mutable := map[string][]string{}
+// mutableOf returns the members of a field that may change although the server
+// has refused the change of the field. Only the text of the refusal names them.
+func mutableOf(refusal error, field string) []string {
 	var status apierrors.APIStatus
 	if !errors.As(refusal, &status) || status.Status().Details == nil {
 		return nil
 	}
 	for _, cause := range status.Status().Details.Causes {
-		_, names, found := strings.Cut(cause.Message, "fields other than ")
-		if !found {
-			continue
-		}
-		for _, name := range quotedName.FindAllStringSubmatch(names, -1) {
-			mutable[cause.Field] = append(mutable[cause.Field], name[1])
+		if members := mutableMembers(field, cause.Message); cause.Field == field && len(members) > 0 {
+			return members
 		}
 	}
-	return mutable
+	return nil
+}
+
+// mutableMembers returns the paths, below a field, of the members that may
+// change according to the text of a refusal.
+func mutableMembers(field, text string) []string {
+	line, _, _ := strings.Cut(text, "\n")
+	found := exceptions.FindStringSubmatch(line)
+	if found == nil {
+		return nil
+	}
+	var members []string
+	for _, name := range quotedName.FindAllStringSubmatch(found[1], -1) {
+		members = append(members, strings.TrimPrefix(name[1], field+"."))
+	}
+	if len(members) > 0 {
+		return members
+	}
+	bare, _, _ := strings.Cut(found[1], " for ")
+	for _, name := range bareName.FindAllString(bare, -1) {
+		if name != "and" && name != "or" {
+			members = append(members, strings.TrimPrefix(name, field+"."))
+		}
+	}
+	return members
 }

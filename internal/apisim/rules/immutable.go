@@ -49,6 +49,19 @@ var specExcept = map[string][]string{
 	"/pods": {"activeDeadlineSeconds", "tolerations", "schedulingGates"},
 }
 
+// specTexts maps the same kinds to the server's explanation, which names the
+// fields that can change in a form of its own for each kind. A difference that
+// the server appends to some of them is left out.
+var specTexts = map[string]string{
+	"/persistentvolumeclaims": "spec is immutable after creation except resources.requests and " +
+		"volumeAttributesClassName for bound claims",
+	"apps/statefulsets": "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', " +
+		"'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+	"/pods": "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
+		"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
+		"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+}
+
 // Lookup returns the rules of a built-in kind.
 func Lookup(group, resource string) Rules {
 	kind := group + "/" + resource
@@ -58,7 +71,7 @@ func Lookup(group, resource string) Rules {
 	}
 	if fields := specExcept[kind]; fields != nil {
 		checks = append(checks, func(obj, old object) field.ErrorList {
-			return changedSpec(obj, old, fields, kind == "/pods")
+			return changedSpec(obj, old, fields, kind)
 		})
 	}
 	switch kind {
@@ -130,16 +143,16 @@ func changed(obj, old object, paths []string) field.ErrorList {
 	return errs
 }
 
-// changedSpec refuses changes of the spec except for the given fields. If
-// images is set, the images of a Pod's containers may change, too.
-func changedSpec(obj, old object, fields []string, images bool) field.ErrorList {
+// changedSpec refuses changes of the spec except for the given fields. The
+// images of a Pod's containers may change, too.
+func changedSpec(obj, old object, fields []string, kind string) field.ErrorList {
 	newSpec, oldSpec := Object(obj["spec"]), Object(old["spec"])
 	for _, spec := range []object{newSpec, oldSpec} {
 		for k := range spec {
 			if slices.Contains(fields, k) || reflect.DeepEqual(newSpec[k], oldSpec[k]) {
 				continue
 			}
-			if images && strings.HasSuffix(strings.ToLower(k), "containers") {
+			if kind == "/pods" && strings.HasSuffix(strings.ToLower(k), "containers") {
 				if sameButImages(newSpec[k], oldSpec[k]) {
 					continue
 				}
@@ -149,8 +162,7 @@ func changedSpec(obj, old object, fields []string, images bool) field.ErrorList 
 						"pod updates may not add or remove containers")}
 				}
 			}
-			return field.ErrorList{field.Forbidden(field.NewPath("spec"), "updates to spec for fields other than '"+
-				strings.Join(fields, "', '")+"' are forbidden")}
+			return field.ErrorList{field.Forbidden(field.NewPath("spec"), specTexts[kind])}
 		}
 	}
 	return nil
@@ -213,8 +225,7 @@ func changedJob(obj, old object) field.ErrorList {
 func shrunk(obj, old object) field.ErrorList {
 	oldVolume, newVolume := Text(Object(old["spec"]), "volumeName"), Text(Object(obj["spec"]), "volumeName")
 	if oldVolume != "" && oldVolume != newVolume {
-		return field.ErrorList{field.Forbidden(field.NewPath("spec"), "spec is immutable after creation except "+
-			"resources.requests and volumeAttributesClassName for bound claims")}
+		return field.ErrorList{field.Forbidden(field.NewPath("spec"), specTexts["/persistentvolumeclaims"])}
 	}
 	if reflect.DeepEqual(Find(obj, "spec.resources"), Find(old, "spec.resources")) {
 		return nil
@@ -228,6 +239,5 @@ func shrunk(obj, old object) field.ErrorList {
 		}
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec"),
-		"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims")}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"), specTexts["/persistentvolumeclaims"])}
 }
