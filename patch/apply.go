@@ -52,10 +52,10 @@ type endpoint struct {
 // answered.
 type applied struct {
 	uid      types.UID
-	request  [sha256.Size]byte
-	rv       string
-	owned    [sha256.Size]byte
-	agreedAt time.Time // when the cache was last seen to agree
+	request  [sha256.Size]byte // hash of the configuration and the options that were sent
+	rv       string            // the newest resourceVersion at which owned was seen
+	owned    [sha256.Size]byte // checksum of the fields that were applied; see ownedBy
+	agreedAt time.Time         // when the cache was last seen to agree
 }
 
 // NewApplier returns an Applier. clients returns the client of a namespace; see
@@ -240,14 +240,17 @@ func (a *Applier[C, T]) confirm(target endpoint, last applied, rv string) {
 // needless request.
 func (a *Applier[C, T]) remember(target endpoint, got T, request [sha256.Size]byte, manager string) {
 	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion(), agreedAt: time.Now()}
-	last.owned, _ = ownedBy(got, manager) // without managed fields, a sum that no object with managed fields has
+	last.owned, _ = ownedBy(got, manager) // without managed fields, it is the hash of nothing, which no other object has
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before, known := a.memory[target]
+	previous, known := a.memory[target]
 	delete(a.memory, target)
-	if known && before.request != request &&
-		rvorder.Comparable(last.rv, before.rv) && !rvorder.Older(before.rv, last.rv) {
-		return // another request has changed nothing, or the answer is from before it: ask again next time
+	if known && previous.request != request &&
+		rvorder.Comparable(last.rv, previous.rv) && !rvorder.Older(previous.rv, last.rv) {
+		// This answer to a different request is not newer than the remembered
+		// one, so it is not known which request the server handled last. Nothing
+		// is remembered, and the next Apply sends its request.
+		return
 	}
 	for key := range a.memory {
 		if len(a.memory) < a.limit {
@@ -267,7 +270,8 @@ type configMeta struct {
 	data []byte
 }
 
-// encode returns the identity of the object in config, and config as JSON.
+// encode returns the identity of the object that config describes. The data of
+// the result is config as JSON.
 func encode(config any) (configMeta, error) {
 	var named struct{ Metadata configMeta }
 	data, err := json.Marshal(config)

@@ -179,7 +179,8 @@ func editsListsByIndex(t *testing.T) {
 		{"op":"test","path":"/spec/parts/1/name","value":"b"},{"op":"test","path":"/spec/parts/1/kind","value":"y"},
 		{"op":"add","path":"/spec/parts/1/kind","value":"z"}]`))
 
-	// The merge key is the name, which is left out of the JSON where it is empty.
+	// The merge key is the name, which is left out of the JSON where it is
+	// empty.
 	keyless := func() *corev1.Pod {
 		pod := blankPod("ns")
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{}, {Name: "b"}}
@@ -193,7 +194,8 @@ func editsListsByIndex(t *testing.T) {
 		Equal([]corev1.LocalObjectReference{{}, {Name: "c"}}))
 }
 
-// emptiesOneByOne removes all that was read, while another client has added more.
+// emptiesOneByOne removes all that was read, while another client has added
+// more.
 func emptiesOneByOne(t *testing.T) {
 	g := NewWithT(t)
 	services := simulated(t).CoreV1().Services

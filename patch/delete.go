@@ -27,8 +27,8 @@ import (
 // delay it. A client may report success although the server has not answered.
 // For example, clients that are not of package cluster follow a redirect to a
 // page, and report success. If Delete cannot see the server's answer, it also
-// reads the object. It believes a client that has no method Get or no
-// permission to read.
+// reads the object. If the client has no method Get or no permission to read,
+// Delete assumes that the deletion has succeeded.
 //
 // The error satisfies [IsStale] if the object was recreated or, with a lock,
 // has changed. Delete also returns an error for an invalid option, such as a

@@ -28,16 +28,16 @@ const (
 // annotation, are replaced by their size. Long values and long results are
 // truncated. resourceVersion, generation and managedFields are left out. Diff
 // is meant for logs: it costs much more than the comparison of [Merge].
-func Diff(before, after informer.Object) string {
+func Diff(oldObject, newObject informer.Object) string {
 	switch {
-	case bound.IsNil(before) && bound.IsNil(after):
+	case bound.IsNil(oldObject) && bound.IsNil(newObject):
 		return ""
-	case bound.IsNil(before):
+	case bound.IsNil(oldObject):
 		return "created"
-	case bound.IsNil(after):
+	case bound.IsNil(newObject):
 		return "deleted"
 	}
-	p, err := diff.Compare(before, after)
+	p, err := diff.Compare(oldObject, newObject)
 	if err != nil {
 		return "cannot be compared: " + err.Error()
 	}
@@ -45,8 +45,8 @@ func Diff(before, after informer.Object) string {
 	if p.Data == nil || json.Unmarshal(p.Data, &changed) != nil {
 		return ""
 	}
-	d := describer{secret: kindOf(after) == "Secret"}
-	d.walk(nil, changed, tree(before), tree(after))
+	d := describer{secret: kindOf(newObject) == "Secret"}
+	d.walk(nil, changed, tree(oldObject), tree(newObject))
 	if extra := len(d.lines) - maxLines; extra > 0 {
 		d.lines = append(d.lines[:maxLines], fmt.Sprintf("and %d more", extra))
 	}
@@ -67,14 +67,15 @@ type describer struct {
 	lines  []string
 }
 
-// walk adds a line for each leaf of changed, a merge patch from before to after.
-func (d *describer) walk(path []string, changed, before, after map[string]any) {
+// walk adds a line for each leaf of changed, which is the merge patch from
+// oldTree to newTree.
+func (d *describer) walk(path []string, changed, oldTree, newTree map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		full := append(slices.Clip(path), name)
-		if noise(full) {
+		if isNoise(full) {
 			continue
 		}
-		oldValue, newValue := before[name], after[name]
+		oldValue, newValue := oldTree[name], newTree[name]
 		deeper, ok := changed[name].(map[string]any)
 		x, okX := oldValue.(map[string]any)
 		y, okY := newValue.(map[string]any)
@@ -87,8 +88,8 @@ func (d *describer) walk(path []string, changed, before, after map[string]any) {
 	}
 }
 
-// noise reports whether path is a field that every write changes.
-func noise(path []string) bool {
+// isNoise reports whether path is a field that every write changes.
+func isNoise(path []string) bool {
 	return len(path) == 2 && path[0] == "metadata" &&
 		slices.Contains([]string{"resourceVersion", "generation", "managedFields"}, path[1])
 }
@@ -101,7 +102,7 @@ func (d *describer) show(path []string, v any) string {
 	if err != nil {
 		return err.Error()
 	}
-	if d.secret && secretPath(path) || path[len(path)-1] == corev1.LastAppliedConfigAnnotation {
+	if d.secret && isSecret(path) || path[len(path)-1] == corev1.LastAppliedConfigAnnotation {
 		return fmt.Sprintf("(%d bytes)", len(data))
 	}
 	if text := []rune(string(data)); len(text) > maxValue {
@@ -110,8 +111,8 @@ func (d *describer) show(path []string, v any) string {
 	return string(data)
 }
 
-// secretPath reports whether a Secret has secret values at path. Annotations
-// are included, because kubectl apply stores a copy of the object in one.
-func secretPath(path []string) bool {
+// isSecret reports whether a Secret has secret values at path. Annotations are
+// included, because kubectl apply stores a copy of the object in one.
+func isSecret(path []string) bool {
 	return path[0] == "data" || path[0] == "stringData" || len(path) > 1 && path[1] == "annotations"
 }

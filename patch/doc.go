@@ -28,9 +28,9 @@
 //
 // Functions do not take a client but a function that returns the client of a
 // namespace, such as clientset.CoreV1().Pods; see [Client] and [ClusterScoped].
-// After a write, the reconcile's key is held until the caches show it. A write that
-// is refused because the object has changed is not a failure: return the error, and
-// the next reconcile sees the newest object.
+// After a write, the reconcile's key is held until the caches show it. A write
+// that is refused because the object has changed is not a failure: return the
+// error, and the next reconcile sees the newest object.
 //
 // The contract:
 //
@@ -41,41 +41,42 @@
 //   - All other types get a JSON merge patch (RFC 7386).
 //   - An edit of any other list is sent as a JSON patch (RFC 6902) of the
 //     elements that it changed, locked by the resourceVersion.
-//   - What the Go type or a Transform hides from the program survives, also in the
-//     elements of lists.
+//   - What the Go type or a Transform hides from the program survives, also in
+//     the elements of lists.
 //   - An edit that could lose hidden values is refused by the server, and the
 //     error names the field.
-//   - A map of labels or annotations, and a list that is merged by key, is emptied
-//     entry by entry: entries that other clients have added since the read stay.
+//   - A map of labels or annotations, and a list that is merged by key, is
+//     emptied entry by entry: entries that other clients have added since the
+//     read stay.
 //   - No write reaches a different object: it goes to the client of the cached
-//     object's namespace, and the UID is a precondition, so that a recreated object
-//     is refused too.
+//     object's namespace, and the UID is a precondition, so that a recreated
+//     object is refused too.
 //   - An answer about a different object is an error that names both.
-//   - Where servers ignore the UID, in the status and scale of custom kinds, the
-//     resourceVersion is locked.
-//   - The status of a custom kind with a Go type records the observed generation,
-//     and so do the conditions that an edit sets.
+//   - Where servers ignore the UID, in the status and scale of custom kinds,
+//     the resourceVersion is locked.
+//   - The status of a custom kind with a Go type records the observed
+//     generation, and so do the conditions that an edit sets.
 //   - Other writes of the cached object are locked only with [Options].Lock.
 //   - A failed precondition satisfies [IsStale].
-//   - Only the server's own answer about this object is taken for its deletion, not
-//     any status 404.
-//   - An answer that does not name the object, such as the {} of a gateway, is an
-//     error with any status.
+//   - Only the server's own answer about this object is taken for its deletion,
+//     not any status 404.
+//   - An answer that does not name the object, such as the {} of a gateway, is
+//     an error with any status.
 //   - Every edit and every configuration is sent with a field manager.
-//   - Every write is reported to the reconcile whose context it is given, except
-//     for dry runs.
+//   - Every write is reported to the reconcile whose context it is given,
+//     except for dry runs.
 //   - A mistake that can be seen before any request is an error that names it.
 //
-// The package does not retry. It cannot store a null, which an unstructured object
-// may contain: a null in a merge patch removes the member. It reads objects from
-// the server only where an answer leaves no choice: in Ensure, if the cache was
-// wrong; after a write of a subresource that was not found; and after a list could
-// not be patched.
+// The package does not retry. It cannot store a null, which an unstructured
+// object may contain: a null in a merge patch removes the member. It reads
+// objects from the server only where an answer leaves no choice: in Ensure, if
+// the cache was wrong; after a write of a subresource that was not found; and
+// after a list could not be patched.
 //
-// Generated, gentype, dynamic and metadata clients work, and so do fake clientsets.
-// The namespace of a client that is written by hand cannot be checked before the
-// request; only the UID and the answer show that it is wrong. Fakes give
-// objects no UID and no resourceVersion, never enforce preconditions, ignore dry
-// runs, and let patches of the status change every field. With them, [Ensure] needs
-// three requests to patch.
+// Generated, gentype, dynamic and metadata clients work, and so do fake
+// clientsets. The namespace of a client that is written by hand cannot be
+// checked before the request; only the UID and the answer show that it is
+// wrong. Fakes give objects no UID and no resourceVersion, never enforce
+// preconditions, ignore dry runs, and let patches of the status change every
+// field. With them, [Ensure] needs three requests to patch.
 package patch

@@ -85,7 +85,7 @@ func create[C CreateClient[T], T informer.Object](
 	}
 	if opts.Subresource != "" {
 		return zero, option.Wrong("patch.Options.Subresource", opts.Subresource,
-			"must be empty, an object is created as a whole")
+			"must be empty, because an object is created as a whole")
 	}
 	obj, err := copyOf(base)
 	if err != nil {

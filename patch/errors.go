@@ -29,8 +29,8 @@ func IsStale(err error) bool {
 	return absent.IsConflict(err)
 }
 
-// describe wraps err with the operation and the object, and makes a conflict of
-// a refused UID; see asConflict.
+// describe wraps err with the operation and the object, and turns the refusal
+// of a UID into a conflict; see asConflict.
 func describe(doing string, obj informer.Object, err error) error {
 	return fmt.Errorf("%s %s %q: %w", doing, kindOf(obj), bound.KeyOf(obj), asConflict(obj.GetName(), err))
 }

@@ -185,7 +185,8 @@ func ExampleFinalizer() {
 	// false [] <nil>
 }
 
-// An object of another controller is not written, and the error says whose it is.
+// An object of another controller is not written, and the error says whose it
+// is.
 func ExampleForeignError() {
 	ctx := context.Background()
 	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "settings", UID: "1", OwnerReferences: []metav1.OwnerReference{

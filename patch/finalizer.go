@@ -104,8 +104,8 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 }
 
 // notStored reports whether an answer shows that the server has not stored the
-// change that it contains. Each stored change gets a new resourceVersion, except
-// with a fake.
+// change that it contains. Each stored change gets a new resourceVersion,
+// except with a fake.
 func notStored(client any, cached, newest informer.Object) bool {
 	version := newest.GetResourceVersion()
 	return version != "" && version == cached.GetResourceVersion() && clients.SenderOf(client).REST != nil

@@ -149,7 +149,8 @@ func TestAFinalizersConflictIsAConflict(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), "a deleted object needs no finalizer removed")
 }
 
-// The list of a built-in kind is merged by its elements, and locked all the same.
+// The list of a built-in kind is merged by its elements, and locked all the
+// same.
 func TestAFinalizerOfABuiltInKindIsLocked(t *testing.T) {
 	g := NewWithT(t)
 	guarded := node()
@@ -209,8 +210,8 @@ func TestAFinalizersClientIsThatOfTheObject(t *testing.T) {
 	}
 }
 
-// Work outside the cluster is safe only with the finalizer. A webhook can remove
-// it, and a cache can answer with an earlier state.
+// Work outside the cluster is safe only with the finalizer. A webhook can
+// remove it, and a cache can answer with an earlier state.
 func TestAnAnswerWithoutTheFinalizerDoesNotGuard(t *testing.T) {
 	g := NewWithT(t)
 	f := newGuarded()

@@ -72,13 +72,12 @@ func checkController[T informer.Object](o *Options, edit func(T)) func(cached, e
 }
 
 // checkCreated compares the object that was sent in a creation with the object
-// got in the answer. It returns an error if the answer is not about that
-// creation, because got has another controller, or lacks the controller that
-// was sent. For example, a proxy may have read an object in place of the
-// creation.
+// got in the answer. It returns an error if got has another controller than
+// sent, because the answer is then not about that creation. For example, a
+// proxy may have read an object in place of the creation.
 func checkCreated(sent, got informer.Object) error {
-	controller, ours := metav1.GetControllerOfNoCopy(got), metav1.GetControllerOfNoCopy(sent)
-	if controller == nil && ours == nil || controller != nil && ours != nil && controller.UID == ours.UID {
+	controller, sentController := metav1.GetControllerOfNoCopy(got), metav1.GetControllerOfNoCopy(sent)
+	if controller == nil && sentController == nil || controller != nil && sentController != nil && controller.UID == sentController.UID {
 		return nil
 	}
 	foreign := &ForeignError{Kind: kindOf(sent), Key: bound.KeyOf(got)}

@@ -39,7 +39,8 @@ func TestEnsureDoesNotWriteWhatAnotherOwnerControls(t *testing.T) {
 	}
 }
 
-// An edit may leave alone the reference that it has set when it created the object.
+// An edit may leave alone the reference that it has set when it created the
+// object.
 func TestEnsureWritesWhatItsEditWouldControl(t *testing.T) {
 	g := NewWithT(t)
 	mine := configMap("u3")

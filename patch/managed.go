@@ -42,8 +42,8 @@ func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
 	return [sha256.Size]byte(h.Sum(nil)), content != nil
 }
 
-// contentOf returns obj in the form of its JSON. Of the metadata it contains
-// only the members that can be applied. It returns nil if obj cannot be
+// contentOf returns obj as a tree of JSON values. The tree has only those
+// members of the metadata that can be applied. It returns nil if obj cannot be
 // converted. The result shares memory with an unstructured obj; do not modify
 // it.
 func contentOf(obj informer.Object) map[string]any {
@@ -62,20 +62,20 @@ func contentOf(obj informer.Object) map[string]any {
 }
 
 // writeOwned writes the values of fields to w. fields has the form of
-// [metav1.FieldsV1]. Where fields names a value but no part of it, it writes
-// the whole value.
+// [metav1.FieldsV1]. If fields names a value but no part of the value,
+// writeOwned writes the whole value.
 func writeOwned(w io.Writer, fields map[string]any, value any) {
 	for _, step := range slices.Sorted(maps.Keys(fields)) {
 		if step == "." {
 			continue
 		}
 		part := partOf(value, step)
-		below, _ := fields[step].(map[string]any)
+		nested, _ := fields[step].(map[string]any)
 		fmt.Fprintf(w, "%q {", step)
-		if len(below) == 0 {
+		if len(nested) == 0 {
 			fmt.Fprint(w, textOf(part))
 		}
-		writeOwned(w, below, part)
+		writeOwned(w, nested, part)
 		fmt.Fprint(w, "}")
 	}
 }

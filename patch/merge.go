@@ -34,16 +34,16 @@ import (
 // of the patch first. The logger of ctx gets a [Diff] at V(4).
 //
 // A list that has no merge key is patched element by element, by index, and
-// such a patch is always locked by the resourceVersion. Fields of the elements
-// that the Go type or a Transform hides are kept. For example, an edit that
-// sets rules[0].port keeps the other fields of that rule, also fields that the
+// such a patch is always locked by the resourceVersion. Fields that the Go type
+// or a Transform hides are kept in the elements. For example, an edit that sets
+// rules[0].port keeps the other fields of that rule, also fields that the
 // program's type does not have. An element is recognised by its name, type, key
-// or id, and otherwise by its place and by what it has in common with the old
-// one. A map of a custom kind that the edit empties is patched in this way,
-// too: its entries are removed one by one, and the edit is refused if a
-// Transform hides others. An entry that the edit changes is patched by itself,
-// too, if the Go type may write its key in a different form than the server
-// has, as netip.Prefix does.
+// or id, and otherwise by its position and by the values that it has in common
+// with an old element. A map of a custom kind that the edit empties is patched
+// in this way, too: its entries are removed one by one, and the edit is refused
+// if a Transform hides further entries. An entry that the edit changes is
+// patched by itself, too, if the Go type may write its key in a different form
+// than the server has, as netip.Prefix does.
 //
 // The UnmarshalJSON of a type may read a second form of a value. For example,
 // it may read a string as a struct. An edit inside such a value is patched in
@@ -92,8 +92,8 @@ func Merge[C Client[T], T informer.Object](
 //
 // A condition that is set to its old value is not changed, not even its times.
 //
-// The status of custom kinds is always locked by resourceVersion: servers ignore
-// the UID there, and could write to a recreated object.
+// The status of custom kinds is always locked by resourceVersion: servers
+// ignore the UID there, and could write to a recreated object.
 func Status[C Client[T], T informer.Object](
 	ctx context.Context, clients func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {
@@ -111,7 +111,8 @@ func Status[C Client[T], T informer.Object](
 	})
 }
 
-// merge is Merge with an additional check of the edited object.
+// merge does what Merge does. In addition, it calls check with the edited
+// object, and returns the error of check instead of sending the patch.
 func merge[C Client[T], T informer.Object](
 	ctx context.Context, clientOf func(namespace string) C, cached T, o *Options,
 	edit func(T), check func(cached, edited informer.Object) error,
@@ -124,20 +125,20 @@ func merge[C Client[T], T informer.Object](
 	if err := opts.validate(); err != nil {
 		return zero, describe("patching", cached, err)
 	}
-	before := withoutManagedFields(cached)
-	edited, err := copyOf(before)
+	original := withoutManagedFields(cached)
+	edited, err := copyOf(original)
 	if err != nil {
 		return zero, describe("patching", cached, err)
 	}
 	edit(edited)
-	if len(edited.GetManagedFields()) > 0 { // the edit has overwritten its copy, for example by another copy of cached
-		before = cached
+	if len(edited.GetManagedFields()) > 0 { // the edit has replaced its copy, for example with another copy of cached
+		original = cached
 	}
 	if err := checkIdentity(cached, edited, cached.GetResourceVersion()); err != nil {
 		return zero, describe("patching", cached, err)
 	}
 	style := diff.StyleOf(cached)
-	p, err := diff.Make(before, edited, style)
+	p, err := diff.Make(original, edited, style)
 	if err != nil {
 		return zero, describe("comparing", cached, err)
 	}
@@ -148,7 +149,7 @@ func merge[C Client[T], T informer.Object](
 		return zero, describe("patching", cached, err)
 	}
 	if log := klog.FromContext(ctx).V(4); log.Enabled() {
-		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(before, edited))
+		log.Info("patching", "kind", kindOf(cached), "object", cached.GetName(), "diff", Diff(original, edited))
 	}
 	// A patch by index is right only for the object that was read, so it is
 	// locked. The same is true for a list that a strategic patch cannot merge.
@@ -168,8 +169,9 @@ func merge[C Client[T], T informer.Object](
 	return got, nil
 }
 
-// witnessOf returns a context whose requests are witnessed, and the witness. It
-// returns nil for a client that is not known to send requests, such as a fake.
+// witnessOf returns a context for requests, and the witness that sees their
+// answers. The witness is nil for a client that is not known to send requests,
+// such as a fake.
 func witnessOf(ctx context.Context, client any) (context.Context, *answer.Witness) {
 	if clients.SenderOf(client).REST == nil {
 		return ctx, nil
@@ -253,7 +255,7 @@ func withoutManagedFields[T informer.Object](cached T) T {
 	shallow.Elem().Set(v)
 	copied := shallow.Interface().(T)
 	metadata := metadataOf(copied)
-	if metadata == shared { // behind a pointer, so that both have it
+	if metadata == shared { // the metadata is behind a pointer, which the copy shares
 		return cached
 	}
 	metadata.ManagedFields = nil

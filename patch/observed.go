@@ -11,8 +11,8 @@ import (
 )
 
 // observeGeneration sets the observed generation in the status of obj and in
-// the conditions that the edit has set. It makes a status that is a nil pointer
-// if the status has an observed generation.
+// the conditions that the edit has set. If the status is a nil pointer to a
+// struct with an observed generation, it allocates the status.
 func observeGeneration(cached, obj informer.Object) {
 	generation := obj.GetGeneration()
 	if generation == 0 {
@@ -26,18 +26,18 @@ func observeGeneration(cached, obj informer.Object) {
 	if f, ok := clients.FieldOf(s, "ObservedGeneration"); ok {
 		setInt(f, generation)
 	}
-	before := conditionsOf(statusOf(cached))
+	oldConditions := conditionsOf(statusOf(cached))
 	conditions := conditionsOf(s)
 	for i := range conditions {
 		condition := &conditions[i]
-		if condition.ObservedGeneration == 0 && !sameCondition(meta.FindStatusCondition(before, condition.Type), condition) {
+		if condition.ObservedGeneration == 0 && !sameCondition(meta.FindStatusCondition(oldConditions, condition.Type), condition) {
 			condition.ObservedGeneration = generation
 		}
 	}
 }
 
-// setInt sets an integer, or a pointer to one. It leaves a field of another type
-// or of a type that is too small as it is.
+// setInt sets an integer, or a pointer to an integer, to n. It does not change
+// a field of another type, or of an integer type that is too small for n.
 func setInt(f reflect.Value, n int64) {
 	switch {
 	case !f.CanSet():
@@ -54,8 +54,8 @@ func setInt(f reflect.Value, n int64) {
 	}
 }
 
-// fillStatus makes the status of an object if it is a nil pointer to a struct
-// with an observed generation.
+// fillStatus allocates the status of an object if it is a nil pointer to a
+// struct with an observed generation.
 func fillStatus(obj informer.Object) {
 	s, ok := clients.FieldOf(reflect.ValueOf(obj).Elem(), "Status")
 	if !ok || s.Kind() != reflect.Pointer || !s.IsNil() || !s.CanSet() || s.Type().Elem().Kind() != reflect.Struct {

@@ -88,7 +88,7 @@ func (o *Options) validate() error {
 func (o *Options) validateApply() error {
 	check := option.Of("patch.Options")
 	if o.Lock {
-		check.Wrong("Lock", true, "must not be set, put the resourceVersion into the configuration instead")
+		check.Wrong("Lock", true, "must not be set: put the resourceVersion into the configuration instead")
 	}
 	if o.Subresource != "" && o.Subresource != status {
 		check.Wrong("Subresource", o.Subresource, "must be empty or %q to apply", status)
@@ -100,7 +100,7 @@ func (o *Options) validateApply() error {
 func (o *Options) validateDelete() error {
 	check := option.Of("patch.Options")
 	if o.Subresource != "" {
-		check.Wrong("Subresource", o.Subresource, "must be empty to delete, which deletes the object")
+		check.Wrong("Subresource", o.Subresource, "must be empty, because Delete deletes the whole object")
 	}
 	return errors.Join(o.validate(), check.Err())
 }

@@ -49,7 +49,7 @@ func send[C Client[T], T informer.Object](ctx context.Context, c C, cached T, p 
 	return answer, nil
 }
 
-// sendOne sends one request of send.
+// sendOne sends a patch in a single request, with its preconditions.
 func sendOne[C Client[T], T informer.Object](ctx context.Context, c C, cached T, p diff.Patch, o Options) (T, error) {
 	var zero T
 	data, err := withPreconditions(p, cached, o.Lock)
@@ -180,7 +180,8 @@ func withPreconditions(p diff.Patch, cached informer.Object, locked bool) ([]byt
 	return diff.WithMetadata(p.Data, members), nil
 }
 
-// conditions returns the preconditions as names followed by their values.
+// conditions returns the preconditions as names and values in turn. For
+// example, it returns "uid" and the UID.
 func conditions(cached informer.Object, locked bool) []string {
 	var members []string
 	if locked {

@@ -36,20 +36,21 @@ func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, 
 	if err != nil {
 		return cached, err
 	}
-	c, ok := client.(Client[T])
+	patcher, ok := client.(Client[T])
 	if !ok {
-		return cached, errors.New("the client cannot patch, which Options.TakeOver needs")
+		return cached, errors.New("the client has no method Patch, which patch.Options.TakeOver needs")
 	}
 	data := append([]byte(`[{"op":"replace","path":"/metadata/managedFields","value":`), value...)
 	locked := lockIf(Options{FieldManager: o.FieldManager, DryRun: o.DryRun}, cached, true)
-	return send(ctx, c, cached,
+	return send(ctx, patcher, cached,
 		diff.Patch{Data: append(data, "}]"...), Style: diff.Operations, Fields: []string{"metadata.managedFields"}}, locked)
 }
 
 // managed returns the object with its managed fields. If the cache has dropped
 // them, managed reads the object from the server, unless this Applier has
-// applied to it before: then nothing is left to take over. It returns cached for
-// an object that is deleted, and for one of a fake client, which has no UID.
+// applied to it before: then nothing is left to take over. It returns cached
+// for an object that is deleted, and for an object of a fake client, because it
+// has no UID.
 func (a *Applier[C, T]) managed(ctx context.Context, client any, cached T, o *Options) (T, error) {
 	if len(cached.GetManagedFields()) > 0 || cached.GetUID() == "" ||
 		a.knows(endpoint{bound.KeyOf(cached), o.Subresource}, cached.GetUID()) {
@@ -97,7 +98,7 @@ func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, er
 				APIVersion: e.APIVersion, Time: e.Time, FieldsType: e.FieldsType, Subresource: e.Subresource,
 			}
 		}
-		if e.APIVersion != applied.APIVersion { // its fields may have other names
+		if e.APIVersion != applied.APIVersion { // the fields of another version may have other names
 			kept = append(kept, e)
 			continue
 		}
@@ -110,11 +111,11 @@ func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, er
 	if len(taken) == 0 {
 		return nil, nil
 	}
-	before, err := fieldsOf(*applied)
+	ownFields, err := fieldsOf(*applied)
 	if err != nil {
 		return nil, err
 	}
-	unite(taken, before)
+	unite(taken, ownFields)
 	applied.Manager, applied.Operation = o.FieldManager, metav1.ManagedFieldsOperationApply
 	applied.FieldsV1 = encodeFields(taken)
 	return append(kept, *applied), nil
@@ -157,13 +158,13 @@ func withhold(fields fieldTree) fieldTree {
 
 // unite adds fields to dst.
 func unite(dst, fields fieldTree) {
-	for name, below := range fields {
+	for name, added := range fields {
 		nested, ok := dst[name].(fieldTree)
-		more, okMore := below.(fieldTree)
+		more, okMore := added.(fieldTree)
 		if ok && okMore {
 			unite(nested, more)
 		} else {
-			dst[name] = below
+			dst[name] = added
 		}
 	}
 }

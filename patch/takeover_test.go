@@ -109,7 +109,7 @@ func TestAnApplierWhoseClientCannotPatchTakesNothingOver(t *testing.T) {
 	server := &applying{}
 	_, err := patch.NewApplier(always(server)).Apply(t.Context(), cached,
 		&patch.Options{FieldManager: "doorman", TakeOver: []string{"doorman"}}, zoned("a"))
-	g.Expect(err).To(MatchError(ContainSubstring("the client cannot patch")))
+	g.Expect(err).To(MatchError(ContainSubstring("the client has no method Patch")))
 	g.Expect(server.asked).To(BeEmpty())
 }
 

@@ -236,7 +236,8 @@ func TestTheScaleOfACustomKindIsLocked(t *testing.T) {
 		`{"metadata":{"resourceVersion":"5","uid":"u3"},"spec":{"replicas":7}}`))
 }
 
-// The UID goes into the request of an Applier, not into the caller's configuration.
+// The UID goes into the request of an Applier, not into the caller's
+// configuration.
 func TestTheConfigurationOfAnApplierStaysAsItIs(t *testing.T) {
 	g := NewWithT(t)
 	server := &applying{}

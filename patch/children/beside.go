@@ -13,14 +13,14 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// sideBySide calls do for 0 to n-1, at most parallel calls at a time, and
+// callAll calls call for 0 to n-1, at most parallel calls at a time, and
 // returns the errors in that order. It begins no further call once ctx has
-// ended, and reports false if it has not made all calls.
+// ended. complete is true if all calls were made.
 //
-// A panic of do, or the end of its goroutine, is passed on to the caller after
-// the other calls. In a simulation the calls are made one after the other, so
-// that a run can be repeated.
-func sideBySide(ctx context.Context, n, parallel int, call func(i int) error) (errs []error, complete bool) {
+// If call panics or ends its goroutine, callAll does the same after the other
+// calls have returned. In a simulation the calls are made one after the other,
+// so that a run can be repeated.
+func callAll(ctx context.Context, n, parallel int, call func(i int) error) (errs []error, complete bool) {
 	if simhook.Current() != nil {
 		parallel = 1
 	}
@@ -28,7 +28,7 @@ func sideBySide(ctx context.Context, n, parallel int, call func(i int) error) (e
 	var next, done, returned atomic.Int64
 	var running sync.WaitGroup
 	var failed atomic.Pointer[string]
-	one := func(i int) {
+	callOne := func(i int) {
 		defer func() {
 			if r := recover(); r != nil {
 				text := fmt.Sprintf("%v\n%s", r, debug.Stack())
@@ -40,7 +40,7 @@ func sideBySide(ctx context.Context, n, parallel int, call func(i int) error) (e
 	}
 	work := func() {
 		for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-			one(i)
+			callOne(i)
 		}
 		returned.Add(1)
 	}
@@ -63,7 +63,7 @@ func sideBySide(ctx context.Context, n, parallel int, call func(i int) error) (e
 }
 
 const (
-	shownErrors = 10
+	shownErrors = 10   // the number of errors that are shown
 	shownBytes  = 1000 // the number of bytes of each error that are shown
 )
 
@@ -78,11 +78,11 @@ func (f failures) Error() string {
 		if i > 0 {
 			text.WriteString("\n")
 		}
-		one := err.Error()
-		if len(one) > shownBytes {
-			one = strings.ToValidUTF8(one[:shownBytes], "") + "…"
+		shown := err.Error()
+		if len(shown) > shownBytes {
+			shown = strings.ToValidUTF8(shown[:shownBytes], "") + "…"
 		}
-		text.WriteString(one)
+		text.WriteString(shown)
 	}
 	if more := len(f) - shownErrors; more > 0 {
 		fmt.Fprintf(&text, "\nand %d more errors", more)
@@ -92,10 +92,10 @@ func (f failures) Error() string {
 
 func (f failures) Unwrap() []error { return f }
 
-// summed returns one error for all errs. If only some of them are refusals of
-// stale objects, it leaves these out, because the next reconcile resolves them.
-// With them patch.IsStale would report true for the sum.
-func summed(errs ...error) error {
+// sumErrors returns one error for all errs. If only some of them are refusals
+// of stale objects, it leaves these out, because the next reconcile resolves
+// them. If it kept them, patch.IsStale would report true for the sum.
+func sumErrors(errs ...error) error {
 	var stale, failed failures
 	for _, err := range errs {
 		list, ok := err.(failures) //nolint:errorlint // itself, not what it wraps
@@ -117,8 +117,8 @@ func summed(errs ...error) error {
 	return nil
 }
 
-// stopped returns the error of a call whose context has ended. state says what
-// has not been done with all children, such as "deleted".
-func stopped(ctx context.Context, state string) error {
+// stopError returns the error of a call whose context has ended. state says
+// what has not been done with all children, such as "deleted".
+func stopError(ctx context.Context, state string) error {
 	return fmt.Errorf("stopping before all children are %s: %w", state, ctx.Err())
 }

@@ -58,8 +58,8 @@ func (c *call[T]) describe(err error) error {
 	return fmt.Errorf("ensuring the children of %s: %w", nameOf(c.owner, c.kind), err)
 }
 
-// validate returns the errors of the arguments, and records the keys of the
-// wanted children.
+// validate returns the mistakes in the arguments of Ensure, joined, and records
+// the keys of the wanted children.
 func (c *call[T]) validate(wanted []Child[T]) error {
 	if err := c.mayOwn(c.owner.GetNamespace()); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *call[T]) validate(wanted []Child[T]) error {
 		}
 		c.wanted[key] = true
 	}
-	return summed(errs...)
+	return sumErrors(errs...)
 }
 
 // mayBeIn returns why the owner cannot have the child w in a namespace, or nil.
@@ -129,12 +129,13 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 	}
 	got, err := c.write(ctx, w, base, nil)
 	if fields := immutableFields(err); len(fields) > 0 && base.GetUID() != "" {
-		return c.afterImmutable(ctx, w, base, fields, err)
+		return c.handleImmutable(ctx, w, base, fields, err)
 	}
 	return got, err
 }
 
-// write writes a wanted child, but does not change the fields in immutable.
+// write creates or patches a wanted child, but does not change the fields in
+// immutable.
 func (c *call[T]) write(ctx context.Context, w Child[T], base T, immutable []keptField) (T, error) {
 	// The lock prevents a replica from adopting an orphan that has been given
 	// an owner in the meantime. mayWrite decides who owns it.
@@ -150,7 +151,7 @@ func (c *call[T]) write(ctx context.Context, w Child[T], base T, immutable []kep
 		}
 		c.edit(w, obj)
 		if refusal = c.makeChild(obj); refusal == nil && original != nil {
-			refusal = withoutChanges(original, obj, immutable)
+			refusal = revertFields(original, obj, immutable)
 		}
 	})
 	switch {

@@ -43,7 +43,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
-// family is an owner on the real server, and the set of its children with a cache.
+// family is an owner on the real server, and the set of its children with a
+// cache.
 type family struct {
 	space string
 	owner *corev1.ConfigMap
@@ -138,7 +139,7 @@ var _ = Describe("On the real server", func() {
 			return err
 		}
 		Expect(ensure("a")).To(Succeed())
-		Expect(ensure("b")).To(MatchError(ContainSubstring("fields data of it are immutable")))
+		Expect(ensure("b")).To(MatchError(ContainSubstring("the child's fields data are immutable")))
 		got, err := client.CoreV1().Secrets(f.space).Get(ctx, "fixed", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Labels).To(HaveKeyWithValue("is", "b"))

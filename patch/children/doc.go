@@ -59,9 +59,9 @@
 //
 // After a crash between two writes, the next reconcile creates or deletes the
 // remaining children. A child that the cache does not have yet is not deleted;
-// its arrival triggers another reconcile. A referring child of a deleted owner
-// with the same name is in the way until the garbage collector has deleted it;
-// until then Ensure returns an error.
+// when the cache receives it, the owner is reconciled again. A child may still
+// have an owner reference to a deleted owner with the same name. Ensure returns
+// an error for it until the garbage collector has deleted that child.
 //
 // The safety limit is for accidents. For example, the wanted children may be
 // computed from a listing that is empty by mistake. A change of the owner's
@@ -77,9 +77,9 @@
 // objects too, whose caches may be late, should read these objects from the
 // server; see [names.Live].
 //
-// The package does not set a status; [patch.Status] and meta.SetStatusCondition do.
-// It does not watch the children: give the controller reconcile.Owned of the same
-// informer.
+// The package does not set a status; [patch.Status] and meta.SetStatusCondition
+// do. It does not watch the children: give the controller reconcile.Owned of
+// the same informer.
 //
 // [names.Live]: https://pkg.go.dev/github.com/homeostat/homeostat/names#Live
 package children

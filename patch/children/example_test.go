@@ -23,7 +23,8 @@ func exampleOwner() *corev1.ConfigMap {
 func Example() {
 	ctx, site := context.Background(), exampleOwner()
 	client := fake.NewClientset(site).CoreV1()
-	// When the controller is made. Only its own Secrets are cached, by their label:
+	// When the controller is made. Only its own Secrets are cached, by their
+	// label:
 	kind, mine := corev1.SchemeGroupVersion.WithKind("ConfigMap"), labels.Set{"app.kubernetes.io/managed-by": "pages"}
 	pages := informer.For(client.Secrets(""), &informer.Options{LabelSelector: mine.String()}) // for reconcile.Owned
 	set := children.New(kind, client.ConfigMaps, pages, client.Secrets, &children.Options{Mark: mine})

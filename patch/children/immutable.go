@@ -63,10 +63,10 @@ func saysImmutable(cause metav1.StatusCause) bool {
 	}, func(words string) bool { return strings.Contains(text, words) })
 }
 
-// withoutChanges sets fields of edited to the values that they have in
-// original, apart from their mutable members. A path into a list stands for the
-// whole list.
-func withoutChanges(original, edited runtime.Object, fields []keptField) error {
+// revertFields sets fields of edited to the values that they have in original,
+// apart from their mutable members. A path into a list stands for the whole
+// list.
+func revertFields(original, edited runtime.Object, fields []keptField) error {
 	originalFields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(original)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func withoutChanges(original, edited runtime.Object, fields []keptField) error {
 		return err
 	}
 	for _, field := range fields {
-		if err := keepField(originalFields, editedFields, field); err != nil {
+		if err := revertField(originalFields, editedFields, field); err != nil {
 			return err
 		}
 	}
@@ -87,11 +87,11 @@ func withoutChanges(original, edited runtime.Object, fields []keptField) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(editedFields, edited, true)
 }
 
-// keepField is withoutChanges for one field. A server may name a field that the
-// objects do not have, and the field that contains it is kept then. For
-// example, the server refuses a change of spec.csi of a PersistentVolume as a
-// change of spec.persistentvolumesource.
-func keepField(original, edited map[string]any, field keptField) error {
+// revertField does what revertFields does, for one field. A server may name a
+// field that the objects do not have. Then the field that contains it is
+// reverted. For example, the server refuses a change of spec.csi of a
+// PersistentVolume as a change of spec.persistentvolumesource.
+func revertField(original, edited map[string]any, field keptField) error {
 	path, _, _ := strings.Cut(field.path, "[")
 	names := strings.Split(path, ".")
 	value, found, err := unstructured.NestedFieldCopy(original, names...)
@@ -117,12 +117,12 @@ func keepField(original, edited map[string]any, field keptField) error {
 	return unstructured.SetNestedField(edited, value, names...)
 }
 
-// afterImmutable handles the server's refusal to change immutable fields of a
+// handleImmutable handles the server's refusal to change immutable fields of a
 // child. Up to MaxRecreate children are deleted, so that the next reconcile
 // creates them again. For the others, the remaining changes are sent.
-func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
-	kept, fields := c.narrowed(w, base, fields, refusal)
-	refusal = fmt.Errorf("fields %s of it are immutable: delete it, give the child another name, or set "+
+func (c *call[T]) handleImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
+	kept, fields := c.narrowFields(w, base, fields, refusal)
+	refusal = fmt.Errorf("the child's fields %s are immutable: delete the child, give it another name, or set "+
 		"children.Options.MaxRecreate: %w", strings.Join(fields, ", "), refusal)
 	if c.options.MaxRecreate > 0 && base.GetDeletionTimestamp() != nil {
 		return base, fmt.Errorf("child %q is being deleted, and will be created again once its finalizers %v are removed",
@@ -140,7 +140,7 @@ func (c *call[T]) afterImmutable(ctx context.Context, w Child[T], base T, fields
 	if err := patch.Delete(ctx, c.clients, base, &patch.Options{Lock: base.GetResourceVersion() != ""}); err != nil {
 		return base, err
 	}
-	return base, c.changed(fmt.Sprintf("child %q was deleted to be created again, since fields %s of it are immutable",
+	return base, c.changed(fmt.Sprintf("child %q was deleted to be created again, because its fields %s are immutable",
 		bound.KeyOf(base), strings.Join(fields, ", ")))
 }
 

@@ -77,7 +77,7 @@ func relabelled(names ...string) []child {
 func TestAnImmutableFieldIsNamedAndTheRestIsWritten(t *testing.T) {
 	inStrict(t, nil, func(w *fixture, ensure func(wanted ...child) error) {
 		err := ensure(append(relabelled("a"), wants("b", "c", "d")...)...)
-		w.Expect(err).To(MatchError(And(ContainSubstring("fields data of it are immutable"), ContainSubstring(`"d/a"`),
+		w.Expect(err).To(MatchError(And(ContainSubstring("the child's fields data are immutable"), ContainSubstring(`"d/a"`),
 			ContainSubstring("MaxRecreate"))))
 		w.Expect(patch.IsStale(err)).To(BeFalse())
 		w.Expect(w.secret("a").Labels).To(HaveKeyWithValue("seen", "yes"))
@@ -90,7 +90,7 @@ func TestAtMostMaxRecreateChildrenAreCreatedAgain(t *testing.T) {
 	inStrict(t, &children.Options{MaxRecreate: 2}, func(w *fixture, ensure func(wanted ...child) error) {
 		old := w.secret("a").UID
 		err := ensure(relabelled("a", "b", "c")...)
-		w.Expect(err).To(MatchError(ContainSubstring("fields data of it are immutable")))
+		w.Expect(err).To(MatchError(ContainSubstring("the child's fields data are immutable")))
 		w.Expect(w.has()).To(Equal([]string{"c"}))
 		w.Expect(count(w.requests(), "DELETE")).To(Equal(2))
 		w.Expect(ensure(relabelled("a", "b")...)).To(Succeed())

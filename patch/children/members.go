@@ -22,25 +22,26 @@ type keptField struct {
 	mutable []string
 }
 
-// narrowed returns fields with the members that may change although the server
-// has refused the change of the whole field, and the names of what may not. A
-// field with such members is named by its other members that w changes. For
-// example, the spec of a StatefulSet is named spec.volumeClaimTemplates, and
-// the new number of replicas is written.
-func (c *call[T]) narrowed(w Child[T], base T, fields []string, refusal error) (kept []keptField, paths []string) {
+// narrowFields returns each of the fields as a keptField, with the members that
+// may change although the server has refused the change of the whole field. It
+// also returns the paths of what may not change, for messages. A field with
+// mutable members is named by its other members that w changes. For example,
+// the spec of a StatefulSet is named spec.volumeClaimTemplates, and its new
+// number of replicas is written.
+func (c *call[T]) narrowFields(w Child[T], base T, fields []string, refusal error) (kept []keptField, paths []string) {
 	edited, ok := base.DeepCopyObject().(T)
 	if ok {
 		c.edit(w, edited)
 	}
-	before, err := runtime.DefaultUnstructuredConverter.ToUnstructured(base)
-	after, err2 := runtime.DefaultUnstructuredConverter.ToUnstructured(edited)
+	originalTree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(base)
+	editedTree, err2 := runtime.DefaultUnstructuredConverter.ToUnstructured(edited)
 	for _, path := range fields {
 		field := keptField{path: path}
 		if ok && err == nil && err2 == nil {
 			field.mutable = mutableOf(refusal, path)
 		}
-		changed := changedMembers(before, after, field)
-		if len(changed) == 0 { // the members that may change may not change as they did
+		changed := changedMembers(originalTree, editedTree, field)
+		if len(changed) == 0 { // the server refused the change of a mutable member
 			field.mutable, changed = nil, []string{path}
 		}
 		kept, paths = append(kept, field), append(paths, changed...)
@@ -50,12 +51,12 @@ func (c *call[T]) narrowed(w Child[T], base T, fields []string, refusal error) (
 
 // changedMembers returns the members of a field that differ, sorted, apart from
 // the mutable ones. It returns nil for a field without mutable members.
-func changedMembers(before, after map[string]any, field keptField) []string {
+func changedMembers(originalTree, editedTree map[string]any, field keptField) []string {
 	if len(field.mutable) == 0 {
 		return nil
 	}
-	old, _, _ := unstructured.NestedMap(before, strings.Split(field.path, ".")...)
-	edited, _, _ := unstructured.NestedMap(after, strings.Split(field.path, ".")...)
+	old, _, _ := unstructured.NestedMap(originalTree, strings.Split(field.path, ".")...)
+	edited, _, _ := unstructured.NestedMap(editedTree, strings.Split(field.path, ".")...)
 	if old == nil {
 		old = map[string]any{}
 	}

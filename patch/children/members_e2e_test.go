@@ -61,7 +61,7 @@ var _ = Describe("On the real server, a refusal that names the fields that may c
 			Expect(got.Spec.StorageClassName).To(HaveValue(Equal(slow)))
 			Expect(got.Labels).To(HaveKeyWithValue("size", label))
 		}
-		Expect(ensure(claim("2Gi", "fast"))).To(MatchError(ContainSubstring("fields spec.storageClassName of it are immutable")))
+		Expect(ensure(claim("2Gi", "fast"))).To(MatchError(ContainSubstring("the child's fields spec.storageClassName are immutable")))
 		claimIs("1Gi", "2Gi") // the claim is not bound, so its size may not change either
 
 		// No controller binds volumes here.
@@ -73,7 +73,7 @@ var _ = Describe("On the real server, a refusal that names the fields that may c
 		got.Status.Phase = corev1.ClaimBound
 		_, err = claims(f.space).UpdateStatus(ctx, got, metav1.UpdateOptions{})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(ensure(claim("3Gi", "fast"))).To(MatchError(ContainSubstring("fields spec.storageClassName of it are immutable")))
+		Expect(ensure(claim("3Gi", "fast"))).To(MatchError(ContainSubstring("the child's fields spec.storageClassName are immutable")))
 		claimIs("3Gi", "3Gi")
 	}, SpecTimeout(3*time.Minute))
 
@@ -82,7 +82,7 @@ var _ = Describe("On the real server, a refusal that names the fields that may c
 		pods := client.CoreV1().Pods
 		ensure := ensurer(ctx, f, informer.For(pods(f.space), nil), pods)
 		Eventually(func() error { return ensure(worker("a:1", "1")) }, patience).Should(Succeed(), "the service account")
-		Expect(ensure(worker("a:2", "2"))).To(MatchError(ContainSubstring("fields spec.containers of it are immutable")))
+		Expect(ensure(worker("a:2", "2"))).To(MatchError(ContainSubstring("the child's fields spec.containers are immutable")))
 		got, err := pods(f.space).Get(ctx, "worker", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Spec.Containers[0].Image).To(Equal("a:2"))
@@ -90,7 +90,7 @@ var _ = Describe("On the real server, a refusal that names the fields that may c
 		Expect(got.Annotations).To(HaveKeyWithValue("image", "a:2"))
 
 		err = ensure(worker("a:3", "1", corev1.Container{Name: "more", Image: "b:1"}))
-		Expect(err).To(MatchError(ContainSubstring("fields spec.containers of it are immutable")))
+		Expect(err).To(MatchError(ContainSubstring("the child's fields spec.containers are immutable")))
 		got, err = pods(f.space).Get(ctx, "worker", metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Annotations).To(HaveKeyWithValue("image", "a:3"))

@@ -69,7 +69,7 @@ func TestAVolumeClaimTemplateKeepsNoOtherFieldOfAStatefulSet(t *testing.T) {
 		withCache(w, informer.For(sets(""), nil), sets, func(ensure func(children.Child[*appsv1.StatefulSet]) error) {
 			w.Expect(ensure(database("1Gi", "db:1", 1))).To(Succeed())
 			err := ensure(database("2Gi", "db:2", 3))
-			w.Expect(err).To(MatchError(ContainSubstring("fields spec.volumeClaimTemplates of it are immutable")))
+			w.Expect(err).To(MatchError(ContainSubstring("the child's fields spec.volumeClaimTemplates are immutable")))
 			got, err := w.user.AppsV1().StatefulSets("d").Get(w.t.Context(), "db", metav1.GetOptions{})
 			w.Expect(err).NotTo(HaveOccurred())
 			w.Expect(got.Spec.Replicas).To(HaveValue(BeEquivalentTo(3)))
@@ -110,7 +110,7 @@ func TestAWrongStorageClassKeepsNoOtherFieldOfAClaim(t *testing.T) {
 					synctest.Wait()
 				}
 				w.Expect(ensure(claim("2Gi", "fast"))).To(MatchError(ContainSubstring(
-					"fields spec.storageClassName of it are immutable")))
+					"the child's fields spec.storageClassName are immutable")))
 				got, err := claims.Get(w.t.Context(), "data", metav1.GetOptions{})
 				w.Expect(err).NotTo(HaveOccurred())
 				size := got.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -142,13 +142,13 @@ func TestAnEnvironmentKeepsNoOtherFieldOfAPod(t *testing.T) {
 				w.Expect(err).NotTo(HaveOccurred())
 				return got
 			}
-			w.Expect(ensure(worker("a:2", "2"))).To(MatchError(ContainSubstring("fields spec.containers of it are immutable")))
+			w.Expect(ensure(worker("a:2", "2"))).To(MatchError(ContainSubstring("the child's fields spec.containers are immutable")))
 			w.Expect(pod().Spec.Containers[0].Image).To(Equal("a:2"))
 			w.Expect(pod().Spec.Containers[0].Env[0].Value).To(Equal("1"))
 			w.Expect(pod().Annotations).To(HaveKeyWithValue("image", "a:2"))
 
 			err := ensure(worker("a:3", "1", corev1.Container{Name: "more", Image: "b:1"}))
-			w.Expect(err).To(MatchError(ContainSubstring("fields spec.containers of it are immutable")))
+			w.Expect(err).To(MatchError(ContainSubstring("the child's fields spec.containers are immutable")))
 			w.Expect(pod().Spec.Containers).To(HaveLen(1))
 			w.Expect(pod().Annotations).To(HaveKeyWithValue("image", "a:3"))
 		})

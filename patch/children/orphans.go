@@ -54,22 +54,22 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 	if len(candidates) == 0 {
 		return nil
 	}
-	former, _ := mark.Of(candidates[0]) // its UID says that the owner must have one
+	former, _ := mark.Of(candidates[0]) // with any UID, the reader refuses an owner without a UID
 	read, err := s.reader(&metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name, UID: former.UID})
 	if err != nil {
 		return terminal.Mark(err)
 	}
-	alive := types.UID("")
+	liveUID := types.UID("")
 	switch live, err := read(ctx); {
 	case s.absent(err, owner):
 	case err != nil:
 		return fmt.Errorf("checking whether the owner was deleted: %w", err)
 	default:
-		alive = live.GetUID()
+		liveUID = live.GetUID()
 	}
 	var orphans []T
 	for _, child := range candidates {
-		if marked, ok := mark.Of(child); ok && marked.UID != alive {
+		if marked, ok := mark.Of(child); ok && marked.UID != liveUID {
 			orphans = append(orphans, child)
 		}
 	}
@@ -91,8 +91,8 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 //
 // DeleteAll returns the errors of the requests, and an error if the cache is
 // not complete, because a namespace cannot be listed or because a child is
-// unreadable, see [informer.Informer.Unreadable]. It returns a terminal
-// error if owner is nil, has no UID, or is not being deleted.
+// unreadable (see [informer.Informer.Unreadable]). It returns a terminal error
+// if owner is nil, has no UID, or is not being deleted.
 func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {
 	if bound.IsNil(owner) {
 		return terminal.Mark(fmt.Errorf("deleting the children of a %s: the owner is nil", s.kind.Kind))
@@ -107,15 +107,15 @@ func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {
 	if err != nil {
 		return terminal.Mark(fmt.Errorf("deleting the children of %s: %w", nameOf(owner, s.kind), err))
 	}
-	if err := c.deleteMine(ctx); err != nil {
+	if err := c.deleteOwn(ctx); err != nil {
 		return fmt.Errorf("deleting the children of %s: %w", nameOf(owner, s.kind), err)
 	}
 	return nil
 }
 
-// deleteMine deletes the children with the owner's UID. Children that match
-// only the owner's name may belong to a new owner with that name.
-func (c *call[T]) deleteMine(ctx context.Context) error {
+// deleteOwn deletes the children with the owner's UID. Children that match only
+// the owner's name may belong to a new owner with that name.
+func (c *call[T]) deleteOwn(ctx context.Context) error {
 	if !c.cache.HasSynced() {
 		return fmt.Errorf("the cache of %s is not complete", c.cache.Name())
 	}

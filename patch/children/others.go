@@ -34,11 +34,11 @@ func (c *call[T]) children() (found []T) {
 	return found
 }
 
-// deleteOthers deletes the cached children that are not wanted. It deletes no
+// deleteUnwanted deletes the cached children that are not wanted. It deletes no
 // child in the namespaces in unfit, in which a wanted child does not exist yet.
 // It returns the refusal of the safety limit as limit, and any other error as
 // failed.
-func (c *call[T]) deleteOthers(ctx context.Context, unfit map[string]bool) (limit, failed error) {
+func (c *call[T]) deleteUnwanted(ctx context.Context, unfit map[string]bool) (limit, failed error) {
 	var unwanted, deletable []T
 	for _, child := range c.children() {
 		if !c.wanted[bound.KeyOf(child)] {
@@ -67,14 +67,14 @@ func (c *call[T]) deleteOthers(ctx context.Context, unfit map[string]bool) (limi
 // deleteAll deletes children. Each deletion requires the UID and the
 // resourceVersion that the cached child has.
 func (s *Set[T]) deleteAll(ctx context.Context, children []T) error {
-	errs, done := sideBySide(ctx, len(children), s.options.Parallel, func(i int) error {
+	errs, done := callAll(ctx, len(children), s.options.Parallel, func(i int) error {
 		locked := children[i].GetResourceVersion() != "" // empty with fakes
 		return patch.Delete(ctx, s.clients, children[i], &patch.Options{Lock: locked})
 	})
 	if !done {
-		errs = append(errs, stopped(ctx, "deleted"))
+		errs = append(errs, stopError(ctx, "deleted"))
 	}
-	return summed(errs...)
+	return sumErrors(errs...)
 }
 
 // confirmOwner returns nil if the server's owner has not changed since it was
@@ -96,8 +96,8 @@ func (c *call[T]) confirmOwner(ctx context.Context, read readOwner) error {
 	return nil
 }
 
-// changed returns an error that says how the owner or a child has changed. The
-// error is a conflict, so that patch.IsStale reports true.
+// changed returns a conflict, for which patch.IsStale reports true. how says
+// how the owner or a child has changed.
 func (c *call[T]) changed(how string) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: c.kind.Group, Resource: c.kind.Kind}, c.owner.GetName(),
 		errors.New(how))

@@ -111,25 +111,25 @@ func New[K interface {
 
 // Ensure makes wanted the complete set of owner's children. It creates children
 // that do not exist, patches children that differ, and then deletes the others.
-// In a namespace in which a wanted child failed or is being deleted, it deletes
-// no children. It returns the wanted children as the server then has them, in the
-// given order.
+// In a namespace in which a wanted child could not be written or is being
+// deleted, it deletes no children. It returns the wanted children as the server
+// then has them, in the given order.
 //
 // Ensure sends at most one request for each child that is created or patched,
-// or three if the cache was wrong about it; one for each child that is deleted;
-// and one to confirm the owner if any child is deleted or adopted. Up to
-// Options.Parallel requests are under way at a time. Ensure does not write to
-// owner. The result is shared; do not modify it.
+// or three if the cache was wrong about the child; one for each child that is
+// deleted; and one to confirm the owner if any child is deleted or adopted. Up
+// to Options.Parallel requests are under way at a time. Ensure does not write
+// to owner. The result is shared; do not modify it.
 //
-// Ensure returns the errors of [patch.Ensure] and [patch.Delete]. The text has
-// the first ten of them and the number of the others. [ErrForeign] is the error
-// of a child whose name is taken. An error that satisfies [patch.IsStale] means
-// that the owner or a child has changed since it was read. [ErrLimit] and
-// errors of deletions are returned together with the children; [ErrLimit] is
-// terminal. Ensure returns a terminal error for invalid arguments of New, and
-// for an owner that is nil, is being deleted or has no client. It does so as
-// well for children that have no name, no namespace or no Edit, that are given
-// twice, or that owner cannot own (see [Own]).
+// Ensure returns the errors of [patch.Ensure] and [patch.Delete]. The text of
+// the error has the first ten errors and the number of the others. [ErrForeign]
+// is the error of a child whose name is taken. An error that satisfies
+// [patch.IsStale] means that the owner or a child has changed since it was
+// read. [ErrLimit] and errors of deletions are returned together with the
+// children; [ErrLimit] is terminal. Ensure returns a terminal error for invalid
+// arguments of New, and for an owner that is nil, is being deleted or has no
+// client. It does so as well for children that have no name, no namespace or no
+// Edit, that are given twice, or that owner cannot own (see [Own]).
 func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Child[T]) ([]T, error) {
 	if bound.IsNil(owner) {
 		return nil, terminal.Mark(fmt.Errorf("ensuring the children of a %s: the owner is nil", s.kind.Kind))
@@ -144,18 +144,18 @@ func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Chil
 	c.countBefore = len(c.children())
 	c.countDeleted()
 	written := make([]T, len(wanted))
-	errs, done := sideBySide(ctx, len(wanted), s.options.Parallel, func(i int) (err error) {
+	errs, done := callAll(ctx, len(wanted), s.options.Parallel, func(i int) (err error) {
 		written[i], err = c.ensure(ctx, wanted[i])
 		return err
 	})
 	if !done {
-		return nil, c.describe(summed(append(errs, stopped(ctx, "written"))...))
+		return nil, c.describe(sumErrors(append(errs, stopError(ctx, "written"))...))
 	}
-	failure := summed(errs...)
-	limit, failed := c.deleteOthers(ctx, c.unfit(wanted, written, errs))
+	failure := sumErrors(errs...)
+	limit, failed := c.deleteUnwanted(ctx, c.unfit(wanted, written, errs))
 	switch {
 	case failure != nil:
-		return nil, c.describe(summed(failure, limit, failed))
+		return nil, c.describe(sumErrors(failure, limit, failed))
 	case limit != nil:
 		return written, terminal.Mark(c.describe(limit))
 	case failed != nil:

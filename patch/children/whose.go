@@ -38,14 +38,14 @@ func markOf(kind schema.GroupVersionKind, key types.NamespacedName, uid types.UI
 	return mark.Owner{GroupKind: kind.GroupKind(), NamespacedName: key, UID: uid}
 }
 
-// relation is the relation of an object to an owner.
+// relation says whether an object is a child of an owner.
 type relation int
 
 const (
 	ownChild relation = iota
-	orphan            // it has no owner
-	former            // its mark has the owner's name and another UID
-	foreign           // it belongs to another owner
+	orphan            // the object has no owner
+	former            // the object's mark has the owner's name and a different UID
+	foreign           // the object belongs to another owner
 )
 
 // relationOf returns the relation of obj to the owner. If obj has a controller,
@@ -84,8 +84,8 @@ func (c *call[T]) mayWrite(obj T) error {
 	return checkFree(c.owner, c.kind, obj)
 }
 
-// kindOf returns the kind of an object. If it does not say its kind, kindOf
-// returns the name of its Go type.
+// kindOf returns the kind of an object. If the object does not contain its
+// kind, kindOf returns the name of its Go type.
 func kindOf(obj metav1.Object) string {
 	if o, ok := obj.(informer.Object); ok {
 		if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "" {
@@ -96,8 +96,8 @@ func kindOf(obj metav1.Object) string {
 	return name[strings.LastIndexAny(name, ".*")+1:]
 }
 
-// makeChild makes obj a child. It replaces what an edit has done to the labels
-// of Options.Mark, to the mark and to the controller.
+// makeChild makes obj a child. It overwrites the changes that an edit has made
+// to the labels of Options.Mark, to the mark and to the controller.
 func (c *call[T]) makeChild(obj T) error {
 	obj.SetLabels(labels.Merge(obj.GetLabels(), c.options.Mark))
 	byLabel, uid := c.options.ByLabel, c.owner.GetUID()
