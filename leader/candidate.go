@@ -33,6 +33,8 @@ type candidate struct {
 	holder  string     // the Identity with a random suffix and, for a member, the number of the term
 	seen    record.Observation
 	problem error     // why the last attempt failed; nil if it succeeded
+	failed  step      // the request that problem is about
+	logged  foreign   // the last holder that was logged because it is not a replica
 	pending time.Time // when the request in flight was sent; zero if there is no such request
 	quiet   time.Time // when requests of earlier terms can no longer arrive
 	doubt   bool      // whether the last attempt to take the Lease had no answer
@@ -61,12 +63,13 @@ func (c *candidate) join(m *record.Member) {
 func (c *candidate) try(ctx context.Context) (grant, bool) {
 	lease, err := c.get(ctx, c.options.answerTimeout())
 	if err != nil && !record.IsNotFound(err, c.lease.Name) {
-		c.report(ctx, c.explain("reading", err))
+		c.report(ctx, reading, c.explain(reading, err))
 		return grant{}, false
 	}
 	c.observe(lease)
 	if c.untilFree() > 0 {
-		c.report(ctx, c.checkTwin())
+		c.report(ctx, reading, c.checkTwin())
+		c.logForeign(ctx)
 		return grant{}, false
 	}
 	send := c.put
@@ -80,7 +83,7 @@ func (c *candidate) try(ctx context.Context) (grant, bool) {
 	taken := c.write(ctx, c.options.answerTimeout(), change, send)
 	if taken.err != nil {
 		c.setDoubt(true)
-		c.report(ctx, c.explain("taking", taken.err))
+		c.report(ctx, taking, c.explain(taking, taken.err))
 		return grant{}, false
 	}
 	c.observe(taken.lease)
@@ -88,7 +91,7 @@ func (c *candidate) try(ctx context.Context) (grant, bool) {
 		return grant{}, false
 	}
 	c.setDoubt(false)
-	c.report(ctx, nil)
+	c.report(ctx, taking, nil)
 	return grant{lease: taken.lease, sent: sent}, true
 }
 
@@ -148,21 +151,37 @@ func (c *candidate) checkTwin() error {
 		"give each replica its own, such as the name of its pod", c.lease.key(), c.lease.Identity, holder)
 }
 
-// report records why an attempt failed, or that it succeeded. It logs a reason
-// that differs from the last one in more than its numbers, and the first
-// success after it. If another replica holds the Lease, the reason is logged as
-// information, and otherwise as an error.
-func (c *candidate) report(ctx context.Context, err error) {
+// step is what a request does with the Lease, as messages say it.
+type step string
+
+const (
+	reading  step = "reading"
+	taking   step = "taking"
+	renewing step = "renewing"
+)
+
+// report records why a request failed, or that it succeeded. It logs a reason
+// that differs from the last one in more than its numbers, and which request
+// was the first to succeed after it. If another replica holds the Lease, the
+// reason is logged as information, and otherwise as an error.
+//
+// That the Lease can be read does not show that it can be written. So a read
+// ends the problem of a write only if another client holds the Lease.
+func (c *candidate) report(ctx context.Context, s step, err error) {
 	c.mu.Lock()
-	news := err != nil && (c.problem == nil || withoutNumbers(c.problem) != withoutNumbers(err))
-	recovered := err == nil && c.problem != nil
-	c.problem = err
 	holder := record.Holder(c.seen.Lease)
 	standby := holder != "" && !c.isSelf(holder)
+	if err == nil && s == reading && c.failed != reading && !standby {
+		c.mu.Unlock()
+		return
+	}
+	news := err != nil && (c.problem == nil || withoutNumbers(c.problem) != withoutNumbers(err))
+	recovered := err == nil && c.problem != nil
+	c.problem, c.failed = err, s
 	c.mu.Unlock()
 	switch log := klog.FromContext(ctx); {
 	case recovered:
-		log.Info("lease requests succeed again", "lease", c.lease.key(), "holder", holder)
+		log.Info("lease request succeeds again", "request", s, "lease", c.lease.key(), "holder", holder)
 	case news && standby:
 		log.Info("lease request of a standby failed, retrying", "lease", c.lease.key(), "holder", holder, "err", err.Error())
 	case news:
@@ -177,8 +196,8 @@ var numbers = regexp.MustCompile(`\d+`) //nolint:gochecknoglobals // compiled on
 func withoutNumbers(err error) string { return numbers.ReplaceAllString(err.Error(), "0") }
 
 // explain wraps the error of a request, and says what to do about it.
-func (c *candidate) explain(doing string, err error) error {
-	return record.Explain(doing, c.lease.key(), c.verbs, record.Informed(c.lease.Client, err))
+func (c *candidate) explain(s step, err error) error {
+	return record.Explain(string(s), c.lease.key(), c.verbs, record.Informed(c.lease.Client, err))
 }
 
 // nextTerm ends a term. quiet is the time until which its requests may still
@@ -192,10 +211,11 @@ func (c *candidate) nextTerm(quiet time.Time) {
 	}
 }
 
-// renew prolongs the term, or ends it if another replica holds the Lease. The
-// trust window starts when the request was sent, because no other replica can
-// have seen the change before that.
-func (c *candidate) renew(ctx context.Context, t *term) error {
+// renew prolongs the term, or ends it if another replica holds the Lease. It
+// returns the request that has succeeded or failed, for report: if the term has
+// ended, the Lease was only read. The trust window starts when the request was
+// sent, because no other replica can have seen the change before that.
+func (c *candidate) renew(ctx context.Context, t *term) (step, error) {
 	sent := c.options.Clock.Now()
 	r := c.write(ctx, t.monotonicLeft(), record.Renewed(t.record(), sent), c.put)
 	if r.err == nil && !r.made && record.Holder(r.lease) == c.holder {
@@ -207,20 +227,20 @@ func (c *candidate) renew(ctx context.Context, t *term) error {
 	case record.IsNotFound(r.err, c.lease.Name):
 		c.observe(nil)
 		t.cancel(fmt.Errorf("%w: %q was deleted", ErrLost, c.lease.key()))
-		return nil
+		return reading, nil
 	case r.err != nil:
-		return c.explain("renewing", r.err)
+		return renewing, c.explain(renewing, r.err)
 	}
 	c.observe(r.lease)
 	switch {
 	case record.Holder(r.lease) != c.holder:
 		t.cancel(fmt.Errorf("%w: %q holds %q", ErrLost, record.Holder(r.lease), c.lease.key()))
-		return nil
+		return reading, nil
 	case !r.made:
-		return c.explain("renewing", errEdited)
+		return renewing, c.explain(renewing, errEdited)
 	}
 	t.renewed(grant{lease: r.lease, sent: sent})
-	return nil
+	return renewing, nil
 }
 
 // errEdited is the reason for a failed renewal that conflicted with edits of

@@ -21,6 +21,7 @@ var (
 	_ reconcile.Leader   = (*leader.Elector)(nil)
 	_ inspect.Elector    = (*leader.Elector)(nil)
 	_ inspect.LeaseNamer = (*leader.Elector)(nil)
+	_ inspect.Warner     = (*leader.Elector)(nil)
 )
 
 // trying is the test of a promise in a fixture.
@@ -100,7 +101,10 @@ func TestContract(t *testing.T) {
 		"A standby that watched the Lease waits for a lease duration.":                   TestStandbyWaitsAfterTheLeaseItWatchedWasDeleted,
 		"Two replicas have the same identity: each adds a random suffix, so that only one of them " +
 			"leads.": TestTwoReplicasWithOneIdentityNeverLeadAtOnce,
-		"The other reports it in Elector.Ready and Status.": trying(twins),
+		"The other reports it in Elector.Ready and Status.":                 trying(twins),
+		"A client that is not a replica holds the Lease: no replica leads.": TestAForeignHolderOfTheLeaseIsNamedWithAWayOut,
+		"They stay ready, and Elector.Warning names the holder and a way " +
+			"out.": TestAForeignHolderOfTheLeaseIsNamedWithAWayOut,
 		"Permissions or the namespace are missing: Elector.Ready and Status name them.": all(
 			TestMissingPermissionsAreTheReasonNotToBeReady, TestMissingNamespaceIsTheReasonNotToBeReady),
 	})

@@ -294,8 +294,8 @@ func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
 		e.pause(ctx, t, e.options.RetryPeriod-e.options.Clock.Since(sent))
 		if ctx.Err() == nil && t.ctx.Err() == nil {
 			sent = e.options.Clock.Now()
-			if err := e.candidate.renew(ctx, t); ctx.Err() == nil { // a stop cuts a renewal off
-				e.candidate.report(ctx, err)
+			if s, err := e.candidate.renew(ctx, t); ctx.Err() == nil { // a stop cuts a renewal off
+				e.candidate.report(ctx, s, err)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package leader
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -115,9 +114,6 @@ func (e *Elector) Ready() error {
 	return s.Problem
 }
 
-// replicaName matches the end of the names that electors write into a Lease.
-var replicaName = regexp.MustCompile(`_[0-9a-f]{8}(\.\d+)?$`) //nolint:gochecknoglobals // compiled once
-
 // String returns a text such as "reboot-7f_02ab04cd leads; this replica has seen
 // it since 2026-11-27T12:00:05Z". The time is by the clock of this replica, and
 // the holder may have led before this replica started. The text also says if the
@@ -126,7 +122,7 @@ var replicaName = regexp.MustCompile(`_[0-9a-f]{8}(\.\d+)?$`) //nolint:gocheckno
 func (s Status) String() string {
 	var b strings.Builder
 	since, ended := s.Since.UTC().Format(time.RFC3339), s.Ended.UTC().Format(time.RFC3339)
-	switch replica := replicaName.MatchString(s.Leader); {
+	switch replica := isReplica(s.Leader); {
 	case s.Leader == "":
 		b.WriteString("no replica leads")
 	case !replica && s.Ended.IsZero():

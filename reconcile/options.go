@@ -22,8 +22,8 @@ const (
 	defaultFreshnessDeadline = 10 * time.Second
 )
 
-// Leader elects one of several replicas. It may also implement inspect.Elector and
-// inspect.LeaseNamer, to appear in status and metrics.
+// Leader elects one of several replicas. It may also implement inspect.Elector,
+// inspect.LeaseNamer and inspect.Warner, to appear in status and metrics.
 type Leader interface {
 	// Run calls fn while this replica leads, each time with a context that ends
 	// with the leadership. It returns when ctx has ended and fn has returned.
@@ -34,8 +34,8 @@ type Leader interface {
 }
 
 // Shards divides keys into slots and assigns the slots to the replicas, such as a
-// shard.Shards. It may also implement inspect.Slots, inspect.Elector and
-// inspect.LeaseNamer, to appear in status and metrics.
+// shard.Shards. It may also implement inspect.Slots, inspect.Elector,
+// inspect.LeaseNamer and inspect.Warner, to appear in status and metrics.
 //
 // The Pods of a StatefulSet could divide the keys by their ordinals:
 //

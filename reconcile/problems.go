@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/calls"
+	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -19,11 +20,11 @@ const mostProblems = 10
 // Problems returns what the controller cannot do at present, while the process
 // continues: an optional controller waits for its caches, writes are refused
 // because a permission is missing, ten or more keys fail with the same error,
-// calls ignore the end of their context, or sweeps fail. Problems of its
-// informers are in their status; inspect.Problems returns all of them. It never
-// waits.
+// calls ignore the end of their context, sweeps fail, or no replica can lead
+// because another client holds the Lease. Problems of its informers are in
+// their status; inspect.Problems returns all of them. It never waits.
 func (c *Controller) Problems() []inspect.Problem {
-	problems := slices.Concat(c.refusals(), c.sharedError(), c.stuckCalls(), c.triggerProblems())
+	problems := slices.Concat(c.refusals(), c.sharedError(), c.stuckCalls(), c.triggerProblems(), c.noLeader())
 	if c.waits() {
 		problems = append(problems, c.waiting())
 	}
@@ -55,6 +56,19 @@ func (c *Controller) waiting() inspect.Problem {
 		}
 	}
 	return p
+}
+
+// noLeader returns a problem if no replica can lead although this one is ready.
+func (c *Controller) noLeader() []inspect.Problem {
+	w, ok := c.elects().(inspect.Warner)
+	if !ok || c.waits() {
+		return nil
+	}
+	var warning error
+	if err := guard.Call(func() { warning = w.Warning() }); err != nil || warning == nil {
+		return nil // describeElection shows that a call of the Leader has failed
+	}
+	return []inspect.Problem{{Check: "leader/" + c.name, Cause: "no leader", Reason: redact.Error(warning)}}
 }
 
 // limited returns the first ten of problems, which all have the same cause. The

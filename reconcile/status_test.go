@@ -164,7 +164,7 @@ func TestStatusRemembersABoundedNumberOfBoundedFailures(t *testing.T) {
 		w.reconciled()
 		keys := c.Status(5000).Keys
 		w.Expect(keys).To(HaveLen(1000))
-		w.Expect(len(keys[0].Failure)).To(BeNumerically("<", 600))
+		w.Expect(len(keys[0].Failure)).To(BeNumerically("<", 1100))
 		w.Expect(c.Stats().Failing).To(Equal(1000))
 		w.Expect(stop()).To(Succeed())
 	})

@@ -41,7 +41,7 @@ func New(o *Options) (http.Handler, error) {
 	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
 	checks := func() []finding { return askAll(ready) }
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {
-		return append(known(&options.Options, options.look()), checks()...)
+		return findingsOf(&options.Options, options.look(), checks())
 	}})
 	mux.Handle("GET /metrics", authorized(options.Authorize, exposition{options.Gatherer}))
 	mux.Handle("GET /debug/homeostat", authorized(options.Authorize, newPage(options, checks)))

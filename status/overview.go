@@ -21,16 +21,10 @@ type overview struct {
 
 // render writes the whole page.
 func (o *overview) render() {
-	title, class, word := "Homeostat", "good", "ready"
-	switch {
-	case slices.ContainsFunc(o.Problems, func(p problem) bool { return !p.Mild }):
-		title, class, word = "Homeostat (not ready)", "bad", "not ready"
-	case len(o.Problems) > 0:
-		title, class, word = "Homeostat (problems)", "bad", "ready, with problems"
-	}
+	class, text, title := o.verdict()
 	o.begin(title, o.refresh)
 	o.add("<header>\n<h1>Homeostat</h1>\n")
-	o.badge(class, word)
+	o.badge(class, text)
 	o.add("\n<p>%s ·\n", o.Time.UTC().Format(pageTime))
 	o.pace("?keys="+strconv.Itoa(o.keys)+"&", o.refresh)
 	o.add("\n"+`· <a href="?format=json&amp;keys=%d">JSON</a></p>`+"\n</header>\n<main>\n", o.keys)

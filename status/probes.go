@@ -213,8 +213,14 @@ func leaderCheck(c *reconcile.Controller) string {
 	return "leader/" + c.Name()
 }
 
+// findingsOf returns all findings of /readyz: the known ones, the ones in
+// checked, for which other code was called, and the problems.
+func findingsOf(o *Options, v view, checked []finding) []finding {
+	return withProblems(append(known(o, v), checked...), v.problems)
+}
+
 // known returns the findings for which no check has to be called: the states of
-// informers and controllers, the last sweeps, and all problems.
+// informers and controllers, and the last sweeps.
 func known(o *Options, v view) []finding {
 	var findings []finding
 	for _, i := range v.informers {
@@ -239,7 +245,7 @@ func known(o *Options, v view) []finding {
 			findings = append(findings, finding{name: "sweep/" + c.Name()})
 		}
 	}
-	return withProblems(findings, v.problems)
+	return findings
 }
 
 // leaderReady returns the problem of a controller's leadership. With

@@ -55,7 +55,7 @@ func TestAProblemIsNamedAndLeavesTheProcessReady(t *testing.T) {
 	g.Expect(code).To(Equal(http.StatusOK))
 	g.Expect(body).To(Equal("ok\n"))
 	_, body = client{g, handler}.get("/debug/homeostat")
-	g.Expect(body).To(And(ContainSubstring("ready, with problems"), ContainSubstring("d/a: a is odd; delete it"),
+	g.Expect(body).To(And(ContainSubstring("ready, but not well: 3 problems"), ContainSubstring("d/a: a is odd; delete it"),
 		Not(ContainSubstring(hostile))))
 	_, body = client{g, handler}.get("/debug/homeostat?format=json")
 	g.Expect(body).To(ContainSubstring(`"mild": true`))

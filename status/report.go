@@ -220,7 +220,7 @@ func reportOf(s *sources, checked []finding, keys int) *report {
 			Restores: i.Restores,
 		})
 	}
-	for _, f := range append(known(&s.Options, seen), checked...) {
+	for _, f := range findingsOf(&s.Options, seen, checked) {
 		if f.err != nil {
 			r.Problems = append(r.Problems, problem{plain(f.name), oneLine(f.err.Error()), f.mild})
 		}

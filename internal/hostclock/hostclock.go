@@ -130,22 +130,39 @@ func (c *Comparison) Difference() (offset time.Duration, answered time.Time) {
 	return 0, time.Time{}
 }
 
-// Explain adds to an error about the time of a certificate whether the
-// certificate or the clock is wrong. It asks the server for its time, unless it
-// has asked a short time ago. It returns every other error as it is.
+// Explain adds to an error about the certificate of the server which certificate
+// the server has presented, and what is wrong: for a certificate out of its
+// time, whether it or the clock is. Explain then asks the server for its time,
+// unless it has asked a short time ago. It returns every other error as it is.
 func (c *Comparison) Explain(ctx context.Context, err error) error {
-	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
-	_, explained := errors.AsType[*certificateError](err)
-	if !ok || explained || invalid.Reason != x509.Expired || invalid.Cert == nil {
+	leaf := presented(err)
+	if _, explained := errors.AsType[*certificateError](err); explained || leaf == nil {
 		return err
 	}
-	now, side, limit := time.Now().UTC(), "after", invalid.Cert.NotAfter
+	return &certificateError{err: err, text: c.diagnosis(ctx, err, leaf) + "; " + identity(leaf)}
+}
+
+// diagnosis says what is wrong with the certificate in err.
+func (c *Comparison) diagnosis(ctx context.Context, err error, leaf *x509.Certificate) string {
+	if _, otherName := errors.AsType[x509.HostnameError](err); otherName {
+		return err.Error() + ": another server has answered, or the address of the server is wrong"
+	}
+	if _, unknown := errors.AsType[x509.UnknownAuthorityError](err); unknown {
+		return err.Error() + ": another server has answered, or the authority is new"
+	}
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
+	if !ok || invalid.Reason != x509.Expired || invalid.Cert == nil {
+		return err.Error()
+	}
+	now, side, limit, which := time.Now().UTC(), "after", invalid.Cert.NotAfter, "the certificate of the server"
 	if now.Before(invalid.Cert.NotBefore) {
 		side, limit = "before", invalid.Cert.NotBefore
 	}
-	return &certificateError{err: err, text: fmt.Sprintf(
-		"the certificate of the server is not valid %s %s, and the clock of this machine says %s: %s", side,
-		limit.UTC().Format(time.RFC3339), now.Format(time.RFC3339), c.verdict(ctx, err, invalid.Cert))}
+	if !invalid.Cert.Equal(leaf) {
+		which = fmt.Sprintf("the certificate %s, which has signed the server's,", name(&invalid.Cert.Subject))
+	}
+	return fmt.Sprintf("%s is not valid %s %s, and the clock of this machine says %s: %s", which, side,
+		limit.UTC().Format(time.RFC3339), now.Format(time.RFC3339), c.verdict(ctx, err, invalid.Cert))
 }
 
 // verdict says whether the certificate or the clock is wrong or, if that is not
@@ -211,15 +228,3 @@ func Apart(offset time.Duration) string {
 	}
 	return fmt.Sprintf("%v ahead of", offset.Round(time.Second))
 }
-
-// certificateError is the error of a request to a server whose certificate has
-// expired or is not valid yet.
-type certificateError struct {
-	text string
-	err  error
-}
-
-func (c *certificateError) Error() string { return c.text }
-
-// Unwrap returns the error of the request.
-func (c *certificateError) Unwrap() error { return c.err }

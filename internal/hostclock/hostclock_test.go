@@ -6,14 +6,17 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +36,8 @@ type fixture struct {
 	config *rest.Config
 	age    string      // the header Age of answers
 	tokens atomic.Bool // a request had credentials
+
+	presented string // the end of errors about the server's certificate
 }
 
 func newFixture(t *testing.T, start time.Time, ahead time.Duration) *fixture {
@@ -49,6 +54,8 @@ func newFixture(t *testing.T, start time.Time, ahead time.Duration) *fixture {
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	certificate, authority := x.certificate(start)
+	x.presented = fmt.Sprintf(`its subject is "CN=api.example.com,O=Example", its issuer "CN=api.example.com,O=Example", `+
+		`and it is valid from %s to %s`, start.UTC().Format(time.RFC3339), start.Add(time.Hour).UTC().Format(time.RFC3339))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -63,6 +70,7 @@ func (x *fixture) certificate(start time.Time) (certificate tls.Certificate, aut
 	x.Expect(err).NotTo(HaveOccurred())
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: start, NotAfter: start.Add(time.Hour),
+		Subject:     pkix.Name{CommonName: "api.example.com", Organization: []string{"Example"}},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -112,11 +120,39 @@ func TestACertificateOutOfItsTimeNamesTheClockThatIsWrong(t *testing.T) {
 			c, err := x.request()
 			x.Expect(err).To(MatchError(MatchRegexp(`^Get "https://127.0.0.1:\d+/version": the certificate of the server is ` +
 				`not valid ` + row.side + ` \S+Z, and the clock of this machine says \S+Z: ` + row.want)))
+			x.Expect(err).To(MatchError(HaveSuffix(x.presented)))
 			_, is := errors.AsType[x509.CertificateInvalidError](err)
 			x.Expect(is).To(BeTrue())
 			ahead, _ := c.Difference()
 			x.Expect(ahead).To(BeNumerically("~", -row.ahead, time.Minute))
 			x.Expect(x.tokens.Load()).To(BeFalse(), "credentials were sent to a server that is not verified")
+		})
+	}
+}
+
+// Without the issuer and the subject a person can look for the other server only
+// with a second tool, on the node of the replica.
+func TestACertificateThatIsNotAcceptedIsNamed(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(x *fixture)
+		want   string
+	}{
+		"of another authority": {
+			func(x *fixture) { _, x.config.CAData = x.certificate(time.Now().Add(-time.Minute)) },
+			`x509: certificate signed by unknown authority.*: another server has answered, or the authority is new; `,
+		},
+		"of another name": {
+			func(x *fixture) { x.config.ServerName = "kubernetes.default.svc" },
+			`x509: .*kubernetes\.default\.svc.*: another server has answered, or the address of the server is wrong; `,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newFixture(t, time.Now().Add(-time.Minute), 0)
+			row.change(x)
+			_, err := x.request()
+			x.Expect(err).To(MatchError(MatchRegexp(row.want + regexp.QuoteMeta(x.presented) + `$`)))
+			_, is := errors.AsType[*tls.CertificateVerificationError](err)
+			x.Expect(is).To(BeTrue(), "callers look for the cause in the error")
 		})
 	}
 }
@@ -127,7 +163,7 @@ func TestAServerOfAnotherAuthorityIsNotAskedForItsTime(t *testing.T) {
 	c, err := x.request()
 	x.Expect(err).To(MatchError(HaveSuffix("decide with `date -u` on another machine: if it says the same, the certificate " +
 		"is wrong, and otherwise the clock; it is not signed by an authority that this program trusts: another server has " +
-		"answered, or the authority is new")))
+		"answered, or the authority is new; " + x.presented)))
 	ahead, _ := c.Difference()
 	x.Expect(ahead).To(BeZero())
 }

@@ -15,8 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxLine bounds the length of a line, in bytes.
-const maxLine = 500
+// maxLine bounds the length of a line, in bytes. A certificate that is not
+// accepted, with the reason and the way out, takes up to 900 bytes.
+const maxLine = 1000
 
 // Error returns the first line of an error, without the values that it quotes.
 // For example, if the API server refuses an object as invalid, the result names

@@ -55,7 +55,7 @@ func TestNoValueIsShown(t *testing.T) {
 		`time: invalid duration "…"`:                                                    noDuration,
 		`parsing time "…" as "2006-01-02T15:04:05Z07:00": cannot parse "…" as "01"`:     moment,
 		`listing "d/a": the server is away`:                                             errors.New(`listing "d/a": the server is away` + "\n" + secret),
-		strings.Repeat("x", 500) + "…":                                                  errors.New(strings.Repeat("x", 501)),
+		strings.Repeat("x", 1000) + "…":                                                 errors.New(strings.Repeat("x", 1001)),
 		`configmaps "a" is forbidden: User "robot" cannot get resource "configmaps"`:    errors.New(`configmaps "a" is forbidden: User "robot" cannot get resource "configmaps"`),
 		`Operation cannot be fulfilled on configmaps "a": the object has been modified`: errors.New(`Operation cannot be fulfilled on configmaps "a": the object has been modified`),
 	} {

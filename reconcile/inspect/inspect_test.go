@@ -16,6 +16,7 @@ import (
 var (
 	_ inspect.Elector    = (*leader.Elector)(nil)
 	_ inspect.LeaseNamer = (*leader.Elector)(nil)
+	_ inspect.Warner     = (*leader.Elector)(nil)
 	_ inspect.Elector    = (*shard.Shards)(nil)
 )
 

@@ -146,6 +146,15 @@ type LeaseNamer interface {
 	LeaseName() string
 }
 
+// Warner is implemented by an [Elector] that can be ready although no replica
+// leads, such as leader.Elector.
+type Warner interface {
+	// Warning returns nil, or an error that says why no replica leads although
+	// this replica is ready, and what a person can do about it. For example, a
+	// client that is not a replica holds the Lease.
+	Warning() error
+}
+
 // Outcome is how a reconcile ended.
 type Outcome uint8
 

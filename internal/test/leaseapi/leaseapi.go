@@ -182,6 +182,7 @@ type Link struct {
 	LoseTell float64       // the probability that an answer is lost
 	Fail     error
 	FailGet  error // the error that reads return instead of an answer, unless it is nil
+	Full     error // the error that writes return instead of an answer, unless it is nil
 	Calls    int
 	Cut      chan struct{} // requests wait until this channel is closed, unless it is nil
 	Stall    chan struct{} // events wait until this channel is closed, unless it is nil
@@ -219,7 +220,16 @@ func read[T any](ctx context.Context, l *Link, f func() (T, error)) (T, error) {
 }
 
 func write[T any](ctx context.Context, l *Link, f func() (T, error)) (T, error) {
-	return call(ctx, l, func(l *Link) Delay { return l.Writes }, f)
+	return call(ctx, l, func(l *Link) Delay { return l.Writes }, func() (T, error) {
+		l.mu.Lock()
+		full := l.Full
+		l.mu.Unlock()
+		if full != nil {
+			var zero T
+			return zero, full
+		}
+		return f()
+	})
 }
 
 func call[T any](ctx context.Context, l *Link, delayOf func(*Link) Delay, f func() (T, error)) (T, error) {

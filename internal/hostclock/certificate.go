@@ -1,0 +1,61 @@
+package hostclock
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// certificateError is the error of a request to a server whose certificate this
+// program does not accept.
+type certificateError struct {
+	text string
+	err  error
+}
+
+func (c *certificateError) Error() string { return c.text }
+
+// Unwrap returns the error of the request.
+func (c *certificateError) Unwrap() error { return c.err }
+
+// presented returns the certificate that a server has presented and that was
+// not accepted, or nil if err is about something else.
+func presented(err error) *x509.Certificate {
+	if refused, ok := errors.AsType[*tls.CertificateVerificationError](err); ok &&
+		len(refused.UnverifiedCertificates) > 0 {
+		return refused.UnverifiedCertificates[0]
+	}
+	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return unknown.Cert
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		return invalid.Cert
+	}
+	if other, ok := errors.AsType[x509.HostnameError](err); ok {
+		return other.Certificate
+	}
+	return nil
+}
+
+// identity says whose certificate it is. For example, it returns `its subject
+// is "CN=kube-apiserver", its issuer "CN=kubernetes", and it is valid from
+// 2026-11-27T12:00:05Z to 2027-11-27T12:00:05Z`.
+func identity(c *x509.Certificate) string {
+	return fmt.Sprintf("its subject is %s, its issuer %s, and it is valid from %s to %s", name(&c.Subject),
+		name(&c.Issuer), c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// name returns the text of a name, quoted and cut if it is too long, since a
+// stranger may have chosen it.
+func name(n *pkix.Name) string {
+	const most = 100
+	text := n.String()
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}

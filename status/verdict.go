@@ -1,0 +1,51 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+// verdict returns the badge of the page: its class and a text that says what is
+// well and what is not. Ready alone does not mean well: the process stays ready
+// with a problem of one part, and with keys that fail. title is the page's.
+func (r *report) verdict() (class, text, title string) {
+	checks, problems, keys := 0, 0, 0
+	for _, p := range r.Problems {
+		if p.Mild {
+			problems++
+		} else {
+			checks++
+		}
+	}
+	for i := range r.Controllers {
+		keys += r.Controllers[i].Failing
+	}
+	standby := slices.ContainsFunc(r.Controllers, func(c controllerReport) bool { return c.Phase == inspect.Standby })
+	var not []string
+	for _, n := range []struct {
+		count     int
+		one, many string
+	}{{checks, "check fails", "checks fail"}, {problems, "problem", "problems"}, {keys, "key fails", "keys fail"}} {
+		switch {
+		case n.count == 1:
+			not = append(not, "1 "+n.one)
+		case n.count > 1:
+			not = append(not, fmt.Sprintf("%d %s", n.count, n.many))
+		}
+	}
+	list := strings.Join(not, ", ")
+	switch {
+	case checks > 0:
+		return "bad", "not ready: " + list, "Homeostat (not ready)"
+	case problems > 0:
+		return "bad", "ready, but not well: " + list, "Homeostat (not well)"
+	case keys > 0:
+		return "warn", "ready, but " + list, "Homeostat (keys fail)"
+	case standby:
+		return "good", "ready, on standby: no problem is known", "Homeostat"
+	}
+	return "good", "ready: no problem is known, and no key fails", "Homeostat"
+}
