@@ -26,9 +26,17 @@ import (
 // deleted. It returns when the server has accepted the deletion; finalizers may
 // delay it. A client may report success although the server has not answered.
 // For example, clients that are not of package cluster follow a redirect to a
-// page, and report success. If Delete cannot see the server's answer, it also
-// reads the object. If the client has no method Get or no permission to read,
-// Delete assumes that the deletion has succeeded.
+// page, and report success. If Delete cannot see the server's answer, or if the
+// answer shows that nothing has changed, it also reads the object. If the client
+// has no method Get or no permission to read, Delete assumes that the deletion
+// has succeeded.
+//
+// A gateway that makes a deletion a dry run, by changing its body, is noticed
+// with a client that is not of package cluster. With a client of package
+// cluster, it is noticed only if the answer contains the object. Most objects
+// without finalizers are answered with a Status, which is the same for a dry
+// run and a deletion. Delete then returns nil, and only the cache, which never
+// shows the deletion, tells the difference.
 //
 // The error satisfies [IsStale] if the object was recreated or, with a lock,
 // has changed. Delete also returns an error for an invalid option, such as a

@@ -250,14 +250,3 @@ func TestAnAnswerOfADryRunDoesNotGuard(t *testing.T) {
 	g.Expect(live).To(BeFalse())
 	g.Expect(err).To(MatchError(ContainSubstring("the server has not stored it")))
 }
-
-// frozen makes every request a dry run.
-type frozen struct{ next http.RoundTripper }
-
-func (f frozen) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = req.Clone(req.Context())
-	query := req.URL.Query()
-	query.Set("dryRun", metav1.DryRunAll)
-	req.URL.RawQuery = query.Encode()
-	return f.next.RoundTrip(req)
-}

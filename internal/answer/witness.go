@@ -25,9 +25,10 @@ type Witness struct {
 type Deletion struct {
 	// Proven is set if the object is deleted or is being deleted.
 	Proven bool
-	// Version is the resourceVersion of the object in an answer that has the
-	// object as it was before, as the answers about some built-in kinds do. The
-	// server gives it the version of the deletion.
+	// Version is the resourceVersion of the object in the answer. It is empty if
+	// the answer is a Status. The answers about some built-in kinds have the
+	// object as it was before; the server then gives it the version of the
+	// deletion. The answer to a dry run has the version of the object as it is.
 	Version string
 }
 
@@ -64,8 +65,11 @@ func (w *Witness) Saw(d Deletion) {
 // cache.
 func (w *Witness) IsDeleted(cached string) bool {
 	d := w.deletion.Load()
-	if d == nil || d.Proven {
-		return d != nil
+	switch {
+	case d == nil:
+		return false
+	case d.Proven: // a gateway may have made the deletion a dry run, which changes nothing
+		return d.Version == "" || d.Version != cached
 	}
 	return rvorder.Older(cached, d.Version) && w.Redirect() == nil
 }

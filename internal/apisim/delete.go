@@ -49,7 +49,9 @@ var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespace
 // immortal lists the namespaces that cannot be deleted.
 var immortal = []string{"default", "kube-system", "kube-public"}
 
-// deleteOptions returns the options from the body or the query.
+// deleteOptions returns the options from the body or, without a body, from the
+// query. A body takes the place of the query: for example, a deletion with a
+// body is no dry run, although its query says dryRun=All.
 func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	opts := &metav1.DeleteOptions{}
 	if len(r.body) > 0 {
@@ -60,22 +62,19 @@ func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("no kind %q is registered for version %q", opts.Kind,
 				opts.APIVersion))
 		}
-		if len(opts.DryRun) > 0 {
-			r.query["dryRun"] = opts.DryRun
+		r.query["dryRun"] = opts.DryRun
+	} else {
+		opts.DryRun = r.query["dryRun"]
+		if p := metav1.DeletionPropagation(r.query.Get("propagationPolicy")); p != "" {
+			opts.PropagationPolicy = &p
 		}
-	}
-	if d := r.query["dryRun"]; len(opts.DryRun) == 0 {
-		opts.DryRun = d
-	}
-	if p := metav1.DeletionPropagation(r.query.Get("propagationPolicy")); p != "" && opts.PropagationPolicy == nil {
-		opts.PropagationPolicy = &p
-	}
-	if g := r.query.Get("gracePeriodSeconds"); g != "" && opts.GracePeriodSeconds == nil {
-		var seconds int64
-		if _, err := fmt.Sscan(g, &seconds); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+		if g := r.query.Get("gracePeriodSeconds"); g != "" {
+			var seconds int64
+			if _, err := fmt.Sscan(g, &seconds); err != nil {
+				return nil, apierrors.NewBadRequest(err.Error())
+			}
+			opts.GracePeriodSeconds = &seconds
 		}
-		opts.GracePeriodSeconds = &seconds
 	}
 	if errs := metav1validation.ValidateDeleteOptions(opts); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("DeleteOptions").GroupKind(), "", errs)
