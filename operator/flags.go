@@ -143,7 +143,7 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	if p.Replicas != Independent {
 		f.lease(fs, p.Replicas, p.FencingPolicy != nil)
 	}
-	fs.DurationVar(&f.startup, "startup-timeout", time.Minute, "how long to wait for the API server at the start")
+	durationVar(fs, &f.startup, "startup-timeout", time.Minute, "`how long` to wait for the API server at the start")
 	return fs
 }
 
@@ -161,16 +161,36 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 	host, _ := os.Hostname() // validateLease refuses an empty identity
 	fs.StringVar(&f.identity, "leader-elect-identity", cmp.Or(os.Getenv("POD_NAME"), host),
 		"`name` of this replica on the Lease")
-	fs.DurationVar(&f.durations.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
+	durationVar(fs, &f.durations.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
 		"`how long` other replicas wait after the last renewal before they take the Lease")
-	fs.DurationVar(&f.durations.RenewDeadline, "leader-elect-renew-deadline", 0,
+	durationVar(fs, &f.durations.RenewDeadline, "leader-elect-renew-deadline", 0,
 		"`how long` the leader trusts a renewal; two thirds of a given lease duration (default 10s)")
-	fs.DurationVar(&f.durations.RetryPeriod, "leader-elect-retry-period", 0,
+	durationVar(fs, &f.durations.RetryPeriod, "leader-elect-retry-period", 0,
 		"`how long` between renewals; two fifteenths of a given lease duration (default 2s)")
 	if prints {
 		fs.StringVar(&f.policyFor, policyFlag, "", "print the admission policy by which the API server itself "+
 			"refuses what replicas without the Lease write, whose Pods have the service account `namespace/name`, and exit")
 	}
+}
+
+// duration is a flag whose error says what a duration is.
+type duration time.Duration
+
+// durationVar defines a flag like [flag.FlagSet.DurationVar].
+func durationVar(fs *flag.FlagSet, d *time.Duration, name string, value time.Duration, usage string) {
+	*d = value
+	fs.Var((*duration)(d), name, usage)
+}
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+func (d *duration) Set(text string) error {
+	value, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("must be a duration with its unit, such as 15s or 1m30s")
+	}
+	*d = duration(value)
+	return nil
 }
 
 // ownNamespace returns the namespace of the Pod, or the empty string outside of

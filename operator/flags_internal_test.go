@@ -46,6 +46,7 @@ func TestAMistakeInAFlagIsNamedWithExitStatus2(t *testing.T) {
 		"a port that does not exist":  {"", "--listen-addr=:99999", `--listen-addr is ":99999"`},
 		"retries without a pause":     {"", "--leader-elect-retry-period=0", "--leader-elect-retry-period is 0s: must be more"},
 		"no time to renew":            {"", "--leader-elect-renew-deadline=0", "--leader-elect-renew-deadline is 0s: must be more"},
+		"a duration without a unit":   {"", "--startup-timeout=3", "-startup-timeout: must be a duration with its unit, such as 15s"},
 		"a lease of 100 years":        {"", "--leader-elect-lease-duration=876000h", "leader.Options.LeaseDuration is 876000h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -70,8 +70,8 @@ func readKubeconfig(file string) (*kubeconfig, error) {
 	}
 	if clientcmd.IsEmptyConfig(err) {
 		if file == "" {
-			return nil, errors.New("finding a cluster: this process does not run in a Pod, and there is no kubeconfig: " +
-				"set --kubeconfig or KUBECONFIG")
+			return nil, fmt.Errorf("finding a cluster: this process does not run in a Pod, and there is no kubeconfig in %s: "+
+				"set --kubeconfig or KUBECONFIG", strings.Join(k.rules.GetLoadingPrecedence(), ", "))
 		}
 		err = fmt.Errorf("%s names no cluster: %w", file, err)
 	}

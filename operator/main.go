@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -100,13 +101,14 @@ func isCancellation(err error) bool {
 }
 
 // fail writes the error that ends the program as the last line or the last JSON
-// record.
+// record. Several mistakes are one line, too, because `kubectl logs --tail=1`
+// and the message of a terminated container show the end.
 func (p Program) fail(w io.Writer, f *flags, err error) {
 	if f.logsJSON() {
 		Logger(w, true, 0).Error(err, "the program ends", "program", p.Name)
 		return
 	}
-	_, _ = fmt.Fprintf(w, "%s: %v\n", p.Name, err)
+	_, _ = fmt.Fprintf(w, "%s: %s\n", p.Name, strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
 }
 
 // printPolicy writes the fencing policy to standard output, and returns the

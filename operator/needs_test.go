@@ -70,9 +70,12 @@ func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
 		args    []string
 		says    []string
 	}{
-		"nothing":         {"", nil, []string{"it has begun"}},
-		"a subresource":   {"widgets", nil, []string{"missing permission to patch widgets.example.com/status: grant it"}},
-		"all of a kind":   {"pods", nil, []string{"permission to list pods", "permission to watch pods"}},
+		"nothing":       {"", nil, []string{"it has begun"}},
+		"a subresource": {"widgets", nil, []string{"missing permission to patch widgets.example.com/status: grant it"}},
+		"all of a kind": {"pods", nil, []string{
+			"test: missing permission to list pods: grant it, for example with a ClusterRole; missing permission to watch pods: " +
+				"grant it, for example with a ClusterRole",
+		}},
 		"one of a name":   {"configmaps", nil, []string{"permission to delete configmaps mine: grant it"}},
 		"an unused Lease": {"leases", nil, []string{"it has begun"}},
 		"a Lease": {
@@ -96,6 +99,8 @@ func TestAMissingPermissionIsNamedBeforeAnythingStarts(t *testing.T) {
 			}
 			if c.says[0] != "it has begun" {
 				g.Expect(said.String()).NotTo(ContainSubstring("it has begun"))
+				lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+				g.Expect(lines[len(lines)-1]).To(HavePrefix("test: "), "all that is missing is one line, the last one")
 			}
 		})
 	}

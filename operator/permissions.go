@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -89,6 +90,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := c.Config().Host
+	var last error // the reason; an attempt that the end of the timeout cut off shows none
 	for pause := askAgain; ; pause = min(2*pause, preflightInterval) {
 		err := askOnce(limited, ask)
 		if err == nil || answered(err) {
@@ -98,17 +100,29 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if last == nil || limited.Err() == nil || !errors.Is(err, context.DeadlineExceeded) {
+			last = err
+		}
 		starting(ctx, host, "the API server at %s does not answer: %v", host, err)
 		logr.FromContextOrDiscard(ctx).Info("API server does not answer, retrying", "server", host, "error", err.Error())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-limited.Done():
-			return fmt.Errorf("reaching the API server at %s: no answer in %v: check that it runs and that the "+
-				"kubeconfig names it: %w", host, timeout, err)
+			return unreachable(host, timeout, last)
 		case <-time.After(pause):
 		}
 	}
+}
+
+// unreachable returns the error about a server that was not reached, because of
+// err, within the timeout.
+func unreachable(host string, timeout time.Duration, err error) error {
+	what := "no answer in %v: check that it runs and that the kubeconfig names it"
+	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); refused {
+		what = "no certificate that this program accepts in %v: check the address and the authority in the kubeconfig"
+	}
+	return fmt.Errorf("reaching the API server at %s: "+what+": %w", host, timeout, err)
 }
 
 // askOnce calls ask with the time limit for one answer, so that a server that
