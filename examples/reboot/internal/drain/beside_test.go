@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -84,7 +85,13 @@ func tolerant(name string) corev1.Pod {
 func TestPodsThatComeBackToACordonedNodeAreEvictedOnceAndNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, asked := gomega.NewWithT(t), map[string]int{}
-		client := &scripted{evict: func(e *policyv1.Eviction) error { asked[e.Name]++; return nil }}
+		var mu sync.Mutex // evictions of a pass run at the same time
+		client := &scripted{evict: func(e *policyv1.Eviction) error {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[e.Name]++
+			return nil
+		}}
 		d := drain.New(client, "n1")
 		pass := func(cordoned bool, pods ...corev1.Pod) drain.Pass {
 			client.list = listOf(pods...)
