@@ -164,8 +164,9 @@ func TestNothingIsConcludedFromAPermissionThatEndsAfterTheSync(t *testing.T) {
 				ran = append(ran, fmt.Sprintf("%s %t %t", r.Key, ok && object.Data["is"] == "new", ok))
 				return nothing, nil
 			}), &reconcile.Options{
-			Known: namesOf(keyIn("a", "1"), keyIn("b", "1"), keyIn("b", "2")),
-			Sweep: &names.Options{Period: time.Minute, MaxCount: 10},
+			Workers: 1, // ran has no lock
+			Known:   namesOf(keyIn("a", "1"), keyIn("b", "1"), keyIn("b", "2")),
+			Sweep:   &names.Options{Period: time.Minute, MaxCount: 10},
 		})
 		g.Expect(err).NotTo(HaveOccurred())
 		ctx, stop := context.WithCancel(t.Context())
@@ -452,6 +453,7 @@ func TestWhatAnUntypedClientDoesNotReadIsNeitherDeletedNorWaitedFor(t *testing.T
 				_, err := core.ConfigMaps("e").Patch(ctx, "a", types.MergePatchType, patch, metav1.PatchOptions{})
 				return reconcile.After(time.Second), err
 			}), &reconcile.Options{
+				Workers: 1, // ran and writes have no lock
 				Known:   namesOf(keyIn("d", "a"), keyIn("e", "a")),
 				Backoff: queue.Backoff{Base: time.Second},
 			})
