@@ -66,7 +66,8 @@ func isInNamespace(obj any) bool {
 // the server has sent. For example, a gateway may have dropped the query of the
 // request. Call it before the object is transformed.
 func (r *reflectorStore[T]) selected(object T) error {
-	if r.sink.options.LabelSelector == "" || r.source.isSimulated() || itemwise.Why(object) != nil {
+	if r.sink.options.LabelSelector == "" || r.source.isSimulated() ||
+		itemwise.Why(itemwise.WithoutFault(object)) != nil { // its labels may not be known
 		return nil
 	}
 	if r.sink.selector.Matches(labels.Set(object.GetLabels())) {

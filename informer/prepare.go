@@ -78,9 +78,10 @@ func wrongType[T Object](obj any) error {
 }
 
 // transform applies the options to an object before its parts are shared, so
-// that dropped parts use no memory. If Transform panics, it returns a stub.
+// that dropped parts use no memory. If Transform panics, or if the metadata of an
+// untyped object cannot be decoded, it returns a stub.
 func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
-	if itemwise.Why(object) != nil {
+	if object = itemwise.WithoutFault(object); itemwise.Why(object) != nil {
 		return object, nil
 	}
 	if r.sink.options.DropManagedFields {

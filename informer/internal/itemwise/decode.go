@@ -67,6 +67,9 @@ func decodeObject[T Object](raw []byte, kind metav1.TypeMeta) (runtime.Object, e
 		dst = &u.Object
 	}
 	err := unmarshal(raw, dst)
+	if generic && err == nil {
+		err = MetadataFault(u)
+	}
 	if err == nil {
 		if generic && u.GetKind() == "" {
 			u.SetAPIVersion(kind.APIVersion)
@@ -84,11 +87,16 @@ func decodeObject[T Object](raw []byte, kind metav1.TypeMeta) (runtime.Object, e
 	if !ok {
 		return nil, fmt.Errorf("decoding an object whose name cannot be read: %w", err)
 	}
-	why := errNested
-	if !isNested(err) {
-		why = cmp.Or(faultIn(reflect.TypeFor[T]().Elem(), raw, ""), &fault{reflect.TypeFor[T]().Elem(), raw, ""})
+	why, known := errors.AsType[*fault](err)
+	switch {
+	case isNested(err):
+		err = errNested
+	case !known:
+		err = cmp.Or(faultIn(reflect.TypeFor[T]().Elem(), raw, ""), &fault{reflect.TypeFor[T]().Elem(), raw, ""})
+	default:
+		err = why
 	}
-	stub, _ := Stub[T](metadata, &Refusal{CauseDecode, why})
+	stub, _ := Stub[T](metadata, &Refusal{CauseDecode, err})
 	return stub, nil
 }
 
@@ -250,24 +258,6 @@ func unmarshal(raw []byte, dst any) (err error) {
 		}
 	}()
 	return utiljson.Unmarshal(raw, dst)
-}
-
-// metadataIn returns the metadata of an object as far as it can be decoded. It
-// returns false if a part that a stub needs cannot be decoded: the name, the
-// namespace, the UID or the resourceVersion.
-func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
-	object, _ := rawMembers(raw)
-	if unmarshalMember(object, "metadata", &metadata) == nil {
-		return metadata, metadata.Name != ""
-	}
-	members, _ := rawMembers(object["metadata"])
-	metadata = metav1.ObjectMeta{}
-	err := errors.Join(
-		unmarshalMember(members, "name", &metadata.Name),
-		unmarshalMember(members, "namespace", &metadata.Namespace),
-		unmarshalMember(members, "uid", &metadata.UID),
-		unmarshalMember(members, "resourceVersion", &metadata.ResourceVersion))
-	return metadata, err == nil && metadata.Name != ""
 }
 
 // otherKind returns an error if an object says that it is of another kind, or

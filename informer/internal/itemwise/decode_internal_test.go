@@ -53,7 +53,6 @@ func TestAListWithAnUndecodableObjectWithoutANameIsNotDecoded(t *testing.T) {
 	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion, "")
 	for _, item := range []string{
 		`null`, `5`, `{}`, `{"metadata":{"name":5}}`, `{"metadata":{"name":"a","namespace":[]}}`,
-		`{"metadata":{"name":"a","resourceVersion":7}}`, `{"metadata":{"name":"a","uid":{}}}`,
 		`{"metadata":{},"spec":` + lists(10001) + `}`, `{"metadata":` + lists(10001) + `}`,
 	} {
 		_, err := d.decodeList([]byte(`{"kind":"PodList","metadata":{"resourceVersion":"1"},"items":[` + item + `]}`))
@@ -64,6 +63,26 @@ func TestAListWithAnUndecodableObjectWithoutANameIsNotDecoded(t *testing.T) {
 		g.Expect(err).To(MatchError(ContainSubstring("decoding an object whose name cannot be read")), "%.100s", item)
 		_, err = d.decodeEvent([]byte(item))
 		g.Expect(err).To(HaveOccurred(), "%.100s", item)
+	}
+}
+
+// The name says which object it is.
+func TestMetadataAreDecodedAsFarAsTheyGo(t *testing.T) {
+	g := NewWithT(t)
+	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion, "")
+	for item, want := range map[string]metav1.ObjectMeta{
+		`{"name":"a","uid":"u","resourceVersion":7}`:      {Name: "a", UID: "u", ResourceVersion: "7"},
+		`{"name":"a","uid":"u","resourceVersion":true}`:   {Name: "a", UID: "u"},
+		`{"name":"a","uid":{},"resourceVersion":"7"}`:     {Name: "a", ResourceVersion: "7"},
+		`{"name":"a","labels":{"a":"b"},"generation":""}`: {Name: "a", Labels: map[string]string{"a": "b"}},
+		`{"name":"a","labels":{"a":"b","c":5}}`:           {Name: "a"},
+	} {
+		object, err := d.decodeEvent([]byte(`{"metadata":` + item + `}`))
+		g.Expect(err).NotTo(HaveOccurred(), item)
+		stub := object.(*corev1.Pod)
+		g.Expect(Why(stub)).NotTo(BeNil(), item)
+		stub.SelfLink = "" //nolint:staticcheck // it has the reason
+		g.Expect(stub.ObjectMeta).To(Equal(want), item)
 	}
 }
 
