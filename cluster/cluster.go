@@ -119,8 +119,8 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // Check checks every [Kind] of the cluster that has not been checked
 // individually, each with one request. Call it once before the controllers run.
 // It reports a wrong plural or group. Without it, the only sign would be an
-// informer that never syncs. Check leaves out the kinds of the optional
-// resources: list the ones that the program can do without.
+// informer that never syncs. Check leaves out the kinds of the resources in
+// optional. Pass the resources that the program can do without.
 //
 // Check returns the errors of [Kind.Check], joined.
 func (c *Cluster) Check(ctx context.Context, optional ...schema.GroupResource) error {

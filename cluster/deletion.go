@@ -14,7 +14,7 @@ import (
 
 // deletion returns why res cannot be the answer to the deletion r, or "" if it
 // can be. For example, a cache may have sent the answer to another deletion, or
-// to a read. It also returns what the answer shows.
+// to a read. It also returns what the answer proves about the deletion.
 func (r *request) deletion(req *http.Request, res *http.Response) (why string, shown answer.Deletion) {
 	object := read(res)
 	if object == nil {
@@ -59,8 +59,9 @@ func (r *request) mixedUp(details *metav1.StatusDetails, uid types.UID) string {
 	return ""
 }
 
-// isOtherKind reports whether object cannot belong to the resource of r. Only the
-// built-in kinds are known to be named after their resources.
+// isOtherKind reports whether object cannot belong to the resource of r. Only
+// for the built-in kinds is it known that resources are named after their
+// kinds.
 func (r *request) isOtherKind(object *answer.Object) bool {
 	kind := object.GroupVersionKind()
 	if kind.Kind == "" || kind.Group == metav1.GroupName {

@@ -14,17 +14,19 @@
 // The contract:
 //
 //   - Every write is seen: a write by a client of that config with the context
-//     of a reconcile is recorded, before it is sent and when it is answered, and
-//     package reconcile holds the key until its caches show it. The client need
-//     not report anything. A write that no cache will show causes no delay.
+//     of a reconcile is recorded, before it is sent and when it is answered,
+//     and package reconcile holds the key until its caches show it. The client
+//     need not report anything. A write that no cache will show causes no
+//     delay.
 //   - Clients do not throttle themselves: the server has flow control.
 //   - The client for built-in kinds speaks protobuf, clients for your own kinds
 //     JSON.
 //   - Check reports a kind that the server does not have under its name, with
 //     what the server has instead.
 //   - An answer that reports success but is not an API server's, such as a
-//     redirect to a login page or the {} of a gateway, is an error. A Retry-After
-//     of more than a minute, which no API server sends, is cut to a minute.
+//     redirect to a login page or the {} of a gateway, is an error. A
+//     Retry-After of more than a minute, which no API server sends, is cut to a
+//     minute.
 //   - An answer from a cache or a part of one, as the header Age or the status
 //     206 shows, is an error, whatever it says.
 //   - Requests and all other answers are not changed. Watches, exec, logs and

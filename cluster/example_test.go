@@ -168,7 +168,8 @@ func ExampleKind_Check() {
 	// checking that the server has website.example.com: the server has no such kind: kind Website is served as "websites"
 }
 
-// websiteServer is an API server with one Website, whose discovery knows the kind.
+// websiteServer is an API server with one Website, whose discovery knows the
+// kind.
 func websiteServer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	replicas := 2

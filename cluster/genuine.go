@@ -19,10 +19,10 @@ import (
 	"github.com/homeostat/homeostat/internal/answer"
 )
 
-// peek is how much of an answer is read to find out whether it is the API
+// peekBytes is how much of an answer is read to find out whether it is the API
 // server's. Proxies and gateways that answer in place of an API server send
 // less.
-const peek = 64 << 10
+const peekBytes = 64 << 10
 
 // longestRetryAfter is the longest time in seconds for which an answer may make
 // client-go wait within a request. An API server asks for at most half of that.
@@ -33,12 +33,12 @@ const longestRetryAfter = 60
 // "" stands for the object itself, or a list.
 var objectAnswers = []string{"", "status", "scale", "eviction"}
 
-// checked returns res, or an error if res reports success but cannot be an API
+// verify returns res, or an error if res reports success but cannot be an API
 // server's answer about an object or a list. For example, it is a redirect, a
 // page, or JSON without a kind, such as the {} of a gateway. client-go would
 // take such an answer for a successful deletion, an empty list, or an object
 // without fields.
-func (o *observer) checked(req *http.Request, res *http.Response) (*http.Response, error) {
+func (o *observer) verify(req *http.Request, res *http.Response) (*http.Response, error) {
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > longestRetryAfter {
 		res.Header.Set("Retry-After", strconv.Itoa(longestRetryAfter))
 	}
@@ -85,8 +85,8 @@ func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
 }
 
 // foreign returns why the answer to r cannot be an API server's, or "" if it
-// can be. For example, an API server answers a read with status 200, and a proxy
-// that sends a part of an answer, or a changed one, uses another status.
+// can be. For example, an API server answers a read with status 200, and a
+// proxy that sends a part of an answer, or a changed one, uses another status.
 func (r *request) foreign(res *http.Response) string {
 	contentType := res.Header.Get("Content-Type")
 	switch {
@@ -103,9 +103,9 @@ func (r *request) foreign(res *http.Response) string {
 	case !strings.HasPrefix(contentType, runtime.ContentTypeJSON):
 		return "" // pages are not encoded as protobuf or CBOR
 	}
-	size := int64(peek)
+	size := int64(peekBytes)
 	if res.ContentLength > 0 {
-		size = min(peek, res.ContentLength+1) // one byte more, to see that the body ends
+		size = min(peekBytes, res.ContentLength+1) // one byte more, to see that the body ends
 	}
 	head := make([]byte, size)
 	n, err := io.ReadFull(res.Body, head)

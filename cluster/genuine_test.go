@@ -147,8 +147,8 @@ func TestWhatServersAnswerIsNotChanged(t *testing.T) {
 const absence = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"pods \"a\" not found",` +
 	`"reason":"NotFound","details":{"name":"a","kind":"pods"},"code":404}`
 
-// Each body is a right answer of an API server, or nearly so. A proxy has sent a
-// part of it, has sent it from a cache, or has changed it on the way.
+// Each body is a right answer of an API server, or nearly so. A proxy has sent
+// a part of it, has sent it from a cache, or has changed it on the way.
 func TestTheRightAnswerOfAProxyIsAnError(t *testing.T) {
 	const list = `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"}`
 	for name, c := range map[string]struct {

@@ -86,7 +86,7 @@ func NewKind[T informer.Object, L runtime.Object](
 ) (*Kind[T, L], error) {
 	k, err := newKind[T, L](c, resource, register)
 	if err != nil {
-		return nil, fmt.Errorf("making clients of %s: %w", named(resource), err)
+		return nil, fmt.Errorf("making clients of %s: %w", resourceName(resource), err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func newKind[T informer.Object, L runtime.Object](
 	}
 	version := resource.GroupVersion()
 	scheme := runtime.NewScheme()
-	if err := adding(func() error { return register(scheme) }); err != nil {
+	if err := addTypes(func() error { return register(scheme) }); err != nil {
 		return nil, fmt.Errorf("registering the Go types: %w", err)
 	}
 	kind, err := kindIn[T](scheme, version)
@@ -121,7 +121,7 @@ func newKind[T informer.Object, L runtime.Object](
 	if list != kind+"List" {
 		return nil, fmt.Errorf("type %v is registered as kind %s: must be %sList", reflect.TypeFor[L](), list, kind)
 	}
-	if err := adding(func() error {
+	if err := addTypes(func() error {
 		metav1.AddToGroupVersion(scheme, version)
 		return autoscalingv1.AddToScheme(scheme) // the scale subresource
 	}); err != nil {
@@ -141,9 +141,9 @@ func newKind[T informer.Object, L runtime.Object](
 	return &Kind[T, L]{resource: resource, kind: kind, client: client, parameters: runtime.NewParameterCodec(scheme)}, nil
 }
 
-// adding calls add, which adds types to a scheme. A scheme panics if it gets
-// two types of one kind, and adding returns the panic as an error.
-func adding(add func() error) (err error) {
+// addTypes calls add, which adds types to a scheme. A scheme panics if it gets
+// two types of one kind, and addTypes returns the panic as an error.
+func addTypes(add func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("two Go types cannot be one kind, and every API has kinds such as ListOptions: "+
@@ -263,7 +263,7 @@ func (k *Kind[T, L]) groupResource() schema.GroupResource { return k.resource.Gr
 // checked.
 func (k *Kind[T, L]) verify(ctx context.Context) error {
 	if err := k.check(ctx); err != nil {
-		return fmt.Errorf("checking that the server has %s: %w", named(k.resource), err)
+		return fmt.Errorf("checking that the server has %s: %w", resourceName(k.resource), err)
 	}
 	return nil
 }
@@ -366,6 +366,6 @@ func (k *Kind[T, L]) discover(ctx context.Context, path, kind string, object run
 	return nil
 }
 
-// named returns the name of a resource as kubectl and RBAC use it, such as
-// "deployments.apps".
-func named(r schema.GroupVersionResource) string { return r.GroupResource().String() }
+// resourceName returns the name of a resource as kubectl and RBAC use it, such
+// as "deployments.apps".
+func resourceName(r schema.GroupVersionResource) string { return r.GroupResource().String() }

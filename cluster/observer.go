@@ -55,7 +55,7 @@ func (o *observer) send(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.checked(req, res)
+	return o.verify(req, res)
 }
 
 // neverSent reports whether a failed request cannot have reached the server,
@@ -105,7 +105,7 @@ func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outc
 		return ownwrites.Uncertain, r.named(req)
 	case r.Name != "" && got.Name != r.Name:
 		return ownwrites.Uncertain, r.named(req)
-	case r.subresource != "" && !slices.Contains(wholes, r.subresource):
+	case r.subresource != "" && !slices.Contains(wholeAnswers, r.subresource):
 		got.Unlabelled = true
 		return ownwrites.Written, got
 	case r.isNamespace() && got.DeletionTimestamp != nil && len(got.Finalizers) == 0:
@@ -132,9 +132,9 @@ func (r *request) deleted(req *http.Request, s *metav1.Status) (ownwrites.Outcom
 	return ownwrites.Removed, object
 }
 
-// wholes are the subresources for which the server answers a write with the
-// whole object.
-var wholes = []string{"status", "ephemeralcontainers", "resize", "approval", "finalize"}
+// wholeAnswers are the subresources for which the server answers a write with
+// the whole object.
+var wholeAnswers = []string{"status", "ephemeralcontainers", "resize", "approval", "finalize"}
 
 // isRemoved reports whether an update has removed a deleted object: it has
 // neither finalizers nor a grace period left.
@@ -157,8 +157,8 @@ func (r *request) named(req *http.Request) *answer.Object {
 }
 
 // read returns the object in an answer, or nil if the answer cannot be decoded.
-// It puts a body back into res that reads the same. If reading the old body
-// failed, reading the new one fails with the same error.
+// It replaces the body of res with one that has the same content. If reading
+// the old body failed, reading the new one fails with the same error.
 func read(res *http.Response) *answer.Object {
 	if res.Body == nil || res.Body == http.NoBody || !answer.Readable(res.Header.Get("Content-Type")) {
 		return nil

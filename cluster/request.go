@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// request is a write, as its URL and method describe it.
+// request is what the URL and the method of a request say about it.
 type request struct {
 	ownwrites.Write
 

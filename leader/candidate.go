@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// candidate makes the requests of one Lease and remembers the Lease as it last
+// candidate makes the requests for one Lease and remembers the Lease as it last
 // saw it. The campaign's goroutine calls all its methods, except for the
 // methods that Elector's status needs.
 type candidate struct {
@@ -57,9 +57,9 @@ func (c *candidate) join(m *record.Member) {
 	})
 }
 
-// try reads the Lease once, takes it if it is free, and reports whether it did.
-// The requests do not end with ctx, because an answer that is never read could
-// leave the Lease taken.
+// try reads the Lease once, takes it if it is free, and reports whether it has
+// taken it. The requests do not end with ctx, because an answer that is never
+// read could leave the Lease taken.
 func (c *candidate) try(ctx context.Context) (grant, bool) {
 	lease, err := c.get(ctx, c.options.answerTimeout())
 	if err != nil && !record.IsNotFound(err, c.lease.Name) {
@@ -253,9 +253,9 @@ func (c *candidate) release(ctx context.Context, t *term) {
 	log := klog.FromContext(ctx).WithValues("lease", c.lease.key())
 	lease := t.record()
 	for range record.ReleaseTries {
-		after, err := c.update(ctx, record.Released(lease, 0, c.options.Clock.Now()))
+		released, err := c.update(ctx, record.Released(lease, 0, c.options.Clock.Now()))
 		if err == nil {
-			c.observe(after)
+			c.observe(released)
 			log.Info("lease released")
 			return
 		}
@@ -322,9 +322,9 @@ func (c *candidate) attempt(ctx context.Context, change *coordinationv1.Lease, s
 	return result{lease, err == nil, err}
 }
 
-// attemptAgain sends again a change that has not been answered, unless the
-// Lease shows that the change was made or can no longer be made. The
-// resourceVersion in the change ensures that it is made at most once.
+// attemptAgain repeats a change that has not been answered, unless the Lease
+// shows that the change was made or can no longer be made. The resourceVersion
+// in the change ensures that it is made at most once.
 func (c *candidate) attemptAgain(ctx context.Context, change *coordinationv1.Lease, send request) result {
 	lease, err := c.read(ctx)
 	switch {
@@ -351,14 +351,15 @@ func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) (*coor
 	return record.Update(ctx, c.lease.Client.Leases(c.lease.Namespace), lease)
 }
 
-// get reads the Lease within limit.
+// get reads the Lease, and waits for the answer for at most limit.
 func (c *candidate) get(ctx context.Context, limit time.Duration) (*coordinationv1.Lease, error) {
 	ctx, end := c.begin(ctx, limit)
 	defer end()
 	return c.read(ctx)
 }
 
-// update replaces the Lease within RequestTimeout.
+// update replaces the Lease, and waits for the answer for at most
+// RequestTimeout.
 func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, end := c.begin(ctx, c.options.RequestTimeout)
 	defer end()
@@ -366,7 +367,7 @@ func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*c
 	return c.put(ctx, lease)
 }
 
-// begin returns a context for requests of the Lease, and a function that ends
+// begin returns a context for requests for the Lease, and a function that ends
 // it. The elector's own fence lets these requests pass. They must end within
 // limit, and within RequestTimeout after the end of ctx.
 func (c *candidate) begin(ctx context.Context, limit time.Duration) (context.Context, func()) {
@@ -375,11 +376,11 @@ func (c *candidate) begin(ctx context.Context, limit time.Duration) (context.Con
 		record.Sleep(own, c.options.Clock, c.options.RequestTimeout)
 		cancel()
 	})
-	c.mark(c.options.Clock.Now())
+	c.setPending(c.options.Clock.Now())
 	return own, func() {
 		stop()
 		cancel()
-		c.mark(time.Time{})
+		c.setPending(time.Time{})
 	}
 }
 
@@ -389,7 +390,7 @@ func (c *candidate) setDoubt(doubt bool) {
 	c.doubt = doubt
 }
 
-func (c *candidate) mark(pending time.Time) {
+func (c *candidate) setPending(pending time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pending = pending

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/internal/hostclock"
 )
 
-// patienceShare divides the time that a request has. After the first such part
-// without an answer, the request is sent again on the second connection.
+// patienceShare is the part of a request's time, as a divisor, after which a
+// request without an answer is sent again on the second connection.
 const patienceShare = 3
 
 // Client returns a client for [Lease.Client] that has connections of its own to
@@ -129,13 +129,13 @@ func (t *twoWays) RoundTrip(req *http.Request) (*http.Response, error) {
 	return got.res, nil
 }
 
-// prefer makes good the first transport and bad the second, and closes the
-// connections of bad.
-func (t *twoWays) prefer(good, bad *way) {
+// prefer makes fast the first transport and slow the second, and closes the
+// connections of slow.
+func (t *twoWays) prefer(fast, slow *way) {
 	t.mu.Lock()
-	t.first, t.second = good, bad
+	t.first, t.second = fast, slow
 	t.mu.Unlock()
-	bad.dialer.CloseAll()
+	slow.dialer.CloseAll()
 }
 
 // race is one request that is sent through one transport or both.
@@ -190,7 +190,7 @@ func (r *race) run(second *way, patience time.Duration) (reply, error) {
 	}
 }
 
-// bodyOf returns the body of req for sending it once more.
+// bodyOf returns the body of req, so that req can be sent once more.
 func bodyOf(req *http.Request) (io.ReadCloser, error) {
 	if req.GetBody == nil {
 		return req.Body, nil

@@ -21,7 +21,8 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// network makes connections to a server that can stop working without being closed.
+// network makes connections to a server that can stop working without being
+// closed.
 type network struct {
 	reach func(ctx context.Context, network, address string) (net.Conn, error)
 

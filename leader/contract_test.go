@@ -44,10 +44,10 @@ func TestContract(t *testing.T) {
 		"The Lease is released only after every function under it has returned.":                             trying(releasedLast),
 		"Until then it is renewed if the process is stopping, so that a drain may take longer than a lease.": all(
 			TestLeaseIsReleasedOnlyAfterTheFunctionReturned, TestFenceStaysOpenForWorkThatDrains),
-		"A stop that cut off a request does not release the Lease, which expires: the request may still arrive.": all(
+		"A stop that cut off a request leaves the Lease to expire, because the request may still arrive.": all(
 			TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore, TestAStopCountsRequestsThatTheFunctionLeftBehind),
-		"Nor does this replica lead again before the request can no longer " +
-			"arrive.": TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm,
+		"Until the request can no longer arrive, this replica does not lead again " +
+			"either.": TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm,
 		"A lost leadership ends Run and Elector.RunOnce, and their error wraps the cause.": TestALostLeadershipEndsRun,
 		"Elector.Run campaigns again once fn has returned, and calls fn for each term.": all(
 			TestLossIsCampaignedForAgainInTheSameProcess, TestLeaseTakenByForceIsLost),
@@ -70,12 +70,12 @@ func TestContract(t *testing.T) {
 			TestStreamsEndWithTheLeadership, TestAStreamThatIsNotAnsweredEndsWithTheTrustWindow),
 		"Requests that switch protocols, such as exec, attach and portforward, are refused.": all(
 			TestFenceReadsPathsAsTheServerDoes, TestAnAnswerThatSwitchesProtocolsIsRefused),
-		"Fences also read the wall clock, and believe it if it says that more time has " +
-			"passed.": TestFenceClosesAfterTheMachineWasSuspended,
+		"Fences also read the wall clock, and use it if more time has passed by the wall " +
+			"clock.": TestFenceClosesAfterTheMachineWasSuspended,
 
 		"The API server is unreachable: the leader works until the window closes, then its context ends with ErrFenced " +
 			"and it campaigns again.": TestLossIsCampaignedForAgainInTheSameProcess,
-		"Something in between answers in the server's place: that is no renewal, whatever its " +
+		"A proxy or gateway answers in the server's place: its answer is not a renewal, whatever its " +
 			"status.": TestARenewalThatTheServerDoesNotAnswerIsNone,
 		"An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews the Lease.": all(
 			TestLostAnswersDoNotEndALeadership, trying(oneLostAnswer)),
@@ -86,8 +86,8 @@ func TestContract(t *testing.T) {
 		"A renewal may use all that is left of the window.": TestARenewalMayUseAllThatIsLeftOfTheWindow,
 		"An answer that takes less than half of RenewDeadline is in time to take the Lease and to keep " +
 			"it.": TestASlowServerHasALeader,
-		"A write without an answer for RequestTimeout is looked for: a Lease that has the change is as good as the " +
-			"answer, and otherwise the change is sent again.": all(TestASlowServerHasALeader, TestLostAnswersDoNotEndALeadership),
+		"After RequestTimeout without an answer to a write, the Lease is read: if it has the change, the write has " +
+			"succeeded, and otherwise the change is sent again.": all(TestASlowServerHasALeader, TestLostAnswersDoNotEndALeadership),
 		"The process is paused for longer than the lease: another replica leads, and when the process resumes its fence " +
 			"is already closed.": all(
 			TestPauseBetweenPermissionAndSocketSendsNothing, TestFenceClosesAfterTheMachineWasSuspended),

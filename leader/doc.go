@@ -1,5 +1,5 @@
-// Package leader lets one of several replicas work at a time, and keeps a replica
-// that may no longer lead from writing:
+// Package leader lets one of several replicas work at a time, and keeps a
+// replica that may no longer lead from writing:
 //
 //	elector, err := leader.New(leader.Lease{Client: leases, Namespace: "shop", Name: "shop", Identity: pod}, nil)
 //	...
@@ -25,9 +25,9 @@
 //   - The Lease is released only after every function under it has returned.
 //     Until then it is renewed if the process is stopping, so that a drain may
 //     take longer than a lease.
-//   - A stop that cut off a request does not release the Lease, which expires:
-//     the request may still arrive. Nor does this replica lead again before the
-//     request can no longer arrive.
+//   - A stop that cut off a request leaves the Lease to expire, because the
+//     request may still arrive. Until the request can no longer arrive, this
+//     replica does not lead again either.
 //   - A lost leadership ends [Run] and [Elector.RunOnce], and their error wraps
 //     the cause. [Elector.Run] campaigns again once fn has returned, and calls
 //     fn for each term.
@@ -37,7 +37,8 @@
 //     the Lease when its holder has not renewed it for a lease duration,
 //     counted from when the standby first saw the last renewal, by its own
 //     monotonic clock. Other edits of the Lease do not prolong it.
-//   - [Elector.Fence] makes clients that refuse to write outside the trust window.
+//   - [Elector.Fence] makes clients that refuse to write outside the trust
+//     window.
 //
 // # Trust window
 //
@@ -64,9 +65,9 @@
 //   - An answer that takes less than half of RenewDeadline is in time to take
 //     the Lease and to keep it.
 //
-//   - A write without an answer for RequestTimeout is looked for: a Lease that
-//     has the change is as good as the answer, and otherwise the change is sent
-//     again.
+//   - After RequestTimeout without an answer to a write, the Lease is read: if
+//     it has the change, the write has succeeded, and otherwise the change is
+//     sent again.
 //
 //   - A fenced request gets a deadline at the end of the window, in the client
 //     and, by the timeout parameter, in the API server.
@@ -90,8 +91,8 @@
 // SIGSTOP, a debugger or a starved cgroup, so that such a process finds its
 // window closed. It stops only while the whole machine is suspended:
 //
-//   - Fences also read the wall clock, and believe it if it says that more time
-//     has passed.
+//   - Fences also read the wall clock, and use it if more time has passed by
+//     the wall clock.
 //
 // # Failures
 //
@@ -99,8 +100,8 @@
 //     then its context ends with [ErrFenced] and it campaigns again.
 //   - An answer is lost: the next renewal meets a conflict, finds its own name
 //     in the Lease and renews the Lease.
-//   - Something in between answers in the server's place: that is no renewal,
-//     whatever its status.
+//   - A proxy or gateway answers in the server's place: its answer is not a
+//     renewal, whatever its status.
 //   - Answers come too late to lead: the replica leaves the Lease to the others
 //     for a lease duration.
 //   - A connection stops working: clients of [Client] send the request again on

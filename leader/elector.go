@@ -13,10 +13,10 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// Elector turns holding a Lease into a context. Any number of functions may run
-// under it, each in its own call of [Elector.Run]. They share one Lease, for
-// which the elector campaigns while at least one of them runs. It is safe for
-// concurrent use.
+// Elector campaigns for a Lease, and runs functions with a context that ends
+// when the Lease is lost. Any number of functions may run, each in its own call
+// of [Elector.Run]. They share one Lease, for which the elector campaigns while
+// at least one of them runs. It is safe for concurrent use.
 type Elector struct {
 	options   Options
 	candidate *candidate
@@ -27,7 +27,7 @@ type Elector struct {
 	campaign  *campaign
 	published chan struct{} // closed when current becomes a term
 	ended     time.Time     // when the last leadership ended while functions ran
-	left      time.Time     // the time until which this replica led in its last term
+	ledUntil  time.Time     // the time until which this replica led in its last term
 }
 
 // campaign is the goroutine that campaigns and leads, for all calls of Run
@@ -222,9 +222,9 @@ func (e *Elector) run(ctx context.Context, c *campaign) {
 	}
 }
 
-// hold leads until the term ends or the last run has left. Then it releases the
-// Lease, if this replica still holds it and no request under it can still
-// arrive.
+// hold leads until the term ends or the last call of Run has left. Then it
+// releases the Lease, if this replica still holds it and no request under it
+// can still arrive.
 func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	log := klog.FromContext(ctx).WithValues("lease", e.candidate.lease.key(), "identity", e.candidate.holder)
 	t := newTerm(e, &e.options, g)
@@ -272,8 +272,8 @@ func (e *Elector) retire(t *term, stopping bool) {
 	if t.ctx.Err() != nil {
 		e.ended = now
 	}
-	if e.left = t.trustedUntil(); now.Before(e.left) {
-		e.left = now
+	if e.ledUntil = t.trustedUntil(); now.Before(e.ledUntil) {
+		e.ledUntil = now
 	}
 	e.current.Store(nil)
 	e.mu.Unlock()

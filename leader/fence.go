@@ -170,14 +170,14 @@ func guarded(ctx context.Context, req *http.Request, t *term) *http.Request {
 	return copied
 }
 
-// limit asks the API server to give up the request after the duration left,
-// because the trust window then ends.
-func limit(req *http.Request, left time.Duration) {
+// limit sets the timeout parameter of a request, so that the API server gives
+// up the request when the trust window ends. remaining is the time until then.
+func limit(req *http.Request, remaining time.Duration) {
 	query := req.URL.Query()
-	if asked, err := time.ParseDuration(query.Get("timeout")); err == nil && asked > 0 && asked <= left {
+	if asked, err := time.ParseDuration(query.Get("timeout")); err == nil && asked > 0 && asked <= remaining {
 		return
 	}
-	query.Set("timeout", max(left.Truncate(time.Millisecond), time.Millisecond).String())
+	query.Set("timeout", max(remaining.Truncate(time.Millisecond), time.Millisecond).String())
 	req.URL.RawQuery = query.Encode()
 }
 
@@ -225,7 +225,7 @@ const (
 	reads    kind = iota // passes
 	writes               // passes within the trust window
 	streams              // passes while the leadership lasts
-	upgrades             // is refused: it switches protocols, and no fence can end it
+	upgrades             // is refused, because it switches protocols and then no fence can end it
 )
 
 // kindOf returns the kind of a request. base is the path of the API server,
@@ -268,14 +268,16 @@ type target struct {
 	resource, subresource string
 }
 
-// isReview reports whether objects of the resource are only answered, and never
-// stored: TokenReview, SubjectAccessReview and their kind.
+// isReview reports whether the API server only answers objects of the resource,
+// and never stores them. For example, it answers a TokenReview or a
+// SubjectAccessReview.
 func (t target) isReview() bool {
 	return (t.group == authenticationv1.GroupName || t.group == authorizationv1.GroupName) &&
 		strings.HasSuffix(t.resource, "reviews")
 }
 
-// targetOf parses the path of a request below base, the path of the server's URL.
+// targetOf parses the path of a request below base, the path of the server's
+// URL.
 func targetOf(path, base string) target {
 	parts := strings.Split(strings.Trim(strings.TrimPrefix(path, base), "/"), "/")
 	versioned := 2 // api, v1

@@ -196,7 +196,8 @@ func slowProxy(t *testing.T, config *rest.Config, arrived chan<- struct{}, open 
 	return s.URL
 }
 
-// paths writes an object whose name and namespace are words that the fence knows.
+// paths writes an object whose name and namespace are words that the fence
+// knows.
 func paths(t *testing.T, c *e2e.Cluster) {
 	g := NewWithT(t)
 	p := newPaper(t, c.Config())

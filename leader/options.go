@@ -68,8 +68,8 @@ func (l Lease) validate() error {
 // "Trust window" in the package's documentation for the bounds between the
 // durations.
 type Options struct {
-	// LeaseDuration is how long the other replicas wait before they take the
-	// Lease, after the last change of it that they have seen. Defaults to 15 s.
+	// LeaseDuration is how long the other replicas wait after the last renewal
+	// that they have seen, before they take the Lease. Defaults to 15 s.
 	LeaseDuration time.Duration
 	// RenewDeadline is how long a leader trusts a renewal, from the moment it
 	// was sent. Defaults to two thirds of LeaseDuration, 10 s.
@@ -88,8 +88,8 @@ type Options struct {
 	RetryPeriod time.Duration
 
 	// DrainTimeout is how long the function given to [Elector.Run] may keep
-	// running after the leadership was lost before [Elector.Healthy] reports it.
-	// Defaults to 1 min.
+	// running after the leadership was lost before [Elector.Healthy] reports
+	// it. Defaults to 1 min.
 	DrainTimeout time.Duration
 
 	// Clock is the source of time. Tests use it to simulate clocks that differ.

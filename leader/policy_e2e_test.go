@@ -63,7 +63,8 @@ func fencedByServer(t *testing.T, c *e2e.Cluster) {
 // heldBack is for how long a write is on its way.
 const heldBack = 20 * time.Second
 
-// holdBack holds requests up until release is called, and for heldBack at least.
+// holdBack holds requests up until release is called, and for heldBack at
+// least.
 func (p *proxy) holdBack() (release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -62,8 +62,8 @@ func (p *probe) explain(err error) error {
 		p.running = true
 		go p.run()
 	}
-	const notYet = "the cause is not known yet: asking the server's /readyz on a new connection"
-	return &record.CauseError{Err: err, Cause: cmp.Or(p.cause, notYet)}
+	const unknown = "the cause is not known yet: asking the server's /readyz on a new connection"
+	return &record.CauseError{Err: err, Cause: cmp.Or(p.cause, unknown)}
 }
 
 // answered forgets the cause, because a request was answered in time.

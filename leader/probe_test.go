@@ -220,7 +220,7 @@ func TestACandidateOfAnotherClientSaysHowToFindTheCause(t *testing.T) {
 		pass(time.Minute)
 		x.Expect(e.Ready()).To(MatchError(HavePrefix(`reading lease "default/test": no answer in time: the API server is ` +
 			"slow or hangs, or packets are lost: run `kubectl get --raw '/readyz?verbose'` on another machine: if it " +
-			"answers at once, the fault is on the way from this replica to the server: ")))
+			"answers at once, the problem is in the network between this replica and the server: ")))
 		stop()
 	})
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// pages are the errors that a client makes of answers by others than the server.
+// pages are the errors that a client makes of answers by others than the
+// server.
 func (x *fixture) pages() map[string]error {
 	all := x.Pages("test")
 	all["a status 409"] = apierrors.NewGenericServerResponse(http.StatusConflict, "update", schema.GroupResource{}, "test", "", 0, true)

@@ -12,8 +12,8 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// replaying is a client behind a cache: while old is set, a write does not reach
-// the server, and is answered with old.
+// replaying is a client behind a cache: while old is set, a write does not
+// reach the server, and is answered with old.
 type replaying struct {
 	coordinationclient.LeaseInterface
 	last, old atomic.Pointer[coordinationv1.Lease]

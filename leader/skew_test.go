@@ -15,8 +15,9 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// throne observes the leader at each moment, from the call of the function until
-// its context ended and the last effect that it still had in flight is over.
+// throne observes the leader at each moment, from the call of the function
+// until its context ended and the last effect that it still had in flight is
+// over.
 type throne struct {
 	mu      sync.Mutex
 	holders map[string]int

@@ -43,7 +43,7 @@ type Status struct {
 func (e *Elector) Status() Status {
 	t, c := e.current.Load(), e.candidate
 	e.mu.Lock()
-	left := e.left
+	ledUntil := e.ledUntil
 	e.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +65,7 @@ func (e *Elector) Status() Status {
 	case isSelf && t != nil:
 		s.Ended = t.trustedUntil()
 	case isSelf:
-		s.Ended = left
+		s.Ended = ledUntil
 	case s.Leader != "" && !e.options.Clock.Now().Before(c.seen.FreeAt(e.options.LeaseDuration)):
 		s.Ended = c.seen.Since
 	}
@@ -90,12 +90,12 @@ func (e *Elector) Healthy() error {
 	pending := c.pending
 	c.mu.Unlock()
 	if d := now.Sub(ended); !ended.IsZero() && d > e.options.DrainTimeout {
-		return fmt.Errorf("leading by lease %q: work still runs %v after the leadership ended, "+
-			"leader.Options.DrainTimeout is %v", c.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
+		return fmt.Errorf("leading by lease %q: work still runs %v after the leadership ended, longer than "+
+			"leader.Options.DrainTimeout (%v)", c.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
 	}
 	if d := now.Sub(pending); !pending.IsZero() && d > e.options.LeaseDuration {
-		return fmt.Errorf("asking for lease %q: a request has been under way for %v, "+
-			"leader.Options.RenewDeadline is %v", c.lease.key(), d.Round(time.Second), e.options.RenewDeadline)
+		return fmt.Errorf("asking for lease %q: a request has been under way for %v, longer than "+
+			"leader.Options.RenewDeadline (%v)", c.lease.key(), d.Round(time.Second), e.options.RenewDeadline)
 	}
 	return nil
 }
@@ -114,11 +114,11 @@ func (e *Elector) Ready() error {
 	return s.Problem
 }
 
-// String returns a text such as "reboot-7f_02ab04cd leads; this replica has seen
-// it since 2026-11-27T12:00:05Z". The time is by the clock of this replica, and
-// the holder may have led before this replica started. The text also says if the
-// holder of the Lease is not a replica, if no replica is known to lead, or if
-// this replica cannot know it.
+// String returns a text such as "reboot-7f_02ab04cd leads; this replica has
+// seen it since 2026-11-27T12:00:05Z". The time is by the clock of this
+// replica, and the holder may have led before this replica started. The text
+// also says if the holder of the Lease is not a replica, if no replica is known
+// to lead, or if this replica cannot know it.
 func (s Status) String() string {
 	var b strings.Builder
 	since, ended := s.Since.UTC().Format(time.RFC3339), s.Ended.UTC().Format(time.RFC3339)

@@ -129,39 +129,39 @@ type flights struct {
 
 // flight is one request under way.
 type flight struct {
-	deadline time.Time // after this time, the request can no longer arrive
-	wanted   atomic.Int32
-	occupied atomic.Int32
+	deadline time.Time    // after this time, the request can no longer arrive
+	wanted   atomic.Int32 // how often the transport asked for a connection
+	occupied atomic.Int32 // how often the transport got a connection
 }
 
 // begin records a request that may arrive until deadline. The context that it
 // returns lets the transport report whether the request was sent.
 func (f *flights) begin(ctx context.Context, deadline time.Time) (context.Context, *flight) {
-	one := &flight{deadline: deadline}
+	request := &flight{deadline: deadline}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.open == nil {
 		f.open = map[*flight]bool{}
 	}
-	f.open[one] = true
+	f.open[request] = true
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { one.wanted.Add(1) },
-		GotConn: func(httptrace.GotConnInfo) { one.occupied.Add(1) },
-	}), one
+		GetConn: func(string) { request.wanted.Add(1) },
+		GotConn: func(httptrace.GotConnInfo) { request.occupied.Add(1) },
+	}), request
 }
 
 // end records the answer to a request. res is nil if the request was not
 // answered. A status of 500 or above counts as no answer: it may come from a
 // proxy, or from a server that stopped waiting although the request may still
 // take effect.
-func (f *flights) end(one *flight, res *http.Response) {
+func (f *flights) end(request *flight, res *http.Response) {
 	answered := res != nil && res.StatusCode < http.StatusInternalServerError
-	unsent := one.wanted.Load() > 0 && one.occupied.Load() == 0 // it waited for a connection and got none
+	unsent := request.wanted.Load() > 0 && request.occupied.Load() == 0 // it waited for a connection and got none
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.open, one)
-	if !answered && !unsent && one.deadline.After(f.cut) {
-		f.cut = one.deadline
+	delete(f.open, request)
+	if !answered && !unsent && request.deadline.After(f.cut) {
+		f.cut = request.deadline
 	}
 }
 
@@ -179,9 +179,9 @@ func (f *flights) quietAt() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.cut
-	for one := range f.open {
-		if one.deadline.After(last) {
-			last = one.deadline
+	for request := range f.open {
+		if request.deadline.After(last) {
+			last = request.deadline
 		}
 	}
 	return last

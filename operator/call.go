@@ -23,8 +23,8 @@ func call(ctx context.Context, name string, grace time.Duration, f func() error)
 	ended := make(chan error, 1)
 	go func() {
 		var err error
-		if fault := guard.Call(func() { err = f() }); fault != nil {
-			err = fmt.Errorf("calling %s: %w", name, fault)
+		if failure := guard.Call(func() { err = f() }); failure != nil {
+			err = fmt.Errorf("calling %s: %w", name, failure)
 		}
 		ended <- err
 	}()

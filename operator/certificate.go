@@ -22,8 +22,8 @@ type certificate struct {
 	mu      sync.Mutex // guards the fields below
 	current *tls.Certificate
 	readAt  time.Time
-	// trouble is the error of the last reading of the files, or nil.
-	trouble error
+	// readErr is the error of the last reading of the files, or nil.
+	readErr error
 }
 
 // readCertificate reads a certificate from its files. It returns nil if both
@@ -40,27 +40,27 @@ func readCertificate(certFile, keyFile string) (*certificate, error) {
 	}
 	c := &certificate{certFile: certFile, keyFile: keyFile}
 	c.load()
-	return c, c.trouble
+	return c, c.readErr
 }
 
 // load reads the files. The caller holds mu, unless no other goroutine knows c
 // yet.
 func (c *certificate) load() {
-	c.readAt, c.trouble = time.Now(), nil
+	c.readAt, c.readErr = time.Now(), nil
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
 	if err != nil {
-		c.trouble = fmt.Errorf("reading the certificate %s and its key %s: %w", c.certFile, c.keyFile, err)
+		c.readErr = fmt.Errorf("reading the certificate %s and its key %s: %w", c.certFile, c.keyFile, err)
 		return
 	}
 	if c.current != nil && time.Now().Before(pair.Leaf.NotBefore) {
-		c.trouble = notYet("certificate in "+c.certFile, pair)
+		c.readErr = futureError("certificate in "+c.certFile, pair)
 		return
 	}
 	c.current = &pair
 }
 
-// notYet returns the error of a certificate that is not valid yet.
-func notYet(name string, pair tls.Certificate) error {
+// futureError returns the error for a certificate that is not valid yet.
+func futureError(name string, pair tls.Certificate) error {
 	return fmt.Errorf("the %s is not valid before %s", name, pair.Leaf.NotBefore.Format(time.RFC3339))
 }
 
@@ -68,10 +68,10 @@ func notYet(name string, pair tls.Certificate) error {
 func (c *certificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.readAt) >= readEvery {
-		previous := c.trouble
-		if c.load(); c.trouble != nil && (previous == nil || previous.Error() != c.trouble.Error()) {
-			klog.FromContext(hello.Context()).Error(c.trouble, "keeping the certificate, reading its files again later")
+	if time.Since(c.readAt) >= readInterval {
+		previous := c.readErr
+		if c.load(); c.readErr != nil && (previous == nil || previous.Error() != c.readErr.Error()) {
+			klog.FromContext(hello.Context()).Error(c.readErr, "keeping the certificate, reading its files again later")
 		}
 	}
 	return c.current, nil
@@ -85,18 +85,18 @@ func (c *certificate) problems() []inspect.Problem {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err := c.trouble
+	err := c.readErr
 	if end := c.current.Leaf.NotAfter; time.Now().After(end) {
 		err = errors.Join(fmt.Errorf("the certificate of the status page expired at %s", end.Format(time.RFC3339)), err)
 	}
 	if time.Now().Before(c.current.Leaf.NotBefore) {
-		err = errors.Join(notYet("certificate of the status page", *c.current), err)
+		err = errors.Join(futureError("certificate of the status page", *c.current), err)
 	}
 	if err == nil {
 		return nil
 	}
 	return []inspect.Problem{{
 		Check: "certificate", Cause: "certificate", Reason: err.Error(),
-		Remedy: "renew the files, which are read again every " + readEvery.String(),
+		Remedy: "renew the files, which are read again every " + readInterval.String(),
 	}}
 }

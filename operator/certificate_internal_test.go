@@ -70,7 +70,7 @@ func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		pairIn(g, dir, 2, time.Now().Add(time.Hour))
 		g.Expect(serialOf(t, c)).To(BeEquivalentTo(1), "not each handshake reads files")
-		<-time.After(readEvery)
+		<-time.After(readInterval)
 		g.Expect(serialOf(t, c)).To(BeEquivalentTo(2))
 		g.Expect(c.problems()).To(BeEmpty())
 
@@ -78,11 +78,11 @@ func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) {
 		other := t.TempDir()
 		pairIn(g, other, 3, time.Now().Add(time.Hour))
 		g.Expect(os.Rename(filepath.Join(other, "tls.key"), filepath.Join(dir, "tls.key"))).To(Succeed())
-		<-time.After(readEvery)
+		<-time.After(readInterval)
 		g.Expect(serialOf(t, c)).To(BeEquivalentTo(2))
 		g.Expect(c.problems()).To(ConsistOf(HaveField("Reason", ContainSubstring("private key does not match"))))
 		g.Expect(os.Rename(filepath.Join(other, "tls.crt"), filepath.Join(dir, "tls.crt"))).To(Succeed())
-		<-time.After(readEvery)
+		<-time.After(readInterval)
 		g.Expect(serialOf(t, c)).To(BeEquivalentTo(3))
 		g.Expect(c.problems()).To(BeEmpty())
 
@@ -105,7 +105,7 @@ func TestACertificateThatIsNotValidYetReplacesNone(t *testing.T) {
 		g.Expect(c.problems()).To(BeEmpty())
 
 		pairIn(g, dir, 2, time.Now().Add(25*time.Hour))
-		<-time.After(readEvery)
+		<-time.After(readInterval)
 		g.Expect(serialOf(t, c)).To(BeEquivalentTo(1))
 		g.Expect(c.problems()).To(ConsistOf(HaveField("Reason", HavePrefix("the certificate in "+dir))), "not of this page")
 		<-time.After(time.Hour)

@@ -17,10 +17,11 @@ import (
 // by cluster.
 type clocks map[string]*hostclock.Comparison
 
-// compareClocks returns the comparisons for all answers to clients that are made
-// from the configs afterwards, and logs when a clock begins to differ and when
-// it agrees again. It leaves out a config from which no client can be made,
-// because cluster.New returns the error.
+// compareClocks returns a comparison for each config. A comparison sees all
+// answers to clients that are made from its config after the call, and logs
+// when the clocks begin to differ and when they agree again. compareClocks
+// leaves out a config from which no client can be made, because cluster.New
+// returns the error.
 func compareClocks(log logr.Logger, configs map[string]*rest.Config) clocks {
 	compared := clocks{}
 	for name, config := range configs {
@@ -34,7 +35,7 @@ func compareClocks(log logr.Logger, configs map[string]*rest.Config) clocks {
 }
 
 // logClock logs that the clock of this machine has begun to differ from the
-// server's by ahead, or agrees again if ahead is 0.
+// server's by offset, or that it agrees again if offset is 0.
 func logClock(log logr.Logger, offset time.Duration) {
 	if offset == 0 {
 		log.Info("the clock of this machine agrees with the API server's again")
@@ -62,7 +63,7 @@ func (c clocks) problems() []inspect.Problem {
 		}
 		problems = append(problems, inspect.Problem{
 			Check: check, Cause: "clocks differ",
-			Reason: fmt.Sprintf("the clock of this machine is %s the API server's: this one said %s when the server said %s",
+			Reason: fmt.Sprintf("the clock of this machine is %s the API server's: this machine showed %s when the server showed %s",
 				hostclock.Apart(offset), clockText(answered), clockText(answered.Add(-offset))),
 			Remedy: hostclock.Remedy + "; until then, do not trust the times that this replica writes",
 		})

@@ -38,7 +38,7 @@ func TestAClockThatDiffersFromAServersIsAProblem(t *testing.T) {
 	g.Expect(problems[0].Check).To(Equal("clock"))
 	g.Expect(problems[0].Cause).To(Equal("clocks differ"))
 	g.Expect(problems[0].Reason).To(MatchRegexp(`^the clock of this machine is (2h0m|1h59m5)\ds ahead of the API server's: ` +
-		`this one said \S+Z when the server said \S+Z$`))
+		`this machine showed \S+Z when the server showed \S+Z$`))
 	g.Expect(problems[1].Check).To(Equal("clock/west"))
 	g.Expect(problems[1].Reason).To(ContainSubstring(" behind the API server's"))
 }

@@ -33,8 +33,8 @@ func TestAClockThatIsWrongIsAProblemOfTheProgram(t *testing.T) {
 	go func() { code <- p.Main(args, io.Discard) }()
 	<-asked
 	g.Eventually(answer(address, "/readyz?verbose"), patience).Should(MatchRegexp(
-		`\[!\] clock: the clock of this machine is (2h0m|1h59m5)\ds behind the API server's: this one said \S+Z when the ` +
-			`server said \S+Z; run .date -u. on a third machine; if it agrees with the API server, set the clock of this replica's node`))
+		`\[!\] clock: the clock of this machine is (2h0m|1h59m5)\ds behind the API server's: this machine showed \S+Z when the ` +
+			`server showed \S+Z; run .date -u. on a third machine; if it agrees with the API server, set the clock of this replica's node`))
 	g.Expect(answer(address, "/metrics")()).To(ContainSubstring(`homeostat_problems{cause="clocks differ",check="clock"} 1`))
 	close(release)
 	g.Expect(<-code).To(Equal(1))

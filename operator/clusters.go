@@ -40,21 +40,21 @@ type Cluster struct {
 }
 
 const (
-	// answerWithin is how long a server may take for one answer.
-	answerWithin = 15 * time.Second
-	// askEvery is the interval at which a healthy cluster is checked.
-	askEvery = 30 * time.Second
-	// askAgain is the first delay after a failed request. It doubles with each
-	// further failure.
-	askAgain = 250 * time.Millisecond
-	// askAgainEvery is the longest delay after a failed check of a cluster.
-	askAgainEvery = 10 * time.Second
+	// answerTimeout is how long a server may take for one answer.
+	answerTimeout = 15 * time.Second
+	// checkInterval is the interval at which a healthy cluster is checked.
+	checkInterval = 30 * time.Second
+	// firstDelay is the first delay after a failed request. It doubles with
+	// each further failure.
+	firstDelay = 250 * time.Millisecond
+	// longestDelay is the longest delay after a failed check of a cluster.
+	longestDelay = 10 * time.Second
 )
 
 // remote watches the health of one of Program.Clusters.
 type remote struct {
 	name     string
-	unfenced *cluster.Cluster // a cluster without the fence, which would refuse the POST of a review
+	unfenced *cluster.Cluster // the cluster without the fence, because a fence would refuse the POST of a review
 	kinds    *cluster.Cluster // the cluster that Setup used; it knows which kinds are needed
 	needs    []permission
 	file     *kubeconfig
@@ -67,18 +67,18 @@ type remote struct {
 
 // watch checks the cluster repeatedly, until ctx ends.
 func (r *remote) watch(ctx context.Context) {
-	backoff := askAgain
+	backoff := firstDelay
 	for {
 		err := r.ask(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		r.note(ctx, err)
-		pause := askEvery
+		pause := checkInterval
 		if err != nil {
-			pause, backoff = backoff, min(2*backoff, askAgainEvery)
+			pause, backoff = backoff, min(2*backoff, longestDelay)
 		} else {
-			backoff = askAgain
+			backoff = firstDelay
 		}
 		select {
 		case <-ctx.Done():
@@ -92,7 +92,7 @@ func (r *remote) watch(ctx context.Context) {
 // the program needs. Once all of them have been confirmed, it asks only whether
 // the server answers.
 func (r *remote) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	if !r.admitted {
 		err := review(ctx, r.unfenced.Client(), r.needs)
@@ -148,7 +148,7 @@ func problemOf(host string, err error) inspect.Problem {
 	case errors.Is(err, cluster.ErrKind):
 		p.Cause = "missing kind"
 	case apierrors.IsUnauthorized(err):
-		p.Cause, p.Remedy = "Unauthorized", "replace the credentials in its kubeconfig"
+		p.Cause, p.Remedy = "Unauthorized", "replace the credentials in the kubeconfig of the cluster"
 	default:
 		p.Cause, p.Reason = "no answer", fmt.Sprintf("the API server at %s does not answer: %v", host, err)
 	}

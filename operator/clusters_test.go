@@ -75,7 +75,8 @@ func namespaceController(name string, c *cluster.Cluster, o *reconcile.Options, 
 		}), o)
 }
 
-// running is a program that runs, and stops at the end of the test with the code 0.
+// running is a program that runs, and stops at the end of the test with the
+// code 0.
 type running struct {
 	address string
 	ran     chan string

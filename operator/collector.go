@@ -19,7 +19,7 @@ var failedCollector = prometheus.NewDesc("failed_collector", "A collector has fa
 // is less than the ten seconds that Prometheus waits for the scrape.
 const collectTimeout = 5 * time.Second
 
-var errCollectTimeout = fmt.Errorf("it has not returned after %v", collectTimeout)
+var errCollectTimeout = fmt.Errorf("the collector has not returned after %v", collectTimeout)
 
 // guardedCollector is a collector of the program. If it panics, or does not
 // return in time, only its own metrics are missing. A registry calls collectors
@@ -39,8 +39,8 @@ func (c *guardedCollector) Describe(descs chan<- *prometheus.Desc) {
 }
 
 // Collect sends the metrics of the collector. If the collector panics or is
-// late, Collect sends an error after the metrics that it has sent. While a call
-// is late, the collector is not called again.
+// late, Collect sends an error after the metrics that the collector has sent.
+// While a call is late, the collector is not called again.
 func (c *guardedCollector) Collect(metrics chan<- prometheus.Metric) {
 	if err := c.collect(metrics); err != nil {
 		metrics <- prometheus.NewInvalidMetric(failedCollector,
@@ -78,8 +78,8 @@ func (c *guardedCollector) collect(metrics chan<- prometheus.Metric) error {
 	}
 }
 
-// unguarded returns the collector that the program has registered.
-func unguarded(c prometheus.Collector) prometheus.Collector {
+// unwrap returns the collector that the program has registered.
+func unwrap(c prometheus.Collector) prometheus.Collector {
 	if guarded, ok := c.(*guardedCollector); ok {
 		return guarded.Collector
 	}

@@ -56,7 +56,7 @@ func TestACollectorThatBlocksCostsNoOtherMetrics(t *testing.T) {
 		own.MustRegister(blocking, prometheus.NewGauge(prometheus.GaugeOpts{Name: "own", Help: "Own."}))
 		for range 3 {
 			families, err := registry.Gather()
-			g.Expect(err).To(MatchError(ContainSubstring("metrics of operator.failing: it has not returned after 5s")))
+			g.Expect(err).To(MatchError(ContainSubstring("metrics of operator.failing: the collector has not returned after 5s")))
 			g.Expect(families).To(ConsistOf(HaveField("GetName()", "own")))
 			g.Expect(clashes(registry)).To(Succeed(), "it may work later")
 		}
@@ -68,7 +68,8 @@ func TestACollectorThatBlocksCostsNoOtherMetrics(t *testing.T) {
 	})
 }
 
-// A metric that comes late is not sent to a registry that has closed its channel.
+// A metric that comes late is not sent to a registry that has closed its
+// channel.
 func TestALateMetricIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -76,7 +77,7 @@ func TestALateMetricIsDropped(t *testing.T) {
 		gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "late", Help: "Late."})
 		(&registerer{inner: registry}).MustRegister(delayed{gauge})
 		families, err := registry.Gather()
-		g.Expect(err).To(MatchError(ContainSubstring("it has not returned after 5s")))
+		g.Expect(err).To(MatchError(ContainSubstring("the collector has not returned after 5s")))
 		g.Expect(families).To(BeEmpty())
 		<-time.After(time.Minute) // virtual
 		synctest.Wait()

@@ -22,12 +22,12 @@ import (
 // Clients of the config read a changed kubeconfig again, within ten seconds, or
 // within one second after the server has refused a request. So tokens,
 // passwords and certificates can be replaced while the program runs. The server
-// cannot: a kubeconfig with a different server requires a restart, because it
-// may be a different cluster. Files and plugins that client-go reads again by
-// itself are left to client-go. For example, it reads the token of a Pod again
-// every minute, and the file of a certificate authority every five minutes.
-// Connections for exec, attach and port-forward keep an inline client
-// certificate until the restart.
+// cannot be replaced: a kubeconfig with a different server requires a restart,
+// because the server may belong to a different cluster. Files and plugins that
+// client-go reads again by itself are left to client-go. For example, it reads
+// the token of a Pod again every minute, and the file of a certificate
+// authority every five minutes. Connections for exec, attach and port-forward
+// keep an inline client certificate until the restart.
 //
 // Config returns an error if the kubeconfig cannot be read, or if no cluster is
 // configured.
@@ -55,16 +55,16 @@ func connect(file string) (*rest.Config, *kubeconfig, error) {
 	return k.config(), k, nil
 }
 
-// verbose sets the verbosity of klog. client-go checks it before it logs.
-func verbose(level int) {
+// setVerbosity sets the verbosity of klog. client-go checks it before it logs.
+func setVerbosity(level int) {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
 	_ = fs.Set("v", strconv.Itoa(level)) // cannot fail for a number
 }
 
-// Logger returns a logger that writes one line per message to out, as text or
-// as JSON, up to the given V level. It is safe for concurrent use. klog and
-// client-go use it only after klog.SetLogger.
+// Logger returns a logger that writes one line per message to w, as text or as
+// JSON. It leaves out messages whose V level is higher than verbosity. It is
+// safe for concurrent use. klog and client-go use it only after klog.SetLogger.
 func Logger(w io.Writer, json bool, verbosity int) logr.Logger {
 	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
 	if json {

@@ -96,7 +96,8 @@ func kubeconfigOf(t *testing.T, server string) string {
 	return file
 }
 
-// podController makes a controller of one Pod, each of whose reconciles calls f.
+// podController makes a controller of one Pod, each of whose reconciles calls
+// f.
 func podController(f func()) ([]*reconcile.Controller, error) {
 	pods := informer.For(fake.NewClientset(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", ResourceVersion: "1"},

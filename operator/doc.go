@@ -1,5 +1,5 @@
-// Package operator turns controllers into a whole program in one call: flags, the
-// connection to the API server, logs, a check of its permissions, probes,
+// Package operator turns controllers into a whole program in one call: flags,
+// the connection to the API server, logs, a check of its permissions, probes,
 // metrics, leader election and signals.
 //
 //	func main() {
@@ -26,9 +26,9 @@
 //     ($KUBECONFIG, ~/.kube/config).
 //   - The probes answer from the start: until the controllers run, /readyz says
 //     what the program is waiting for.
-//   - A program that declares its permissions checks them at the start. It exits
-//     with an error that names each missing permission and its cluster, or the
-//     server that does not answer.
+//   - A program that declares its permissions checks them at the start. It
+//     exits with an error that names each missing permission and its cluster,
+//     or the server that does not answer.
 //   - A missing permission for Events or for the debug page is only logged.
 //   - A kind that the server does not have ends the program before a controller
 //     runs, unless only optional controllers watch the kind.
@@ -40,15 +40,16 @@
 //     minute is a problem in /readyz, which names the difference.
 //   - With --leader-elect every cluster is fenced: writes of Setup's
 //     controllers are refused once the Lease may have expired.
-//   - With --print-fencing-policy, a program that has a FencingPolicy prints the
-//     admission policy for its leader's writes, and exits.
+//   - With --print-fencing-policy, a program that has a FencingPolicy prints
+//     the admission policy for its leader's writes, and exits.
 //   - SIGTERM and SIGINT drain; a second signal ends the process at once.
 //   - The probes answer until everything has drained.
 //   - The last Events are sent before the program ends, which waits at most 5
 //     seconds for them.
 //   - Redefining a flag that every program has, naming a cluster twice and
 //     registering a collector twice are errors that name the duplicate.
-//   - Beside runs until the controllers have drained; its error ends the program.
+//   - Beside runs until the controllers have drained; its error ends the
+//     program.
 //   - The exit code is 0 after a drain, 1 after an error or for a wrong
 //     Program, 2 for a wrong command line.
 //

@@ -44,8 +44,9 @@ type Env struct {
 	Shards reconcile.Shards
 	// Metrics registers the program's own collectors, so that /metrics serves
 	// them. If MustRegister refuses a collector, the program exits after Setup
-	// with an error that names it. If a collector panics at a scrape, or has not
-	// returned after 5 seconds, the log names it, and /metrics serves the others.
+	// with an error that names it. If a collector panics at a scrape, or has
+	// not returned after 5 seconds, the log names it, and /metrics serves the
+	// others.
 	Metrics prometheus.Registerer
 
 	asker asker
@@ -93,9 +94,9 @@ var (
 	_ fencer = (*shard.Shards)(nil)
 )
 
-// reach returns e with clusters made from configs. They refuse writes while
-// this replica does not lead.
-func (e Env) reach(configs map[string]*rest.Config) (Env, error) {
+// withClusters returns e with clusters made from configs. They refuse writes
+// while this replica does not lead.
+func (e Env) withClusters(configs map[string]*rest.Config) (Env, error) {
 	fenced := map[string]*rest.Config{}
 	for name, config := range configs {
 		for _, elector := range []any{e.Leader, e.Shards} {
@@ -125,7 +126,8 @@ func (e Env) check(timeout time.Duration, controllers []*reconcile.Controller) e
 	})
 }
 
-// forEachCluster calls f for all clusters at the same time, and joins the errors.
+// forEachCluster calls f for all clusters at the same time, and joins the
+// errors.
 func forEachCluster(clusters []string, f func(name string) error) error {
 	errs := make([]error, len(clusters))
 	var asking sync.WaitGroup

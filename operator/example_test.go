@@ -43,8 +43,8 @@ func labeller(c *cluster.Cluster, options *reconcile.Options) ([]*reconcile.Cont
 	return []*reconcile.Controller{controller}, err
 }
 
-// A whole program. --help lists its flags, and --version prints the version of its
-// module with the commit.
+// A whole program. --help lists its flags, and --version prints the version of
+// its module with the commit.
 func ExampleProgram() {
 	program := operator.Program{
 		Name:  "labeller",
@@ -93,7 +93,8 @@ func ExampleProgram_profiles() {
 	// 2
 }
 
-// --print-fencing-policy prints the policy; a test of the program can look at it.
+// --print-fencing-policy prints the policy; a test of the program can look at
+// it.
 func ExampleFencingPolicy() {
 	program := operator.Program{
 		Name:          "labeller",
@@ -139,8 +140,8 @@ func ExampleProgram_clusters() {
 	// 2
 }
 
-// What the program can do without, Setup asks for. Here a test calls Setup, on a
-// server that grants nothing about Secrets.
+// What the program can do without, Setup asks for. Here a test calls Setup, on
+// a server that grants nothing about Secrets.
 func ExampleEnv_CheckPermissions() {
 	setup := func(env operator.Env) ([]*reconcile.Controller, error) {
 		err := env.CheckPermissions("list secrets in kube-system")

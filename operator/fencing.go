@@ -32,14 +32,14 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("making the fencing policy: %w", err)
 	}
-	resources, unfenced := written(permissions)
+	resources, unfenced := writableResources(permissions)
 	if len(resources) == 0 {
 		return "", fmt.Errorf("making the fencing policy: %w", option.Wrong("operator.Program.Needs", p.Needs,
 			"must have a write in the cluster of the Lease"))
 	}
-	shards, lives := p.Replicas != LeaderElected, "holds the Lease"
+	shards, condition := p.Replicas != LeaderElected, "holds the Lease"
 	if shards {
-		lives = "is a member"
+		condition = "is a member"
 	}
 	manifest, err := fence.YAML(fence.Options{
 		Namespace: namespace, Lease: p.Name, ServiceAccount: account, Resources: resources, Shards: shards,
@@ -49,17 +49,18 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	}
 	var head strings.Builder
 	fmt.Fprintf(&head, "# The API server refuses what a replica of %s writes with the account %s unless it %s.\n",
-		p.Name, serviceAccount, lives)
+		p.Name, serviceAccount, condition)
 	for _, e := range unfenced {
 		fmt.Fprintf(&head, "# Not fenced, as the Lease is in another cluster: %s on %s\n", e, e.cluster)
 	}
 	return head.String() + manifest, nil
 }
 
-// written returns the resources that the leader may write in the cluster of its
-// Lease, in the form of [fence.Options], and its writes in other clusters.
-// Events and reviews are left out, because every replica writes them.
-func written(permissions []permission) (resources []string, unfenced []permission) {
+// writableResources returns the resources that the leader may write in the
+// cluster of its Lease, in the form of [fence.Options]. unfenced are its
+// permissions to write in other clusters. Events and reviews are left out,
+// because every replica writes them.
+func writableResources(permissions []permission) (resources []string, unfenced []permission) {
 	paths := map[string]bool{}
 	for _, p := range permissions {
 		switch {

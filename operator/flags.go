@@ -49,12 +49,12 @@ func (e usageError) Unwrap() error { return e.error }
 
 // parse reads the command line.
 //
-// It returns [flag.ErrHelp] after it has written the help to out. It returns
-// the mistakes in p, joined, or else the mistakes in the command line, joined,
-// as a usageError.
+// It returns [flag.ErrHelp] after it has written the help to w. It returns the
+// mistakes in p, joined, or else the mistakes in the command line, joined, as a
+// usageError.
 func (p Program) parse(args []string, w io.Writer) (*flags, error) {
 	f := &flags{clusters: map[string]*string{}}
-	if err := p.validateClusters(); err != nil { // flags are named after them
+	if err := p.validateClusters(); err != nil { // flags are named after the clusters
 		return f, err
 	}
 	fs := flag.NewFlagSet(p.Name, flag.ContinueOnError)
@@ -147,9 +147,9 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	return fs
 }
 
-// lease defines the flags of the leader election. If prints is true, it also
+// lease defines the flags of the leader election. If hasPolicy is true, it also
 // defines --print-fencing-policy.
-func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
+func (f *flags) lease(fs *flag.FlagSet, r Replicas, hasPolicy bool) {
 	usage := "work only while holding the Lease of this program's name"
 	if r == Sharded {
 		usage = "share the work with the other replicas, by Leases that begin with this program's name"
@@ -167,7 +167,7 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas, prints bool) {
 		"`how long` the leader trusts a renewal; two thirds of a given lease duration (default 10s)")
 	durationVar(fs, &f.durations.RetryPeriod, "leader-elect-retry-period", 0,
 		"`how long` between renewals; two fifteenths of a given lease duration (default 2s)")
-	if prints {
+	if hasPolicy {
 		fs.StringVar(&f.policyFor, policyFlag, "", "print the admission policy by which the API server itself "+
 			"refuses what replicas without the Lease write, whose Pods have the service account `namespace/name`, and exit")
 	}
@@ -204,8 +204,8 @@ func ownNamespace() string {
 // validate returns all mistakes in the program, joined.
 func (p Program) validate() error {
 	check := option.Of("operator.Program")
-	for _, fault := range validation.IsDNS1123Label(p.Name) {
-		check.Wrong("Name", p.Name, "%s", fault)
+	for _, why := range validation.IsDNS1123Label(p.Name) {
+		check.Wrong("Name", p.Name, "%s", why)
 	}
 	check.That(p.Setup != nil, "Setup", nil, "must be a function that makes the controllers")
 	check.That(p.Replicas <= Independent, "Replicas", p.Replicas, "must be LeaderElected, Sharded or Independent")
@@ -268,20 +268,21 @@ func (f *flags) validateServer() error {
 func (f *flags) printsPolicy() bool { return f.given[policyFlag] }
 
 // validatePolicy returns the mistake in --print-fencing-policy. An empty value
-// is one, because a shell may have replaced a variable that is not set.
+// is a mistake, too, because a shell may have replaced a variable that is not
+// set.
 func (f *flags) validatePolicy() error {
 	namespace, account, _ := strings.Cut(f.policyFor, "/")
-	faults := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(account)...)
-	if !f.printsPolicy() || len(faults) == 0 {
+	reasons := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(account)...)
+	if !f.printsPolicy() || len(reasons) == 0 {
 		return nil
 	}
 	return fmt.Errorf("--%s is %q: must be the namespace and the name of a service account, such as shop/website: %s",
-		policyFlag, f.policyFor, faults[0])
+		policyFlag, f.policyFor, reasons[0])
 }
 
-// validateLease returns the mistakes in the flags of the leader election. Such a
-// flag without --leader-elect is a mistake, too, because the replicas would all
-// work. --leader-elect=false shows that this is intended.
+// validateLease returns the mistakes in the flags of the leader election. Such
+// a flag without --leader-elect is a mistake, too, because the replicas would
+// all work. --leader-elect=false shows that this is intended.
 func (f *flags) validateLease(p Program) error {
 	if p.Replicas == Independent {
 		return nil
@@ -322,8 +323,8 @@ func (p Program) validateClusters() error {
 	names := p.clusterNames()
 	for i, name := range names {
 		field := fmt.Sprintf("Clusters[%d]", i)
-		for _, fault := range validation.IsDNS1123Label(name) {
-			check.Wrong(field, name, "%s", fault)
+		for _, why := range validation.IsDNS1123Label(name) {
+			check.Wrong(field, name, "%s", why)
 		}
 		check.That(!slices.Contains(names[:i], name), field, name, "must not be the name of another cluster")
 	}

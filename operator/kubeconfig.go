@@ -20,11 +20,12 @@ import (
 )
 
 const (
-	// readEvery is how long the contents of a kubeconfig are used before a
+	// readInterval is how long the contents of a kubeconfig are used before a
 	// request reads it again.
-	readEvery = 10 * time.Second
-	// readAgain replaces readEvery after the server has refused a request.
-	readAgain = time.Second
+	readInterval = 10 * time.Second
+	// retryInterval replaces readInterval after the server has refused a
+	// request.
+	retryInterval = time.Second
 )
 
 // kubeconfig follows the credentials in a kubeconfig file for one API server.
@@ -38,7 +39,7 @@ type kubeconfig struct {
 	unread  bool         // the file could not be read at the start, so first has no real server
 
 	latest  atomic.Pointer[login] // nil while first is up to date
-	trouble atomic.Pointer[error] // the error of the last reading, or nil
+	readErr atomic.Pointer[error] // the error of the last reading, or nil
 
 	reading sync.Mutex // guards the fields below
 	readAt  time.Time
@@ -81,16 +82,16 @@ func readKubeconfig(file string) (*kubeconfig, error) {
 	return k, nil
 }
 
-// laterKubeconfig returns a kubeconfig for a file that could not be read
+// unreadKubeconfig returns a kubeconfig for a file that could not be read
 // because of err. Requests fail until the file can be read. Their URLs have a
 // server name that does not exist and that contains the name of the cluster.
-func laterKubeconfig(name, file string, err error) *kubeconfig {
+func unreadKubeconfig(name, file string, err error) *kubeconfig {
 	k := &kubeconfig{
 		rules: clientcmd.NewDefaultClientConfigLoadingRules(), unread: true,
 		first: &rest.Config{Host: "https://" + name + ".invalid"},
 	}
 	k.rules.ExplicitPath = file
-	k.trouble.Store(&err)
+	k.readErr.Store(&err)
 	return k
 }
 
@@ -103,7 +104,7 @@ func (k *kubeconfig) problems(check string) []inspect.Problem {
 	if k == nil {
 		return nil
 	}
-	err := k.trouble.Load()
+	err := k.readErr.Load()
 	if err == nil {
 		return nil
 	}
@@ -174,10 +175,10 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 		k.use(req, config)
 	}
 	if err == nil {
-		k.trouble.Store(nil)
+		k.readErr.Store(nil)
 		return
 	}
-	if previous := k.trouble.Swap(&err); previous == nil || (*previous).Error() != err.Error() {
+	if previous := k.readErr.Swap(&err); previous == nil || (*previous).Error() != err.Error() {
 		klog.FromContext(req.Context()).Error(err, "keeping the credentials, reading the kubeconfig again later")
 	}
 }
@@ -189,7 +190,7 @@ func (k *kubeconfig) use(req *http.Request, config *rest.Config) {
 }
 
 // sameLogin reports whether two configs have the same credentials. It ignores
-// the token if both have the same token file, because client-go reads that
+// the token if both have the same token file, because client-go reads the file
 // again by itself.
 func sameLogin(a, b *rest.Config) bool {
 	return sameConnection(a, b) && a.BearerTokenFile == b.BearerTokenFile &&
@@ -257,14 +258,14 @@ func (f *follower) WrappedRoundTripper() http.RoundTripper { return f.next }
 // RoundTrip sends a request. After a refusal it reads the kubeconfig again, so
 // that later requests can succeed.
 func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
-	interval := readEvery
+	interval := readInterval
 	if f.isUnread() {
-		interval = readAgain
+		interval = retryInterval
 	}
 	f.follow(req, interval)
 	res, err := f.send(req)
 	if err != nil || res.StatusCode == http.StatusUnauthorized {
-		f.follow(req, readAgain)
+		f.follow(req, retryInterval)
 	}
 	return res, err
 }

@@ -210,7 +210,8 @@ func TestAChangedKubeconfigIsReadAgain(t *testing.T) {
 	}
 }
 
-// Who is let in need not change: credentials are replaced before the old ones end.
+// Who is let in need not change: credentials are replaced before the old ones
+// end.
 func TestAKubeconfigIsReadAgainBeforeTheServerRefuses(t *testing.T) {
 	server := newGatekeeper(t, "a")
 	synctest.Test(t, func(t *testing.T) {
@@ -301,7 +302,8 @@ func TestTheContextOfTheStartIsKept(t *testing.T) {
 	})
 }
 
-// A file that says nothing does not stand for the cluster that the program runs in.
+// A file that says nothing does not stand for the cluster that the program runs
+// in.
 func TestAnEmptyKubeconfigIsNotTheInClusterConfig(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")

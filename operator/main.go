@@ -66,7 +66,7 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	}
 	logger := Logger(stderr, f.logsJSON(), f.verbosity)
 	klog.SetLogger(logger)
-	verbose(f.verbosity)
+	setVerbosity(f.verbosity)
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal is not caught
@@ -199,7 +199,7 @@ func (p Program) runBeside(ctx context.Context, env Env, run func(context.Contex
 func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env, []*reconcile.Controller, error) {
 	env, err := p.replicate(env, env.asker.clusters[first], f)
 	if err == nil {
-		env, err = env.reach(configs)
+		env, err = env.withClusters(configs)
 	}
 	if err != nil {
 		return env, nil, err
@@ -294,7 +294,7 @@ func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kube
 		config, k, err := connect(file)
 		switch {
 		case err != nil && p.isOptional(name):
-			k = laterKubeconfig(name, file, err)
+			k = unreadKubeconfig(name, file, err)
 			config = k.config()
 		case err != nil:
 			return nil, nil, inCluster(name, err)
@@ -341,7 +341,7 @@ func (p Program) checkControllers(controllers []*reconcile.Controller, f *flags)
 		return option.Wrong("operator.Program.Setup", option.Set,
 			"must return one controller, whose keys the replicas share, and not %d", len(controllers))
 	case f.leaderElect && !elects:
-		return errors.New("with --leader-elect no controller has the Leader or the Shards of its environment, so none " +
+		return errors.New("with --leader-elect no controller has the Leader or the Shards of its environment, so no controller " +
 			"could ever write: make their options with Env.Options")
 	}
 	return nil

@@ -230,8 +230,8 @@ func TestAMissingPermissionInAnOptionalNamespaceIsOnlyReported(t *testing.T) {
 	}
 }
 
-// For example, a webhook of the server that authorizes requests does not answer,
-// or a cache in between has answered a different question.
+// For example, a webhook of the server that authorizes requests does not
+// answer, or a cache in between has answered a different question.
 func TestAReviewWithoutADecisionIsNotAMissingPermission(t *testing.T) {
 	for name, answer := range map[string]string{
 		"no answer of a webhook": `"status":{"allowed":false,"evaluationError":"webhook: timeout"}`,

@@ -35,20 +35,20 @@ func NewEnv(ctx context.Context, config *rest.Config) (Env, error) {
 	if err != nil {
 		return Env{}, fmt.Errorf("making the environment of a test: %w", err)
 	}
-	return Env{Context: ctx, Cluster: c, Events: direct{ctx, c.Client()}, Metrics: prometheus.NewRegistry()}, nil
+	return Env{Context: ctx, Cluster: c, Events: directRecorder{ctx, c.Client()}, Metrics: prometheus.NewRegistry()}, nil
 }
 
-// direct is an EventRecorder that sends each Event in the goroutine that
-// records it.
-type direct struct {
+// directRecorder is an EventRecorder that sends each Event in the goroutine
+// that records it.
+type directRecorder struct {
 	ctx    context.Context //nolint:containedctx // the methods of an EventRecorder have no context
 	client kubernetes.Interface
 }
 
-var _ events.EventRecorder = direct{}
+var _ events.EventRecorder = directRecorder{}
 
 // Eventf sends an Event, and logs a failure.
-func (d direct) Eventf(
+func (d directRecorder) Eventf(
 	regarding, related runtime.Object, eventType, reason, action, note string, args ...any,
 ) {
 	if err := d.send(regarding, related, &eventsv1.Event{
@@ -58,7 +58,7 @@ func (d direct) Eventf(
 	}
 }
 
-func (d direct) send(regarding, related runtime.Object, e *eventsv1.Event) error {
+func (d directRecorder) send(regarding, related runtime.Object, e *eventsv1.Event) error {
 	ref, err := reference.GetReference(scheme.Scheme, regarding)
 	if err != nil {
 		return fmt.Errorf("naming the object of an Event: %w", err)

@@ -55,7 +55,7 @@ var errNoCluster = errors.New("the cluster is nil: cluster.New has returned an e
 type asker struct {
 	clusters map[string]*cluster.Cluster
 	timeout  time.Duration
-	optional func(name string) bool // reports whether check gives up on the cluster after answerWithin
+	optional func(name string) bool // reports whether check gives up on the cluster after answerTimeout
 }
 
 // noneOptional is the value of asker.optional for clusters that are all
@@ -75,7 +75,7 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 			return fmt.Errorf("checking permissions: %w", errNoCluster)
 		}
 		if a.optional(name) {
-			timeout = min(timeout, answerWithin)
+			timeout = min(timeout, answerTimeout)
 		}
 		host := c.Config().Host
 		starting(ctx, host, "asking the API server at %s for permissions", host)
@@ -84,16 +84,16 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 }
 
 // persist calls ask until it returns nil or an error that is final; see
-// answered. It returns an error that names the server if the timeout passes
+// isFinal. It returns an error that names the server if the timeout passes
 // before that.
 func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := c.Config().Host
 	var last error // the reason; an attempt that the end of the timeout cut off shows none
-	for pause := askAgain; ; pause = min(2*pause, preflightInterval) {
+	for pause := firstDelay; ; pause = min(2*pause, preflightInterval) {
 		err := askOnce(limited, ask)
-		if err == nil || answered(err) {
+		if err == nil || isFinal(err) {
 			starting(ctx, host, "")
 			return err
 		}
@@ -128,29 +128,29 @@ func unreachable(host string, timeout time.Duration, err error) error {
 // askOnce calls ask with the time limit for one answer, so that a server that
 // accepts a connection but never answers does not use up all the time.
 func askOnce(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return ask(ctx)
 }
 
-// answered reports whether err is final, because it is an answer of the API
+// isFinal reports whether err is final, because it is an answer of the API
 // server or a mistake in the program. Another attempt may succeed after any
 // other error.
-func answered(err error) bool {
+func isFinal(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && !temporary(err) && !pageNotFound(err) || errors.Is(err, ErrPermission) ||
+	return errors.As(err, &status) && !isTemporary(err) && !isForeignNotFound(err) || errors.Is(err, ErrPermission) ||
 		errors.Is(err, cluster.ErrKind)
 }
 
-// pageNotFound reports whether err is a status 404 that the API server has not
-// sent itself. For example, a proxy sends it before it knows the server.
-func pageNotFound(err error) bool {
+// isForeignNotFound reports whether err is a status 404 that the API server has
+// not sent itself. For example, a proxy sends it before it knows the server.
+func isForeignNotFound(err error) bool {
 	return absent.IsForeign(err) && apierrors.IsNotFound(err) //nolint:forbidigo // IsForeign has been checked
 }
 
-// temporary reports whether err means that the API server asks the client to
+// isTemporary reports whether err means that the API server asks the client to
 // retry later.
-func temporary(err error) bool {
+func isTemporary(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err)
 }
@@ -172,7 +172,7 @@ func review(ctx context.Context, client kubernetes.Interface, needs []permission
 		switch {
 		case granted[i]:
 		case errs[i] != nil && (p.consequence == "" || unanswered):
-			return errs[i] // the others are usually the same
+			return errs[i] // the other errors are usually the same
 		case errs[i] != nil:
 			logr.FromContextOrDiscard(ctx).Info("cannot check a permission, continuing without the answer",
 				"permission", p.String(), "consequence", p.consequence, "error", errs[i].Error())
@@ -206,15 +206,15 @@ func isAllowed(ctx context.Context, client kubernetes.Interface, p permission) (
 	if err != nil {
 		return false, fmt.Errorf("checking permission to %s: %w", p, err)
 	}
-	if about := answer.Spec.ResourceAttributes; about != nil && *about != p.ResourceAttributes {
+	if asked := answer.Spec.ResourceAttributes; asked != nil && *asked != p.ResourceAttributes {
 		return false, fmt.Errorf("checking permission to %s: the answer is for verb %q of resource %q: "+
-			"a proxy or gateway has sent it", p, about.Verb, about.Resource)
+			"a proxy or gateway has sent it", p, asked.Verb, asked.Resource)
 	}
 	return allowed, nil
 }
 
 // accountError returns an error that names the account of this process, or nil
-// if the server does not tell it.
+// if the server does not name the account.
 func accountError(ctx context.Context, client kubernetes.Interface) error {
 	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// lastEventsWithin is how long stop waits for the last Events to be sent.
-	lastEventsWithin = 5 * time.Second
-	// quietAfter is the time without a new or completed request after which all
-	// Events count as sent. Before its request begins, an Event passes through
-	// several goroutines of client-go.
-	quietAfter = 100 * time.Millisecond
+	// drainTimeout is how long stop waits for the last Events to be sent.
+	drainTimeout = 5 * time.Second
+	// quietPeriod is the time without a new or completed request after which
+	// all Events count as sent. It is not zero, because an Event passes through
+	// several goroutines of client-go before its request begins.
+	quietPeriod = 100 * time.Millisecond
 )
 
 // Recorder returns a recorder that sends Events to the cluster. component is
@@ -46,8 +46,8 @@ func Recorder(
 	if c == nil {
 		return nil, nil, fmt.Errorf("starting to send events: %w", errNoCluster)
 	}
-	if faults := validation.IsQualifiedName(component); len(faults) > 0 {
-		return nil, nil, fmt.Errorf("starting to send events: invalid component %q: %s", component, faults[0])
+	if reasons := validation.IsQualifiedName(component); len(reasons) > 0 {
+		return nil, nil, fmt.Errorf("starting to send events: invalid component %q: %s", component, reasons[0])
 	}
 	counting := &sink{EventSink: &events.EventSinkImpl{Interface: c.Client().EventsV1()}}
 	broadcaster := events.NewBroadcaster(counting)
@@ -85,19 +85,19 @@ func (s *sink) note(requests int) {
 	s.lastNote = time.Now()
 }
 
-// drain waits until no Event has been sent for a while, but no longer than
-// lastEventsWithin.
+// drain waits until no Event has been sent for quietPeriod, but no longer than
+// drainTimeout.
 func (s *sink) drain() {
 	s.note(0)
-	for end := time.Now().Add(lastEventsWithin); time.Now().Before(end) && !s.quiet(); {
-		<-time.After(quietAfter / 10)
+	for end := time.Now().Add(drainTimeout); time.Now().Before(end) && !s.quiet(); {
+		<-time.After(quietPeriod / 10)
 	}
 }
 
 func (s *sink) quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.requests == 0 && time.Since(s.lastNote) >= quietAfter
+	return s.requests == 0 && time.Since(s.lastNote) >= quietPeriod
 }
 
 // Create sends an Event, cut to the lengths that the API server accepts.
@@ -105,7 +105,7 @@ func (s *sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, 
 	s.note(1)
 	defer s.note(-1)
 	got, err := s.EventSink.Create(ctx, event.Fit(e))
-	return got, unlessForeign(err)
+	return got, wrapForeign(err)
 }
 
 // Patch sends the new count of a repeated Event.
@@ -113,13 +113,13 @@ func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eve
 	s.note(1)
 	defer s.note(-1)
 	got, err := s.EventSink.Patch(ctx, e, patch)
-	return got, unlessForeign(err)
+	return got, wrapForeign(err)
 }
 
-// unlessForeign returns err, wrapped if the API server has not sent it itself.
-// client-go does not take a wrapped error for a refusal, and sends the Event
-// again.
-func unlessForeign(err error) error {
+// wrapForeign returns err, and wraps it if the API server has not sent it
+// itself. client-go does not take a wrapped error for a refusal, and sends the
+// Event again.
+func wrapForeign(err error) error {
 	if absent.IsForeign(err) {
 		return fmt.Errorf("the answer is not the API server's: a proxy or gateway has sent it: %w", err)
 	}

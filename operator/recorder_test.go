@@ -27,8 +27,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// recordAndStop records n different Events against a server and stops the recorder.
-// It returns how long the stop took.
+// recordAndStop records n different Events against a server and stops the
+// recorder. It returns how long the stop took.
 func recordAndStop(t *testing.T, n int, server roundTrip) time.Duration {
 	g := NewWithT(t)
 	c, err := cluster.New(&rest.Config{Host: "http://server", Transport: server}, nil)

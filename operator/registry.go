@@ -72,7 +72,7 @@ func (r *registerer) Register(c prometheus.Collector) error {
 	}
 	advice := "give its metrics other names"
 	if known, registered := errors.AsType[prometheus.AlreadyRegisteredError](err); registered {
-		err = prometheus.AlreadyRegisteredError{ExistingCollector: unguarded(known.ExistingCollector), NewCollector: c}
+		err = prometheus.AlreadyRegisteredError{ExistingCollector: unwrap(known.ExistingCollector), NewCollector: c}
 		advice = "register it once; the program has registered the Go, process and client-go request collectors"
 	}
 	return fmt.Errorf("registering collector %T on Env.Metrics: %w: %s", c, err, advice)

@@ -127,7 +127,7 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 	serving, done := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() {
-		defer stop() // without probes the kubelet would end it anyway
+		defer stop() // without probes the kubelet would end the process anyway
 		ended <- status.ServeOn(serving, listener, handler)
 	}()
 	err = work(working, handler)
@@ -163,7 +163,8 @@ func (s *Server) listen(ctx context.Context) (net.Listener, *certificate, error)
 	return l, c, nil
 }
 
-// control runs the controllers, and shows them on the handler.
+// control adds the controllers to the page, the probes and the metrics, and
+// runs them.
 func (s *Server) control(ctx context.Context, handler *front, controllers []*reconcile.Controller) error {
 	if handler != nil {
 		if err := handler.server.Metrics.Register(metrics.New(controllers...)); err != nil {
@@ -195,7 +196,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*f.current.Load()).ServeHTTP(w, r)
 }
 
-// show replaces the handler by one that serves the controllers. Without
+// show replaces the handler with one that serves the controllers. Without
 // controllers it reports that the process is starting.
 func (f *front) show(controllers ...*reconcile.Controller) error {
 	options := &status.Options{

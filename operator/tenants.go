@@ -12,16 +12,16 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// tenantsEvery is the interval between two checks of the needs that end with a
-// question mark; see [Program.Needs]. Their namespaces and their permissions
-// may be missing.
-const tenantsEvery = 30 * time.Second
+// tenantsInterval is the interval between two checks of the needs whose
+// namespace ends with a question mark; see [Program.Needs].
+const tenantsInterval = 30 * time.Second
 
-// mostTenants is the highest number of problems that are listed.
+// mostTenants is the highest number of problems that are listed. Further
+// problems are counted in Problem.More of the last one.
 const mostTenants = 10
 
-// tenants checks the needs that end with a question mark (see [Program.Needs]),
-// and reports the permissions that are missing.
+// tenants checks the needs whose namespace ends with a question mark (see
+// [Program.Needs]), and reports the permissions that are missing.
 type tenants struct {
 	asker asker
 	needs []permission
@@ -30,8 +30,8 @@ type tenants struct {
 	missing []bool     // whether a permission is missing, by the index in needs
 }
 
-// watchTenants checks the needs that end with a question mark, until stop is
-// called.
+// watchTenants checks the needs whose namespace ends with a question mark,
+// until stop is called.
 func (p Program) watchTenants(ctx context.Context, asks asker, needs []permission) (stop func()) {
 	required := func(need permission) bool { return !need.mayBeMissing }
 	t := &tenants{asker: asks, needs: slices.DeleteFunc(slices.Clone(needs), required)}
@@ -50,7 +50,7 @@ func (p Program) watchTenants(ctx context.Context, asks asker, needs []permissio
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(tenantsEvery):
+			case <-time.After(tenantsInterval):
 			}
 		}
 	})
@@ -68,7 +68,7 @@ func (t *tenants) ask(ctx context.Context, n int) {
 	if c == nil {
 		return
 	}
-	limited, cancel := context.WithTimeout(ctx, answerWithin)
+	limited, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	granted, err := isAllowed(limited, c.Client(), need)
 	if err != nil {

@@ -8,7 +8,7 @@
 // The paths:
 //
 //	                         ┌─▶ /livez    does only a restart help?
-//	Controller ─┐            ├─▶ /readyz   is every cache there, and who leads?
+//	Controller ─┐            ├─▶ /readyz   is every cache filled, and who leads?
 //	 informers  ├─▶ Handler ─┤
 //	 queue      ┘            ├─▶ /metrics          ┐
 //	                         ├─▶ /debug/homeostat  ├ behind Options.Authorize
@@ -42,7 +42,8 @@
 //     the process ready.
 //   - Informers that no controller here uses are shown and checked like the
 //     controllers' informers.
-//   - Every request is a GET, or a HEAD, which is answered with the same status.
+//   - Every request is a GET, or a HEAD, which is answered with the same
+//     status.
 //
 // # Probes
 //
@@ -53,8 +54,8 @@
 // five minutes to a watch that worked before; workers that are all held by
 // calls that ignore their context; and a failing check in Options.Liveness.
 //
-// To fail readiness because of an outside system, use Options.Readiness. It then
-// fails for every replica at once.
+// To fail readiness because of an outside system, use Options.Readiness. It
+// then fails for every replica at once.
 //
 // # Access
 //

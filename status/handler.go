@@ -76,8 +76,8 @@ func authorized(authorize func(*http.Request) error, h http.Handler) http.Handle
 	})
 }
 
-// refuse answers with the status only. The reason could tell a stranger too
-// much.
+// refuse answers with the status alone, because the reason could contain names
+// that the client may not see.
 func refuse(w http.ResponseWriter, status int) {
 	header(w, "text/plain; charset=utf-8")
 	w.WriteHeader(status)
@@ -96,7 +96,7 @@ func (e exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body bytes.Buffer
 	err := e.encode(&body, format)
 	if err != nil {
-		klog.FromContext(r.Context()).Error(err, "some metrics cannot be served")
+		klog.FromContext(r.Context()).Error(err, "some metrics cannot be served, leaving them out")
 	}
 	if err != nil && body.Len() == 0 {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -189,7 +189,7 @@ func (p page) serve(w http.ResponseWriter, contentType string, body *bytes.Buffe
 }
 
 // number parses a query parameter. It returns fallback if text is not a
-// non-negative number, and the value of most if the number is larger than that.
+// non-negative number, and limit if the number is larger than limit.
 func number(text string, fallback, limit int) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {

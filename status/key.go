@@ -158,7 +158,7 @@ func (p *keyPage) attempt(a *attemptReport) {
 		class = "good"
 	}
 	p.add(`<li class="%s"><h3>%s <small>%s, attempt %d</small></h3>`+"\n<dl class=\"steps\">\n",
-		class, ago(p.Time, a.Start), a.Start.UTC().Format("15:04:05.000"), a.Number)
+		class, age(p.Time, a.Start), a.Start.UTC().Format("15:04:05.000"), a.Number)
 	p.add("<div><dt>cause</dt><dd>")
 	p.causes(a.Causes)
 	p.add("</dd></div>\n<div><dt>reconcile</dt><dd>took %s", span(a.Took))

@@ -101,12 +101,13 @@ func (m *markup) causes(causes []causeReport) {
 	}
 }
 
-// pageTime is the layout of the time at which a page was made. A reader compares
-// pages of several replicas, whose clocks may differ.
+// pageTime is the layout of the time at which a page was made. It names the
+// clock, because a reader compares pages of several replicas, whose clocks may
+// differ.
 const pageTime = "2006-01-02 15:04:05 MST by the clock of this replica"
 
-// ago says how long ago moment was.
-func ago(now, moment time.Time) string { return rounded(now.Sub(moment)) + " ago" }
+// age says in words how long ago moment was.
+func age(now, moment time.Time) string { return rounded(now.Sub(moment)) + " ago" }
 
 // state describes the state of a key in words.
 func state(now time.Time, k *keyReport) string {
@@ -115,7 +116,7 @@ func state(now time.Time, k *keyReport) string {
 		return "waits until this replica leads"
 	case k.State == "resting":
 		return "gave up; waiting for a change"
-	case k.State == "held" && k.Again:
+	case k.State == "held" && k.Readded:
 		return "running for " + rounded(now.Sub(k.Since)) + ", added again"
 	case k.State == "held":
 		return "running for " + rounded(now.Sub(k.Since))
@@ -155,8 +156,8 @@ func scope(i informerReport) string {
 	return strings.Join(parts, "; ")
 }
 
-// condition returns whether an informer is synced, with its last error, or why
-// it is not synced.
+// condition says in words whether an informer is synced. It adds the last error
+// of a synced informer, and returns the reason of one that is not synced.
 func condition(i informerReport) string {
 	switch {
 	case !i.Synced:

@@ -42,9 +42,10 @@ type Options struct {
 	// served.
 	Controllers []*reconcile.Controller
 	// Gatherer is served on /metrics, for example a prometheus.Registry. If it
-	// fails, the answer is a 500 with the error. It must be safe for concurrent
-	// use. Defaults to a registry of the controllers, the requests of
-	// client-go, the Go runtime and the process.
+	// fails for some metrics, the others are served, and the error is logged.
+	// If it returns no metrics, the answer is a 500 with the error. It must be
+	// safe for concurrent use. Defaults to a registry of the controllers, the
+	// requests of client-go, the Go runtime and the process.
 	Gatherer prometheus.Gatherer
 	// Liveness and Readiness are additional checks of /livez and /readyz, by
 	// name. A check that does not return within half a second counts as failed,
@@ -57,15 +58,15 @@ type Options struct {
 	// names them after the controllers' problems, and still answers 200. Every
 	// probe and scrape calls Problems, so it must return immediately and be
 	// safe for concurrent use. If it panics, or has not returned within half a
-	// second, this is shown as a problem, too. Defaults to no problems.
+	// second, /readyz names that as a problem, too. Defaults to no problems.
 	Problems func() []inspect.Problem
-	// Informers returns the state of informers that no controller here uses, such
-	// as the informers of a manager of controller-runtime. They are shown and
-	// checked like the controllers' informers. Their metrics are added with
+	// Informers returns the state of informers that no controller here uses,
+	// such as the informers of a manager of controller-runtime. They are shown
+	// and checked like the controllers' informers. Their metrics are added with
 	// metrics.Informers. Every probe calls Informers, so it must return
 	// immediately and be safe for concurrent use. If it panics, or has not
-	// returned within half a second, this is shown as a problem. Defaults to
-	// no informers.
+	// returned within half a second, /readyz names that as a problem. Defaults
+	// to no informers.
 	Informers func() []informer.Status
 	// ReadyWithoutCaches makes a process ready although its caches are not
 	// filled yet; /readyz still names them. A process that serves a conversion

@@ -140,7 +140,7 @@ func (o *overview) facts(c *controllerReport) {
 	if s := c.Sweep; s != nil {
 		success := "never"
 		if !s.Last.IsZero() {
-			success = ago(o.Time, s.Last)
+			success = age(o.Time, s.Last)
 		}
 		o.fact("names known outside", s.Known)
 		o.fact("orphans enqueued", s.Orphans)
@@ -184,7 +184,7 @@ func (o *overview) keyRow(controller string, k *keyReport) {
 	o.causes(k.Causes)
 	o.add("</div></td>\n"+`<td data-label="last error"><div>%s`, cmp.Or(k.Error, "–"))
 	if !k.FailedAt.IsZero() {
-		o.add(" <small>%s</small>", ago(o.Time, k.FailedAt))
+		o.add(" <small>%s</small>", age(o.Time, k.FailedAt))
 	}
 	o.add("</div></td>\n</tr>\n")
 }
@@ -204,7 +204,7 @@ func (o *overview) informers() {
 			class = "failed"
 		}
 		if !i.LastActivity.IsZero() {
-			heard = ago(o.Time, i.LastActivity)
+			heard = age(o.Time, i.LastActivity)
 		}
 		o.add(`<tr class="%s">`+"\n", class)
 		o.cell("informer", i.Name)

@@ -171,11 +171,11 @@ func askAll(checks []*check) []finding {
 }
 
 // checksOf returns the checks that call other code: one for each controller for
-// which name does not return "", and the checks in further. Informers, phases
-// and sweeps need no call; see known.
+// which name does not return "", and the checks in additional. Informers,
+// phases and sweeps need no call; see stateFindings.
 func checksOf(
 	controllers []*reconcile.Controller, name func(*reconcile.Controller) string, ask func(*reconcile.Controller) error,
-	further map[string]func() error,
+	additional map[string]func() error,
 ) []*check {
 	var checks []*check
 	for _, c := range controllers {
@@ -183,8 +183,8 @@ func checksOf(
 			checks = append(checks, &check{name: name, ask: func() error { return ask(c) }})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(further)) {
-		checks = append(checks, &check{name: name, ask: further[name]})
+	for _, name := range slices.Sorted(maps.Keys(additional)) {
+		checks = append(checks, &check{name: name, ask: additional[name]})
 	}
 	return checks
 }
@@ -213,15 +213,15 @@ func leaderCheck(c *reconcile.Controller) string {
 	return "leader/" + c.Name()
 }
 
-// findingsOf returns all findings of /readyz: the known ones, the ones in
-// checked, for which other code was called, and the problems.
+// findingsOf returns all findings of /readyz: the results of stateFindings, the
+// findings in checked, for which other code was called, and the problems.
 func findingsOf(o *Options, v view, checked []finding) []finding {
-	return withProblems(append(known(o, v), checked...), v.problems)
+	return withProblems(append(stateFindings(o, v), checked...), v.problems)
 }
 
-// known returns the findings for which no check has to be called: the states of
-// informers and controllers, and the last sweeps.
-func known(o *Options, v view) []finding {
+// stateFindings returns the findings for which no check has to be called: the
+// states of informers and controllers, and the last sweeps.
+func stateFindings(o *Options, v view) []finding {
 	var findings []finding
 	for _, i := range v.informers {
 		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
@@ -259,8 +259,8 @@ func (o *Options) leaderReady(c *reconcile.Controller) error {
 }
 
 // withProblems adds problems to findings. A problem replaces a finding with the
-// same name that is all right, follows a finding that failed, and is appended
-// if no finding has its name.
+// same name and no error, follows a finding with an error, and is appended if
+// no finding has its name.
 func withProblems(findings []finding, problems []inspect.Problem) []finding {
 	byCheck := map[string][]finding{}
 	for _, p := range problems {

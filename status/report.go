@@ -135,10 +135,10 @@ type keyReport struct {
 	// timer.
 	Backoff bool `json:"backingOff,omitempty"`
 	OnHold  bool `json:"onHold,omitempty"`
-	// Again means that a held key was added in the meantime, and will be
+	// Readded means that a held key was added in the meantime, and will be
 	// reconciled once more.
-	Again  bool          `json:"again,omitempty"`
-	Causes []causeReport `json:"causes"`
+	Readded bool          `json:"again,omitempty"`
+	Causes  []causeReport `json:"causes"`
 	// Error is the first line of the error of the last reconcile, or "" if it
 	// succeeded.
 	Error    string    `json:"error,omitempty"`
@@ -164,8 +164,8 @@ type informerReport struct {
 	Controllers []string `json:"controllers"`
 	Synced      bool     `json:"synced"`
 	Reason      string   `json:"reason,omitempty"` // why it is not synced
-	// Namespaces, LabelSelector and FieldSelector define the watched part of the
-	// kind. Without Namespaces, all namespaces are watched.
+	// Namespaces, LabelSelector and FieldSelector define the watched part of
+	// the kind. Without Namespaces, all namespaces are watched.
 	Namespaces    []string `json:"namespaces,omitempty"`
 	LabelSelector string   `json:"labelSelector,omitempty"`
 	FieldSelector string   `json:"fieldSelector,omitempty"`
@@ -195,10 +195,10 @@ type informerReport struct {
 	Events   int64 `json:"events"`
 }
 
-// reportOf returns the present state. Its problems are the findings of /readyz:
-// checked are those for which other code was called. It lists at most the given
-// number of keys of each controller. It does not wait for a reconcile, and sends
-// no request.
+// reportOf returns the current state. Its problems are the failures that
+// /readyz names; checked are the findings of the checks that call other code.
+// It lists at most keys keys of each controller. It does not wait for a
+// reconcile, and sends no request.
 func reportOf(s *sources, checked []finding, keys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
@@ -299,7 +299,7 @@ func keyOf(k *inspect.KeyStatus, phase inspect.Phase) keyReport {
 	r := keyReport{
 		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),
 		Attempt: k.Failures + 1, Since: k.Since, Next: k.Next,
-		Backoff: k.BackingOff, OnHold: k.OnHold, Again: k.Readded,
+		Backoff: k.BackingOff, OnHold: k.OnHold, Readded: k.Readded,
 		Causes: causesOf(k.Causes), Error: k.Failure, FailedAt: k.FailedAt,
 	}
 	switch {

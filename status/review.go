@@ -23,14 +23,15 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 )
 
-// Answers of the API server are remembered for a while. At most answersKept are
-// remembered at a time.
+// Answers of the API server are remembered for allowedFor or refusedFor. At
+// most answersKept answers are remembered, and at most maxReviews requests are
+// in flight.
 const (
-	allowedFor     = time.Minute
-	refusedFor     = 10 * time.Second
-	answersKept    = 1000
-	reviewTimeout  = 10 * time.Second
-	reviewsAtATime = 4
+	allowedFor    = time.Minute
+	refusedFor    = 10 * time.Second
+	answersKept   = 1000
+	reviewTimeout = 10 * time.Second
+	maxReviews    = 4
 )
 
 // ReviewClient creates reviews. A kubernetes.Interface implements it. It needs
@@ -59,7 +60,7 @@ type ReviewClient interface {
 // remembered, and the answer to the request has status 503 and names the cause.
 // The function is safe for concurrent use.
 func Reviewed(client ReviewClient) func(*http.Request) error {
-	r := &reviewer{client, cache.NewLRUExpireCache(answersKept), make(chan struct{}, reviewsAtATime)}
+	r := &reviewer{client, cache.NewLRUExpireCache(answersKept), make(chan struct{}, maxReviews)}
 	return r.authorize
 }
 

@@ -133,8 +133,8 @@ func TestAServerThatCannotReviewRefusesUntilItCan(t *testing.T) {
 	g.Expect(authorize(requestWith("/metrics", "Bearer good"))).To(Succeed())
 }
 
-// The client must not search for the cause in its own permissions, and learns no
-// address.
+// The client must not search for the cause in its own permissions, and learns
+// no address.
 func TestATokenThatCannotBeReviewedIsNotForbidden(t *testing.T) {
 	for what, broken := range map[string]error{
 		"Unauthorized":                apierrors.NewUnauthorized("Unauthorized"),
@@ -162,7 +162,8 @@ func TestATokenThatCannotBeReviewedIsNotForbidden(t *testing.T) {
 	}
 }
 
-// For example, a webhook of the server that authorizes requests does not answer.
+// For example, a webhook of the server that authorizes requests does not
+// answer.
 func TestAnAccessThatTheServerCouldNotDecideIsNotForbidden(t *testing.T) {
 	g, server := NewWithT(t), newReviews()
 	undecided := true

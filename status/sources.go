@@ -86,12 +86,13 @@ type view struct {
 	problems  []inspect.Problem
 }
 
-// look returns the state of the controllers' informers and of the further ones,
-// and the problems of the controllers, of further informers and of the program.
+// look returns the state of the controllers' informers and of
+// Options.Informers, and the problems of the controllers, of Options.Informers
+// and of the program.
 func (s *sources) look() view {
-	further, err := s.informers.get()
+	added, err := s.informers.get()
 	v := view{inspect.Informers(s.Controllers...), inspect.Problems(s.Controllers...)}
-	for _, i := range further {
+	for _, i := range added {
 		v.informers = append(v.informers, inspect.InformerStatus{Status: i, Controllers: []string{}})
 		for _, p := range i.Problems {
 			p.Check = cmp.Or(p.Check, "informer/"+i.Name)
@@ -102,8 +103,9 @@ func (s *sources) look() view {
 	return v
 }
 
-// programProblems returns the problems of the program. It adds the functions of
-// the options that fail or hang; err is the error of Informers, or nil.
+// programProblems returns the problems of the program. If a function in the
+// options fails or hangs, that is a problem, too. err is the error of
+// Options.Informers, or nil.
 func (s *sources) programProblems(err error) (problems []inspect.Problem) {
 	if err != nil {
 		problems = append(problems, sourceFails("Informers", err))

@@ -179,7 +179,7 @@ func (o Options) validate() ([]admissionregistrationv1.NamedRuleWithOperations, 
 		}
 	}
 	if faults := validation.IsValidLabelValue(o.Lease); o.Shards && len(faults) > 0 {
-		check.Wrong("Lease", o.Lease, "as a label of the members of shards it is not valid: %s", faults[0])
+		check.Wrong("Lease", o.Lease, "must be a valid label value, because Shards is set: %s", faults[0])
 	}
 	var rules []admissionregistrationv1.NamedRuleWithOperations
 	for i, named := range o.Resources {

@@ -30,7 +30,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	_, err = fence.YAML(fence.Options{Namespace: "shop", Lease: long, ServiceAccount: "s", Resources: []string{"pods"}})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = fence.YAML(fence.Options{Namespace: "shop", Lease: long, ServiceAccount: "s", Resources: []string{"pods"}, Shards: true})
-	g.Expect(err).To(MatchError(ContainSubstring("as a label of the members of shards it is not valid: must be no more than 63")))
+	g.Expect(err).To(MatchError(ContainSubstring("must be a valid label value, because Shards is set: must be no more than 63")))
 	_, err = fence.YAML(fence.Options{Namespace: "shop", Lease: "l", ServiceAccount: "s"})
 	g.Expect(err).To(MatchError(ContainSubstring("Options.Resources is []: must list the resources that the replicas write")))
 }

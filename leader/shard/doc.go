@@ -86,7 +86,7 @@
 // each additional slot costs a Lease, which is listed, and which sends events
 // when replicas start and stop. Replicas beyond the number of slots stand by.
 //
-// # Which of the two
+// # Hashes or ranges
 //
 // [New] divides the keys by their hash, and each replica keeps all objects:
 // cache reads work as without shards. Package ranges divides the namespaces,

@@ -39,7 +39,7 @@ type keeper struct {
 	busy     map[string]bool      // records with a request under way
 	retryAt  map[string]time.Time // when a record may be written again
 	free     map[int]time.Time    // when this keeper first saw the slot without owner
-	named    map[int]bool         // slots that cannot be taken, of which the log says so
+	logged   map[int]bool         // slots whose record has wrong labels, which was logged
 	reports  chan func() error    // results of requests, which the deciding goroutine applies
 	synced   bool                 // whether the first list has arrived
 	ended    bool                 // whether the term has ended
@@ -66,7 +66,7 @@ func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper 
 		busy:         map[string]bool{},
 		retryAt:      map[string]time.Time{},
 		free:         map[int]time.Time{},
-		named:        map[int]bool{},
+		logged:       map[int]bool{},
 		reports:      make(chan func() error),
 	}
 	if s.divider != nil {

@@ -48,7 +48,8 @@ type Options struct {
 	// Slots is the number of slots that the keys are divided into, from 1 to
 	// 1024. Defaults to 64.
 	Slots int
-	// By is the part of a key that determines its slot. Defaults to [ByNamespace].
+	// By is the part of a key that determines its slot. Defaults to
+	// [ByNamespace].
 	By KeyPart
 	// Settle is how long the set of members must be unchanged before slots move
 	// from one live member to another. For example, a replica that joins for

@@ -318,7 +318,7 @@ func TestReplicaThatDividesDifferentlyDoesNotJoin(t *testing.T) {
 			x.Expect(err).To(MatchError(ContainSubstring("stop all replicas and delete lease")))
 		}
 		b := newShards(x.T, x.API.Link(2), "b", &shard.Options{Slots: 32})
-		x.Expect(b.Run(x.T.Context(), x.Work("b", 0))).To(MatchError(ContainSubstring(`slots is "64" there and "32" here`)))
+		x.Expect(b.Run(x.T.Context(), x.Work("b", 0))).To(MatchError(ContainSubstring(`slots is recorded as "64", but is "32" in this replica`)))
 		x.Expect(x.Shares()).To(Equal(map[string]int{"a": 64}))
 		a.end()
 	})

@@ -49,10 +49,10 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 			delete(k.claims, slot)
 			switch {
 			case err == nil:
-				delete(k.named, slot)
+				delete(k.logged, slot)
 				k.hold(ctx, slot, lease)
 			case errors.Is(err, fleet.ErrUnlabelled):
-				k.nameOnce(ctx, slot, err, "cannot take a slot, retrying")
+				k.logOnce(ctx, slot, err, "cannot take a slot, retrying")
 			}
 			return nil
 		}
@@ -63,17 +63,19 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	}
 }
 
-// nameOnce logs once that a record does not have the labels of its slot.
-func (k *keeper) nameOnce(ctx context.Context, slot int, err error, message string) {
-	if !k.named[slot] {
-		k.named[slot] = true
+// logOnce logs that a record does not have the labels of its slot, unless this
+// was logged already.
+func (k *keeper) logOnce(ctx context.Context, slot int, err error, message string) {
+	if !k.logged[slot] {
+		k.logged[slot] = true
 		klog.FromContext(ctx).Error(err, message, "slot", slot)
 	}
 }
 
 // relabel puts back the labels of the record of a slot, which the view lacks
 // although it exists. A record that this replica has never seen with its labels
-// may be the Lease of another program, so it is left alone. exists is the refusal of its creation.
+// may be the Lease of another program, so it is left alone. exists is the error
+// with which the server refused to create the record.
 func (k *keeper) relabel(ctx context.Context, slot int, known types.UID, exists error) error {
 	wanted := k.Records.NewSlot(slot)
 	lease, err := k.Records.Read(ctx, wanted.Name)
@@ -107,7 +109,7 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 		}
 		if errors.Is(err, fleet.ErrUnlabelled) {
 			k.reports <- func() error {
-				k.nameOnce(ctx, slot, err, "other replicas cannot see the owner of a slot, retrying")
+				k.logOnce(ctx, slot, err, "other replicas cannot see the owner of a slot, retrying")
 				return nil
 			}
 		}
@@ -122,7 +124,7 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 	k.holdings[slot] = h
 	var owned context.Context
 	owned, h.cancel = context.WithCancelCause(ctx)
-	k.found(slot, lease)
+	k.collectKeys(slot, lease)
 	if k.ended {
 		k.giveBack(ctx, slot, h)
 		return
@@ -135,15 +137,15 @@ func (k *keeper) hold(ctx context.Context, slot int, lease *coordinationv1.Lease
 		k.reports <- func() error {
 			k.SetWorking(slot, false)
 			k.giveBack(ctx, slot, h)
-			return k.fault(slot, ended, err)
+			return k.runError(slot, ended, err)
 		}
 	}()
 }
 
-// fault returns the error with which Run ends after the function of a slot has
-// returned err. It returns nil if the context of the function had ended and err
-// is the usual result of that.
-func (k *keeper) fault(slot int, ended bool, err error) error {
+// runError returns the error with which Run ends after the function of a slot
+// has returned err. It returns nil if the context of the function had ended and
+// err is the usual result of that.
+func (k *keeper) runError(slot int, ended bool, err error) error {
 	if err == nil && !ended {
 		err = errors.New("the function returned before its context ended")
 	}
@@ -209,11 +211,11 @@ func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Le
 	return false, nil
 }
 
-// found collects the keys that are left with a slot that was taken: the keys in
-// its record, and keys that this replica could not write there when it lost the
-// slot. The keys stay in the record until it is released, so that the next
-// owner finds them if this replica dies.
-func (k *keeper) found(slot int, lease *coordinationv1.Lease) {
+// collectKeys collects the keys that are left with a slot that was taken: the
+// keys in its record, and keys that this replica could not write there when it
+// lost the slot. The keys stay in the record until it is released, so that the
+// next owner finds them if this replica dies.
+func (k *keeper) collectKeys(slot int, lease *coordinationv1.Lease) {
 	keys, recorded := slices.Clone(k.Left(slot)), fleet.KeysOf(lease)
 	if k.divider != nil {
 		recorded = k.divider.Left(slot, recorded)

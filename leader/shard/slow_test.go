@@ -27,8 +27,8 @@ func TestSlotsHaveOwnersWithASlowServer(t *testing.T) {
 	})
 }
 
-// Two replicas share a few slots, and every request of both takes 4 s: each slot
-// has one owner, also when a replica joins, and when one dies.
+// Two replicas share a few slots, and every request of both takes 4 s: each
+// slot has one owner, also when a replica joins, and when one dies.
 func TestReplicasShareSlotsWithASlowServer(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		slow := leaseapi.Delay{Response: 4 * time.Second}

@@ -42,14 +42,14 @@ func TestAFunctionEndsWithItsContext(t *testing.T) {
 		nil, context.Canceled, ErrMoved, leader.ErrStopping, leader.ErrLost, leader.ErrFenced, broken,
 	} {
 		g := NewWithT(t)
-		before := k.fault(3, false, end)
+		before := k.runError(3, false, end)
 		g.Expect(before).To(MatchError(HavePrefix(`working on slot 3 of "default/test": `)), "it has returned too early")
 		g.Expect(end == nil || errors.Is(before, end)).To(BeTrue())
 		if end == nil {
-			g.Expect(k.fault(3, true, end)).To(Succeed())
+			g.Expect(k.runError(3, true, end)).To(Succeed())
 			continue
 		}
-		after := k.fault(3, true, fmt.Errorf("reconciling: %w", end))
+		after := k.runError(3, true, fmt.Errorf("reconciling: %w", end))
 		if errors.Is(end, broken) {
 			g.Expect(after).To(MatchError(broken))
 		} else {

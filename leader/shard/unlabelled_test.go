@@ -121,8 +121,8 @@ func (x *fixture) relabel(name, label, value string) (had string) {
 	}
 }
 
-// What a record is follows from its group and its name, so the other labels have
-// no effect.
+// What a record is follows from its group and its name, so the other labels
+// have no effect.
 func TestARecordWithADifferentKindOrSlotIsFoundByItsName(t *testing.T) {
 	for label, value := range map[string]string{kindLabel: "member", slotLabel: "7"} {
 		t.Run(label, func(t *testing.T) {

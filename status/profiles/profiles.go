@@ -91,8 +91,9 @@ func (h *handler) record(w http.ResponseWriter, r *http.Request, start func() er
 	}
 }
 
-// number returns the number in a query parameter if it is between 0 and the
-// value of most. Otherwise it returns fallback.
+// number returns the number in a query parameter, or limit if the number is
+// larger than limit. It returns fallback if the parameter is not a non-negative
+// number.
 func number(r *http.Request, name string, fallback, limit int) int {
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil || n < 0 {

@@ -73,14 +73,14 @@ func (o Observation) See(lease *coordinationv1.Lease, now time.Time) Observation
 	return next
 }
 
-// FreeAt returns the earliest time at which a replica whose own lease duration
-// is own may take the Lease. A Lease that had no holder may be taken
-// immediately.
-func (o Observation) FreeAt(own time.Duration) time.Time {
+// FreeAt returns the earliest time at which this replica may take the Lease.
+// duration is this replica's lease duration. A Lease that had no holder may be
+// taken immediately.
+func (o Observation) FreeAt(duration time.Duration) time.Time {
 	if o.LastHolder == "" {
 		return o.Since
 	}
-	return o.Since.Add(max(own, promised(o.Lease)))
+	return o.Since.Add(max(duration, promised(o.Lease)))
 }
 
 // isSameTerm reports whether the Lease was not renewed between two reads: both
@@ -102,10 +102,11 @@ func Holder(l *coordinationv1.Lease) string {
 	return ptr.Deref(l.Spec.HolderIdentity, "")
 }
 
-// Shows reports whether l is the result of the write change. It is if it has
-// the holder and the renew time of change, but a newer resourceVersion than the
-// Lease that change was made from. No other process writes this holder, and no
-// two writes of this process have the same renew time.
+// Shows reports whether l is the Lease after the server has stored change. This
+// is so if l has the holder and the renew time of change, but a newer
+// resourceVersion than the Lease that change was made from. No other process
+// writes this holder, and no two writes of this process have the same renew
+// time.
 func Shows(l, change *coordinationv1.Lease) bool {
 	return l.Spec.RenewTime != nil && Holder(l) == Holder(change) && l.ResourceVersion != change.ResourceVersion &&
 		sameTime(l.Spec.RenewTime, change.Spec.RenewTime)
@@ -142,10 +143,10 @@ func Taken(l *coordinationv1.Lease, holder string, duration time.Duration, now t
 	return next
 }
 
-// transitions returns the value of leaseTransitions after the next change of the
-// holder. Like client-go's elector, it does not count the first holder. At the
-// maximum of an int32 the number stays unchanged, because a larger one would
-// overflow, and servers refuse a negative number.
+// transitions returns the value of leaseTransitions after the next change of
+// the holder. Like client-go's elector, it does not count the first holder. At
+// the maximum of an int32 the number stays unchanged, because a larger one
+// would overflow, and servers refuse a negative number.
 func transitions(l *coordinationv1.Lease) int32 {
 	if l.ResourceVersion == "" {
 		return 0
@@ -208,9 +209,9 @@ func Explain(doing string, lease types.NamespacedName, verbs string, err error) 
 	}
 }
 
-// Informed returns err with what the client of the request knows about it. For
-// example, the client may know the account whose token was refused. If the
-// client has no method Explain, Informed returns err itself.
+// Informed returns err with what the client of the request knows about the
+// cause. For example, the client may know the account whose token was refused.
+// If the client has no method Explain, Informed returns err itself.
 func Informed(client any, err error) error {
 	if c, ok := client.(interface{ Explain(err error) error }); ok {
 		return c.Explain(err)
@@ -220,8 +221,8 @@ func Informed(client any, err error) error {
 
 // The ends of messages about a request without an answer.
 const (
-	HowToDecide = "run `kubectl get --raw '/readyz?verbose'` on another machine: if it answers at once, the fault " +
-		"is on the way from this replica to the server"
+	HowToDecide = "run `kubectl get --raw '/readyz?verbose'` on another machine: if it answers at once, the problem " +
+		"is in the network between this replica and the server"
 	CauseUnknown = "the API server is slow or hangs, or packets are lost: " + HowToDecide
 )
 
@@ -237,13 +238,13 @@ func (c *CauseError) Error() string { return c.Err.Error() }
 // Unwrap returns the error without the cause.
 func (c *CauseError) Unwrap() error { return c.Err }
 
-// causeOf returns what is known about the reason for err, or otherwise the text
-// unknown.
-func causeOf(err error, unknown string) string {
+// causeOf returns what is known about the reason for err, or fallback if the
+// reason is unknown.
+func causeOf(err error, fallback string) string {
 	if c, ok := errors.AsType[*CauseError](err); ok {
 		return c.Cause
 	}
-	return unknown
+	return fallback
 }
 
 // DrainingError is the cause of a context that has ended although the replica

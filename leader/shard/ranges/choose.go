@@ -32,9 +32,9 @@ import (
 //     claimed, and no slot is claimed while another slot has an owner with a
 //     range that differs from the recorded one.
 
-// The annotations of a configuration with ranges, and its settings. The value of
-// divisionAnnotation is unique to each choice of ranges. enteredAnnotation names
-// the last member that adopted them.
+// The annotations of a configuration with ranges, and its settings. The value
+// of divisionAnnotation is unique to each choice of ranges. enteredAnnotation
+// names the last member that adopted them.
 const (
 	rangesAnnotation   = "leader.homeostat.dev/ranges"
 	heavyAnnotation    = "leader.homeostat.dev/heavy" // the namespaces that may be too heavy for a replica
@@ -117,7 +117,7 @@ func (r *Shards) vacant(
 		}
 		left = append(left, fleet.KeysOf(o.Lease)...)
 	}
-	return append(left, r.unfound(config)...), true
+	return append(left, r.unclaimed(config)...), true
 }
 
 // expire ends the membership of members that have not renewed it for a lease
@@ -137,10 +137,10 @@ func (r *Shards) expire(ctx context.Context, now time.Time) error {
 		r.replica.Records.Key())
 }
 
-// unfound returns the keys that were recorded with the ranges, except for keys
-// whose slot has had an owner since. That owner has already got its keys. The
-// caller holds the mutex of Replica.
-func (r *Shards) unfound(config *coordinationv1.Lease) []types.NamespacedName {
+// unclaimed returns the keys that were recorded with the ranges, except for
+// keys whose slot has had an owner since. That owner has already got its keys.
+// The caller holds the mutex of Replica.
+func (r *Shards) unclaimed(config *coordinationv1.Lease) []types.NamespacedName {
 	a, err := r.parse(config)
 	return slices.DeleteFunc(fleet.KeysOf(config), func(key types.NamespacedName) bool {
 		if err != nil {
@@ -244,6 +244,8 @@ func (r *Shards) parse(config *coordinationv1.Lease) (*adopted, error) {
 	return a, nil
 }
 
+// deleted returns the error for the case that another client has deleted the
+// recorded ranges.
 func (r *Shards) deleted() error {
 	return fmt.Errorf("%w: lease %q was deleted while replicas ran", shard.ErrConfig, r.replica.Records.Key())
 }

@@ -265,12 +265,12 @@ func (r *Shards) imbalance() float64 {
 }
 
 // Remember samples the resourceVersion of a cache every 15 seconds until ctx
-// ends, and keeps the samples of the last period of length ago. So Deleted can
-// find the objects that were deleted during that period, as far as the server
-// still has their events: servers keep events for about five minutes. A sample
-// of an empty cache costs one request; if it fails, the error is logged and the
-// next sample is taken as usual.
-func (r parts) Remember(ctx context.Context, primary slots.Cache, ago time.Duration) {
+// ends, and keeps the samples of the last period. So Deleted can find the
+// objects that were deleted during that period, as far as the server still has
+// their events: servers keep events for about five minutes. A sample of an
+// empty cache costs one request; if it fails, the error is logged and the next
+// sample is taken as usual.
+func (r parts) Remember(ctx context.Context, primary slots.Cache, period time.Duration) {
 	for {
 		r.replica.Sleep(ctx, sampleEvery)
 		if ctx.Err() != nil {
@@ -280,7 +280,7 @@ func (r parts) Remember(ctx context.Context, primary slots.Cache, ago time.Durat
 			klog.FromContext(ctx).Error(err, "reading the server's resourceVersion failed, retrying",
 				"lease", r.replica.Records.Key())
 		}
-		r.forget(r.replica.Now().Add(-ago))
+		r.forget(r.replica.Now().Add(-period))
 	}
 }
 
@@ -314,18 +314,18 @@ func samplesSince(samples []sample, moment time.Time) []sample {
 	return samples
 }
 
-// Deleted calls found with the keys of objects of the slots that never were in
-// the cache, because they were deleted earlier. It looks back for the duration
-// ago, or for as long as the server keeps events if that is shorter. It calls
-// found from its own goroutine, and may name a key more than once.
+// Deleted calls found with the key of each object of the slots that was deleted
+// before the cache could contain it. It looks back for period, or for as long
+// as the server keeps events if that is shorter. It calls found from its own
+// goroutine, and may name a key more than once.
 //
 // Deleted returns an error if the server answers with an error, if a cache is
 // not running, or if ctx ends. Some keys may then be missing.
 func (r parts) Deleted(
-	ctx context.Context, primary slots.Cache, numbers []int, ago time.Duration, found func(types.NamespacedName),
+	ctx context.Context, primary slots.Cache, numbers []int, period time.Duration, found func(types.NamespacedName),
 ) (err error) {
 	r.mu.Lock()
-	samples := slices.Clone(samplesSince(r.samples, r.replica.Now().Add(-ago)))
+	samples := slices.Clone(samplesSince(r.samples, r.replica.Now().Add(-period)))
 	r.mu.Unlock()
 	for _, s := range samples {
 		err = primary.DeletedSince(ctx, s.rv, found, r.rangesOf(numbers)...)

@@ -68,7 +68,7 @@ func (r Records) Validate(identity string) error {
 		check.Wrong("Name", r.Name, "%s", why)
 	}
 	for _, why := range validation.IsDNS1123Subdomain(r.MemberName(identity)) {
-		check.Wrong("Identity", identity, "as part of the name %q it is not valid: %s", r.MemberName(identity), why)
+		check.Wrong("Identity", identity, "makes the invalid name %q: %s", r.MemberName(identity), why)
 	}
 	return check.Err()
 }
@@ -105,11 +105,11 @@ func (r Records) kindOf(lease *coordinationv1.Lease) string {
 func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Lease) error {
 	labelled := lease.DeepCopy()
 	for label, value := range wanted.Labels {
-		switch now, ok := lease.Labels[label]; {
+		switch current, ok := lease.Labels[label]; {
 		case !ok:
 			metav1.SetMetaDataLabel(&labelled.ObjectMeta, label, value)
-		case now != value && now != rangeKind:
-			return fmt.Errorf("%w: label %s of lease %q is %q", ErrUnlabelled, label, lease.Name, now)
+		case current != value && current != rangeKind:
+			return fmt.Errorf("%w: label %s of lease %q is %q", ErrUnlabelled, label, lease.Name, current)
 		}
 	}
 	if len(labelled.Labels) == len(lease.Labels) {
@@ -235,8 +235,8 @@ func (r Records) NewConfig(annotations map[string]string) *coordinationv1.Lease 
 func (r Records) Compare(recorded, settings map[string]string) error {
 	var differ []string
 	for _, a := range []string{SlotsAnnotation, HashAnnotation, ByAnnotation} {
-		if theirs, own := recorded[a], settings[a]; theirs != own {
-			differ = append(differ, fmt.Sprintf("%s is %q there and %q here", a, theirs, own))
+		if there, here := recorded[a], settings[a]; there != here {
+			differ = append(differ, fmt.Sprintf("%s is recorded as %q, but is %q in this replica", a, there, here))
 		}
 	}
 	if len(differ) == 0 {

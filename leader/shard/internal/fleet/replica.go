@@ -117,10 +117,11 @@ func (r *Replica) Sleep(ctx context.Context, d time.Duration) {
 	record.Sleep(ctx, r.Member.Timing.Clock, d)
 }
 
-// Retry calls do until do succeeds or returns an [ErrConfig], or until ctx
-// ends. Retry logs other errors and reports them for Ready.
+// Retry calls try until it succeeds or returns an [ErrConfig], or until ctx
+// ends. Retry logs other errors and reports them for Ready. doing names the
+// operation in the log, such as "checking the configuration".
 //
-// Retry returns an error only if do returned an [ErrConfig].
+// Retry returns an error only if try returned an [ErrConfig].
 func (r *Replica) Retry(ctx context.Context, doing string, try func(context.Context) error) error {
 	for ctx.Err() == nil {
 		err := try(ctx)

@@ -50,8 +50,8 @@ func newView(r Records, slots int, m *record.Member) *View {
 	}
 }
 
-// Observe changes the view by a record from an event or a list. deleted reports
-// whether the record was deleted.
+// Observe updates the view with a record from an event or a list. deleted is
+// true if the record was deleted.
 func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time) {
 	next := lease
 	if deleted {
@@ -78,8 +78,8 @@ func (v *View) Observe(lease *coordinationv1.Lease, deleted bool, now time.Time)
 	}
 }
 
-// Replace replaces the records of the view by a list of all records. A record
-// that is not listed counts as deleted.
+// Replace updates the view with a list of all records. A record that is not
+// listed counts as deleted.
 func (v *View) Replace(list []coordinationv1.Lease, now time.Time) {
 	listed := map[string]bool{}
 	for i := range list {
@@ -259,7 +259,7 @@ func (w *Watcher) Run(ctx context.Context) {
 // since it cannot list again before that.
 func (w *Watcher) listAndWatch(ctx context.Context) error {
 	select {
-	case <-w.Relist: // the list below answers what was asked before
+	case <-w.Relist: // the list below answers earlier requests, too
 	default:
 	}
 	list, err := w.records.List(ctx)

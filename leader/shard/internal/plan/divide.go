@@ -16,14 +16,14 @@ import (
 func Divide(namespaces map[string]int, n int) *Division {
 	whole := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {
-		whole.names = append(whole.names, &weighed{keyspace.Of(name), float64(objects)})
+		whole.names = append(whole.names, &namespace{keyspace.Of(name), float64(objects)})
 	}
 	sortByHash(whole.names)
-	whole.names = joined(whole.names)
+	whole.names = merge(whole.names)
 	for _, w := range whole.names {
 		whole.weight += w.weight
 	}
-	pieces := packed(whole, n)
+	pieces := pack(whole, n)
 	for len(pieces) < n {
 		index := heaviest(pieces)
 		a, b := pieces[index].halves()
@@ -41,24 +41,24 @@ func Divide(namespaces map[string]int, n int) *Division {
 type piece struct {
 	keyspace.Range
 
-	names  []*weighed
+	names  []*namespace
 	weight float64
 }
 
-// weighed is a namespace with its weight. Slices hold pointers to it, since
-// code that sorts structs is large.
-type weighed struct {
+// namespace is the hash of a namespace with its weight. Slices hold pointers to
+// it, since code that sorts structs is large.
+type namespace struct {
 	hash   uint64
 	weight float64
 }
 
-func sortByHash(names []*weighed) {
-	slices.SortFunc(names, func(a, b *weighed) int { return cmp.Compare(a.hash, b.hash) })
+func sortByHash(names []*namespace) {
+	slices.SortFunc(names, func(a, b *namespace) int { return cmp.Compare(a.hash, b.hash) })
 }
 
-// joined merges namespaces that have the same hash. The names are sorted.
-func joined(names []*weighed) []*weighed {
-	var result []*weighed
+// merge merges namespaces that have the same hash. names must be sorted.
+func merge(names []*namespace) []*namespace {
+	var result []*namespace
 	for _, w := range names {
 		if last := len(result) - 1; last >= 0 && result[last].hash == w.hash {
 			result[last].weight += w.weight
@@ -69,9 +69,9 @@ func joined(names []*weighed) []*weighed {
 	return result
 }
 
-// packed divides a piece into at most n pieces. The heaviest of them is as
-// light as possible.
-func packed(whole *piece, n int) []*piece {
+// pack divides a piece into at most n pieces, so that the heaviest of them is
+// as light as possible.
+func pack(whole *piece, n int) []*piece {
 	low, high := 0.0, whole.weight
 	best := []*piece{whole}
 	for range 60 {

@@ -68,8 +68,8 @@ func TestTheHeaviestReplicaHasAFifthMoreThanTheMeanAtMost(t *testing.T) {
 					t.Logf("the heaviest replica has %.3f of the mean", share)
 					g.Expect(share).To(BeNumerically("<=", 1.2))
 
-					// One more member takes its share, and no slot moves between
-					// the others.
+					// One more member takes its share, and no slot moves
+					// between the others.
 					members = replicas(n + 1)
 					next := Weigh(p.Target, members, d.Weights)
 					moved := 0.0
@@ -189,13 +189,13 @@ func TestRangesCoverAllHashesAndWeighAsTheirNamespaces(t *testing.T) {
 func TestThePiecesOfARangeAreNoHeavierThanNecessary(t *testing.T) {
 	all := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for n, weight := range []float64{2, 2, 2, 3, 3} {
-		all.names = append(all.names, &weighed{uint64(n), weight})
+		all.names = append(all.names, &namespace{uint64(n), weight})
 		all.weight += weight
 	}
 	var weights []float64
 	g := NewWithT(t)
 	next := uint64(0)
-	for _, p := range packed(all, 3) {
+	for _, p := range pack(all, 3) {
 		g.Expect(p.First).To(Equal(next))
 		next = p.Last + 1
 		weights = append(weights, p.weight)
@@ -205,7 +205,7 @@ func TestThePiecesOfARangeAreNoHeavierThanNecessary(t *testing.T) {
 	}
 	g.Expect(weights).To(Equal([]float64{4, 5, 3}))
 	for hash, weights := range map[uint64][]float64{4: {7, 0}, 5: {7, 0}, 6: {0, 7}} {
-		a, b := (&piece{Range: keyspace.Range{Last: 10}, names: []*weighed{{hash, 7}}, weight: 7}).halves()
+		a, b := (&piece{Range: keyspace.Range{Last: 10}, names: []*namespace{{hash, 7}}, weight: 7}).halves()
 		g.Expect([]float64{a.weight, b.weight}).To(Equal(weights), "the halves are up to 5, and from 6 on")
 	}
 }
@@ -213,7 +213,7 @@ func TestThePiecesOfARangeAreNoHeavierThanNecessary(t *testing.T) {
 // The weight of a piece is a difference, and may be rounded up.
 func TestBothHalvesHaveANamespace(t *testing.T) {
 	g := NewWithT(t)
-	p := piece{Range: keyspace.Range{Last: 10}, names: []*weighed{{3, 0}, {7, 0.1}}, weight: math.Nextafter(0.1, 1)}
+	p := piece{Range: keyspace.Range{Last: 10}, names: []*namespace{{3, 0}, {7, 0.1}}, weight: math.Nextafter(0.1, 1)}
 	a, b := p.halves()
 	g.Expect(a.names).To(Equal(p.names[:1]))
 	g.Expect(b.names).To(Equal(p.names[1:]))
@@ -223,7 +223,7 @@ func TestBothHalvesHaveANamespace(t *testing.T) {
 func TestTheHeaviestPieceThatCanBeDividedIsHalved(t *testing.T) {
 	g := NewWithT(t)
 	of := func(weight float64, names int, width uint64) *piece {
-		return &piece{Range: keyspace.Range{Last: width}, names: make([]*weighed, names), weight: weight}
+		return &piece{Range: keyspace.Range{Last: width}, names: make([]*namespace, names), weight: weight}
 	}
 	g.Expect(heaviest([]*piece{of(7, 1, 9), of(5, 2, 1), of(6, 3, 1), of(3, 4, 9), of(7, 1, 9)})).To(Equal(2))
 	g.Expect(heaviest([]*piece{of(5, 2, 1), of(7, 1, 9), of(5, 2, 9)})).To(Equal(0), "the first of equal ones")
@@ -231,8 +231,8 @@ func TestTheHeaviestPieceThatCanBeDividedIsHalved(t *testing.T) {
 }
 
 func TestNamespacesWithOneHashAreMerged(t *testing.T) {
-	all := joined([]*weighed{{1, 2}, {1, 3}, {2, 4}, {2, 5}, {3, 6}})
-	NewWithT(t).Expect(all).To(Equal([]*weighed{{1, 5}, {2, 9}, {3, 6}}))
+	all := merge([]*namespace{{1, 2}, {1, 3}, {2, 4}, {2, 5}, {3, 6}})
+	NewWithT(t).Expect(all).To(Equal([]*namespace{{1, 5}, {2, 9}, {3, 6}}))
 }
 
 func TestRangesWithoutNamespacesAreEqual(t *testing.T) {

@@ -245,8 +245,9 @@ func (b *balance) lightest() int {
 }
 
 // No slot moves while the heaviest member has at most heavy times the mean
-// load, and the lightest member at least light times the mean load. That member
-// may have just joined.
+// load, and the lightest member has at least light times the mean load. A
+// lightest member with less load may have just joined. Slots then move to it
+// from all members with more than the mean load.
 const (
 	heavy = 1.1
 	light = 0.5
