@@ -19,12 +19,15 @@ import (
 
 // The labels are for selectors. UIDLabel decides which owner an object has.
 // OwnerAnnotation has the owner's group, namespace and full name, from which
-// the owner's key is made.
+// the owner's key is made. ChildAnnotation has the namespace and the name of
+// the marked object itself: a copy of the object under another name has the
+// labels and annotations of the original, and is recognised by it.
 const (
 	KindLabel       = "homeostat.dev/owner-kind"
 	NameLabel       = "homeostat.dev/owner-name"
 	UIDLabel        = "homeostat.dev/owner-uid"
 	OwnerAnnotation = "homeostat.dev/owner"
+	ChildAnnotation = "homeostat.dev/child"
 )
 
 // Owner identifies the owner of an object. Its key is empty if the object has
@@ -68,6 +71,22 @@ func (o Owner) String() string {
 	return o.Kind + " \"" + o.NamespacedName.String() + "\""
 }
 
+// IsCopied reports whether obj has the mark of another object, as a copy has
+// that a person or a tool has made of a child. An object without
+// ChildAnnotation is no copy, because older versions did not write it.
+func IsCopied(obj metav1.Object) bool {
+	child := obj.GetAnnotations()[ChildAnnotation]
+	return child != "" && child != childID(obj)
+}
+
+// childID returns the value of ChildAnnotation.
+func childID(obj metav1.Object) string {
+	if obj.GetNamespace() == "" {
+		return obj.GetName()
+	}
+	return obj.GetNamespace() + "/" + obj.GetName()
+}
+
 // Put writes the mark into obj.
 func (o Owner) Put(obj metav1.Object) {
 	labels, annotations := maps.Clone(obj.GetLabels()), maps.Clone(obj.GetAnnotations())
@@ -78,7 +97,7 @@ func (o Owner) Put(obj metav1.Object) {
 		annotations = map[string]string{}
 	}
 	labels[KindLabel], labels[NameLabel], labels[UIDLabel] = o.Kind, short(o.Name), string(o.UID)
-	annotations[OwnerAnnotation] = o.ID()
+	annotations[OwnerAnnotation], annotations[ChildAnnotation] = o.ID(), childID(obj)
 	obj.SetLabels(labels)
 	obj.SetAnnotations(annotations)
 }

@@ -25,6 +25,9 @@ func TestContract(t *testing.T) {
 			TestAMarkOwnsAcrossNamespaces, TestANamespacedOwnerHasClusterScopedChildrenByLabel),
 		"A mark makes an object a child only of the owner whose UID it contains.": all(
 			TestWhatIsNotMarkedWithTheUIDIsNeitherWrittenNorDeleted, TestADeletedOwnerDoesNotTakeTheChildrenOfTheNewOne),
+		"A copy of a marked child that another client has made is not deleted.": all(
+			TestACopyOfAChildIsNotDeleted, TestDeleteAllLeavesCopiesOfAChild),
+		"It becomes a child only if it has the name of a wanted one.": TestACopyInThePlaceOfAWantedChildBecomesIt,
 		"A child that another owner controls is neither written nor deleted.": all(
 			TestOwnRefusesAChildOfAnotherOwner, foreignChildrenAreLeftAlone),
 		"Ensure sends no request when all children are as wanted and there are no others.": sendsNothing,

@@ -18,9 +18,9 @@
 // [Own] makes one object a child. A [Set] manages all children of one kind.
 // They are connected with their owner by an owner reference or, with
 // [Options].ByLabel, by a mark: the labels homeostat.dev/owner-kind, -name and
-// -uid, and an annotation with the whole name. Only a mark reaches other
-// namespaces, and only references are cleaned up by the garbage collector: with
-// a mark, [Set.DeleteOrphans] does that.
+// -uid, and annotations with the owner's whole name and the child's own name.
+// Only a mark reaches other namespaces, and only references are cleaned up by
+// the garbage collector: with a mark, [Set.DeleteOrphans] does that.
 //
 // The contract:
 //
@@ -31,6 +31,8 @@
 //     namespaced owner may have cluster-scoped children.
 //   - A child that another owner controls is neither written nor deleted.
 //   - A mark makes an object a child only of the owner whose UID it contains.
+//   - A copy of a marked child that another client has made is not deleted. It
+//     becomes a child only if it has the name of a wanted one.
 //   - Ensure sends no request when all children are as wanted and there are no
 //     others.
 //   - Wrong arguments are a terminal error before any request.

@@ -369,7 +369,7 @@ func TestDeleteAllWaitsUntilTheCacheIsAsNewAsTheServer(t *testing.T) {
 		now := metav1.Now()
 		w.owner.DeletionTimestamp = &now
 		for range 20 {
-			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "copy"}}
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "copy"}}
 			markOf(w.owner).Put(s)
 			_, err := w.user.CoreV1().Secrets("a").Create(w.t.Context(), s, metav1.CreateOptions{})
 			w.Expect(err).NotTo(HaveOccurred())

@@ -47,7 +47,7 @@ func (s *Set[T]) DeleteOrphans(ctx context.Context, owner types.NamespacedName) 
 func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) error {
 	var candidates []T
 	for child := range s.byOwner.Get(markOf(s.kind, owner, "").ID()) {
-		if child.GetDeletionTimestamp() == nil {
+		if child.GetDeletionTimestamp() == nil && !isCopy(child) {
 			candidates = append(candidates, child)
 		}
 	}
@@ -140,7 +140,7 @@ func (c *call[T]) unreadable() error {
 	var errs []error
 	for _, m := range c.cache.Parts().Unreadable() {
 		key := bound.KeyOf(&m)
-		if err := c.cache.Unreadable(key); err != nil && c.relationOf(&m) == ownChild {
+		if err := c.cache.Unreadable(key); err != nil && c.relationOf(&m) == ownChild && !isCopy(&m) {
 			errs = append(errs, fmt.Errorf("child %q cannot be read: correct or delete it: %w", key, err))
 		}
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 // children returns the cached children of the owner that are not being deleted,
-// each once.
+// each once. It leaves out copies that others have made of a child: they have
+// its mark, but are not what the owner has made.
 func (c *call[T]) children() (found []T) {
 	values := []string{string(c.owner.GetUID())}
 	if c.options.ByLabel {
@@ -25,7 +26,7 @@ func (c *call[T]) children() (found []T) {
 		for child := range c.byOwner.Get(value) {
 			key := bound.KeyOf(child)
 			if relation := c.relationOf(child); (relation == ownChild || relation == former) && !seen[key] &&
-				child.GetDeletionTimestamp() == nil {
+				child.GetDeletionTimestamp() == nil && !isCopy(child) {
 				seen[key] = true
 				found = append(found, child)
 			}

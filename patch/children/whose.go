@@ -69,6 +69,13 @@ func (c *call[T]) relationOf(obj metav1.Object) relation {
 	return foreign
 }
 
+// isCopy reports whether an object is the copy of a child, made by another
+// client. An object with a controller is not a copy, because its mark does not
+// count.
+func isCopy(obj metav1.Object) bool {
+	return metav1.GetControllerOfNoCopy(obj) == nil && mark.IsCopied(obj)
+}
+
 // mayWrite returns why obj must not be written, or nil. obj may be a new
 // object.
 func (c *call[T]) mayWrite(obj T) error {
