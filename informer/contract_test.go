@@ -41,6 +41,8 @@ func TestContract(t *testing.T) {
 		"A stalled watch, a streaming list that never ends, and a request that gets no answer are replaced.": all(
 			TestFrozenWatchIsOpenedAgain, TestBusyStreamWithoutBookmarkIsGivenUp,
 			TestAWatchThatIsNotAnsweredIsOpenedAgain, TestAListThatIsNotAnsweredIsAskedForAgain),
+		"A watch that delivers nothing and outlives its timeout proves nothing: all objects are listed again, and a " +
+			"second such watch in a row is named.": TestWatchesThatDeliverNothingAreReplacedByListsAndNamed,
 		"A server that cannot be reached is logged within two seconds, with the " +
 			"cause.": TestAServerThatCannotBeReachedIsLoggedAtOnce,
 		"An answer that is not the API server's, such as the {} of a gateway, is not accepted as a list, even if it " +

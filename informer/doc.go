@@ -36,6 +36,8 @@
 //   - A stalled watch, a streaming list that never ends, and a request that gets no
 //     answer are replaced. A server that cannot be reached is logged within two
 //     seconds, with the cause.
+//   - A watch that delivers nothing and outlives its timeout proves nothing: all
+//     objects are listed again, and a second such watch in a row is named.
 //   - When a watch broke off, a server that was restored to an earlier state is
 //     detected, and all objects are listed again.
 //   - A cache that is late, incomplete or no longer running proves no deletion

@@ -409,9 +409,10 @@ func selecting(key types.NamespacedName, selector string) string {
 // requests instead of one for each object.
 //
 // A caller may then delete things that belonged to the object. This is as safe
-// as a GET followed by a DELETE that takes 100 ms longer to arrive: no client
-// can rule out that the object is recreated in between, and the cache then
-// shows the new object.
+// as a GET followed by a DELETE that takes 100 ms longer to arrive, in which
+// time the object may be recreated. It is not safe with an API that hides
+// objects from an account, such as the Projects of OpenShift: its lists and
+// watches show them as deleted, and only names.Live returns an error.
 //
 // A call waits for that request, and then for at most 200 ms. It returns false
 // for an object that is unreadable (see [Informer.Unreadable]). It always

@@ -183,7 +183,7 @@ func TestWatchThatTheServerForgetsToEndIsOpenedAgain(t *testing.T) {
 		<-time.After(11 * time.Minute) // watches last 5 to 10 minutes
 		synctest.Wait()
 		g.Expect(len(server.asked())).To(BeNumerically(">=", 4))
-		g.Expect(server.asked()[3]).To(HaveSuffix(" 10"), "goes on, or lists again")
+		g.Expect(server.asked()[3]).To(HavePrefix("stream"), "lists again, since a mute watch proves nothing")
 	})
 }
 

@@ -44,6 +44,8 @@ type progress struct {
 	synced atomic.Bool
 	// active is when data was last received, in Unix nanoseconds.
 	active atomic.Int64
+	// deliveries counts how often data was received.
+	deliveries atomic.Int64
 	// received counts the objects of the current streaming list.
 	received atomic.Int64
 
@@ -52,6 +54,7 @@ type progress struct {
 	// err is the error of the last request, or nil if it succeeded.
 	err          error
 	outage       outage
+	mute         mute
 	logged       loggedErrors // errors that were logged since a request last succeeded
 	listedBefore bool         // whether a list has been stored before
 	neverStreams bool         // whether streaming lists do not end
@@ -77,6 +80,7 @@ type request struct {
 	watch  watch.Interface
 	opened time.Time
 	ended  time.Time // when the watch was stopped
+	before int64     // the deliveries before the watch was opened
 	// deadline is the time at which the server should have ended the watch.
 	deadline  time.Time
 	bookmarks bool  // whether the watch has delivered a bookmark
@@ -182,7 +186,7 @@ func (p *progress) waitingFor() string {
 func (p *progress) opened(w watch.Interface, timeout *int64) {
 	p.markActive()
 	p.mu.Lock()
-	p.request.watch, p.request.opened = w, time.Now()
+	p.request.watch, p.request.opened, p.request.before = w, time.Now(), p.deliveries.Load()
 	p.counted.Watches.Add(1)
 	if timeout != nil && !p.source.isSimulated() {
 		p.request.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + requests.EndGrace)
@@ -256,7 +260,10 @@ func (p *progress) wakeGuard() {
 }
 
 // markActive records that data was received.
-func (p *progress) markActive() { p.active.Store(time.Now().UnixNano()) }
+func (p *progress) markActive() {
+	p.active.Store(time.Now().UnixNano())
+	p.deliveries.Add(1)
+}
 
 // lastActivity returns when data was last received, or zero.
 func (p *progress) lastActivity() time.Time {

@@ -169,7 +169,8 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 		if apierrors.IsBadRequest(err) {
 			r.mustListBecause(err)
 		}
-		if err != nil && !errors.Is(err, requests.ErrRestored) { // requests.ErrRestored has been logged
+		// requests.ErrRestored has been logged, and so has the end of a mute watch.
+		if err != nil && !errors.Is(err, requests.ErrRestored) && !errors.Is(err, requests.ErrMute) {
 			r.progress.failed(ctx, err)
 		}
 		if err != nil && r.settings.Failed != nil {

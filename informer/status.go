@@ -161,7 +161,7 @@ func (i *Informer[T]) Status() Status {
 	for _, r := range watches {
 		opened, err := r.progress.state()
 		s.WatchSince = requests.Earlier(s.WatchSince, opened)
-		s.LastActivity = requests.Earlier(s.LastActivity, r.progress.lastActivity())
+		s.LastActivity = requests.Earlier(s.LastActivity, r.progress.lastData())
 		if err != nil {
 			s.LastError = err.Error()
 		}
@@ -262,13 +262,16 @@ func (p *progress) watchWorks() bool {
 	if end.IsZero() {
 		end = time.Now()
 	}
-	return p.lastActivity().After(r.opened) || end.Sub(r.opened) >= requests.Steady
+	return p.delivered() || !p.mute.proven() && end.Sub(r.opened) >= requests.Steady
 }
 
 // noteEnd records, before the next request, whether the last request was
 // a watch that worked. mu must be held.
 func (p *progress) noteEnd() {
+	p.noteMute()
 	switch {
+	case p.mute.proven():
+		p.outage.add(requests.ErrMute)
 	case p.watchWorks():
 		p.outage = outage{}
 	case p.request.phase == phaseWatch && !p.request.opened.IsZero():

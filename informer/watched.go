@@ -413,8 +413,12 @@ func (r *reflectorStore[T]) comparable() bool {
 }
 
 // brokeOff records that the server may have been restored, if the last watch
-// ended unexpectedly.
+// ended unexpectedly. A watch that was mute has perhaps held events back, and
+// the next one may do so, too, so everything is listed again instead.
 func (r *reflectorStore[T]) brokeOff() {
+	if r.progress.endedMute() {
+		r.mustListBecause(requests.ErrMute)
+	}
 	if r.progress.endedEarly() && !r.watched.endedByProgram() && r.comparable() {
 		r.clockMu.Lock()
 		r.clock.unsure = true

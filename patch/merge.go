@@ -33,6 +33,12 @@ import (
 // whether the server's object has a member. It then tries the most likely form
 // of the patch first. The logger of ctx gets a [Diff] at V(4).
 //
+// An edit that sets a field with omitempty to its zero value removes the field,
+// because the Go type does not write it. The server then fills in the default of
+// the kind, if it has one. For example, replicas: 0 becomes 1 where the
+// CustomResourceDefinition says so. To store a zero, make the field a pointer or
+// leave out omitempty.
+//
 // A list that has no merge key is patched element by element, by index, and
 // such a patch is always locked by the resourceVersion. Fields that the Go type
 // or a Transform hides are kept in the elements. For example, an edit that sets
@@ -82,7 +88,7 @@ func Merge[C Client[T], T informer.Object](
 
 // Status is [Merge] on the status subresource. On custom kinds with a Go type,
 // whose status belongs to their controller, it also sets
-// status.observedGeneration, if the kind has it, to the generation of cached,
+// status.observedGeneration, if the Go type has it, to the generation of cached,
 // so the edit need not do that. It does the same for conditions
 // ([]metav1.Condition) that the edit sets without an ObservedGeneration:
 //
@@ -92,8 +98,12 @@ func Merge[C Client[T], T informer.Object](
 //
 // A condition that is set to its old value is not changed, not even its times.
 //
-// The status of custom kinds is always locked by resourceVersion: servers
-// ignore the UID there, and could write to a recreated object.
+// A CustomResourceDefinition that is older than the Go type may lack a field of
+// the status. The server drops such a field without an error, so each call sends
+// it again. Upgrade the definition before the program.
+//
+// The status of custom kinds is always locked by resourceVersion: servers ignore
+// the UID there, and could write to a recreated object.
 func Status[C Client[T], T informer.Object](
 	ctx context.Context, clients func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {

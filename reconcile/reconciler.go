@@ -67,6 +67,11 @@ type Request[T informer.Object] struct {
 // reconciled even if the kind is namespaced, because such keys are your own and
 // not names of objects.
 //
+// An API that shows each account only the objects that it may see, such as the
+// Projects of OpenShift or a filtering proxy, reports an object as deleted when
+// the account loses its access. Ask the server with names.Live before you
+// delete what cannot be restored: it returns an error for such an object.
+//
 // The object is shared with every reader of the cache; do not modify it. Change
 // it through package patch, or change a DeepCopy.
 func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }

@@ -23,6 +23,8 @@ const (
 	CauseThrottled    = "throttled"
 	CauseServerError  = "server error"
 	CauseEndsAtOnce   = "watch ends at once"
+	CauseMute         = "watch silent"
+	CauseUnwatchable  = "no watch"
 	CauseOther        = "failed"
 )
 
@@ -39,6 +41,9 @@ var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseNoAnswer:    "check whether the API server is overloaded, and the network in between",
 	CauseCertificate: "check the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
 	CauseThrottled:   "check the API server's priority levels and flow schemas",
+	CauseMute: "check the proxies and load balancers in between: one of them holds the data of watches back, such as " +
+		"nginx with proxy_buffering",
+	CauseUnwatchable: "the server cannot list or watch this kind, so it cannot be cached: read its objects one by one",
 	CauseEndsAtOnce:  "check whether the API server restarts or is slow, and the proxies and load balancers in between",
 }
 
@@ -50,12 +55,16 @@ func CauseOf(err error) string {
 	switch {
 	case errors.Is(err, ErrEndsAtOnce):
 		return CauseEndsAtOnce
+	case errors.Is(err, ErrMute):
+		return CauseMute
+	case apierrors.IsMethodNotSupported(err):
+		return CauseUnwatchable
 	case apierrors.IsUnauthorized(err):
 		return CauseUnauthorized
 	case apierrors.IsForbidden(err):
 		return CauseForbidden
 	case apierrors.IsNotFound(err), //nolint:forbidigo // this only names the cause for people
-		apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err):
+		apierrors.IsNotAcceptable(err):
 		return CauseNotServed
 	case apierrors.IsTooManyRequests(err):
 		return CauseThrottled

@@ -55,6 +55,12 @@ var (
 	// a proxy or a connection that breaks may have ended them. The reason is
 	// known only if the server has sent an error event.
 	ErrEndsAtOnce = errors.New("watching: watches are opened, and end within ten seconds without an event")
+	// ErrMute is the failure of watches that stay open beyond their timeout and
+	// deliver nothing, not even a bookmark. Something between the program and
+	// the server may hold their events back, as nginx does with
+	// proxy_buffering. Events are then missing although no request fails.
+	ErrMute = errors.New("watching: watches stay open and deliver nothing, so everything is listed again at the end " +
+		"of each, and the cache is late until then")
 	// ErrGoexit is the failure of a handler that ends the goroutine on which it
 	// was called. It is also the failure of the request from which the
 	// handler's object was received.
