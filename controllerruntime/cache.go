@@ -27,7 +27,8 @@ import (
 // function makes the informers instead. A nil o means the defaults.
 //
 // The cache wraps the transport of its HTTP client, which the manager's client
-// shares, so that a Get sees the writes of the manager's client.
+// shares, so that a Get sees the writes of the manager's client. Its watches do
+// not decode unchanged specs again, see clientgo.ReuseSpecs.
 //
 // The function returns an error if an option is wrong, or if the scheme does
 // not know a kind in OnDemand. It also returns the errors of
@@ -45,12 +46,32 @@ func NewCache(o *Options) cache.NewCacheFunc {
 		if err := c.prepare(config, &options); err != nil {
 			return nil, err
 		}
+		if err := reuseSpecs(config, &options); err != nil {
+			return nil, err
+		}
 		var err error
 		if c.Cache, err = cache.New(config, options); err != nil {
 			return nil, err
 		}
 		return c, nil
 	}
+}
+
+// reuseSpecs gives the cache a copy of the HTTP client, whose watches do not
+// decode unchanged specs again.
+func reuseSpecs(config *rest.Config, o *cache.Options) error {
+	httpClient := o.HTTPClient
+	if httpClient == nil {
+		made, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return err
+		}
+		httpClient = made
+	}
+	copied := *httpClient
+	copied.Transport = clientgo.ReuseSpecs(copied.Transport)
+	o.HTTPClient = &copied
+	return nil
 }
 
 // Status returns the state of each informer of a cache that was made by

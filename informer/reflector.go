@@ -145,6 +145,7 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	r.settings.Description = reflect.TypeFor[T]().String()
 	if r.dropin != nil {
 		r.settings = r.dropin.Settings()
+		r.specs.transforms = r.settings.Transform != nil
 	}
 	reflector := cache.NewReflectorWithOptions(listerWatcher, r.example(), r, cache.ReflectorOptions{
 		Logger:          &r.progress.log,

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/informer/internal/dropin"
 	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/tree"
@@ -178,6 +179,8 @@ type specReader[T Object] struct {
 	options *Options
 	store   *store[T]
 	part    partial.Cache[T] // nil if the cache is whole
+	// transforms reports whether a shared informer transforms its objects.
+	transforms bool
 
 	// mu guards the fields below. Only the reflector's goroutine writes them.
 	mu sync.Mutex
@@ -190,10 +193,11 @@ type specReader[T Object] struct {
 // open opens a watch that does not decode known specs if that is possible, and
 // otherwise the client's own watch.
 func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	if client, ok := s.source.dropin.(*dropin.Client[T]); ok {
+		return s.openOffered(ctx, opts, client)
+	}
 	specs, client, why := s.connect()
-	s.mu.Lock()
-	s.specs, s.reason = specs, why
-	s.mu.Unlock()
+	s.use(specs, why)
 	switch {
 	case why == "":
 		return client.Watch(ctx, opts)
@@ -202,6 +206,51 @@ func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 	default:
 		return s.source.watch(ctx, opts)
 	}
+}
+
+// openOffered opens a watch of a ListerWatcher, whose client is hidden. The
+// watch does not decode known specs if the transport of that client finds the
+// offer in the context. The watch must be the one that client-go's client has
+// made, because a wrapper may read or change the objects.
+func (s *specReader[T]) openOffered(
+	ctx context.Context, opts metav1.ListOptions, client *dropin.Client[T],
+) (watch.Interface, error) {
+	kind, ok := wire.KindOf(reflect.TypeOf(client.Example))
+	switch {
+	case s.transforms: // it may modify a spec
+		s.use(nil, "the transform function")
+		return s.source.watch(ctx, opts)
+	case !ok:
+		s.use(nil, fmt.Sprintf("%T is not a kind with a spec in protobuf", client.Example))
+		return s.source.watch(ctx, opts)
+	}
+	specs := s.newSpecs(kind)
+	s.use(specs, "")
+	ctx, offer := wire.NewOffer(ctx, specs)
+	w, err := s.source.watch(ctx, opts)
+	if _, direct := w.(*watch.StreamWatcher); direct {
+		offer.Accept()
+	} else if err == nil {
+		offer.Decline(fmt.Sprintf("the ListerWatcher returns a %T, which may need whole objects", w))
+	}
+	return w, err
+}
+
+// use records the Specs of the next watch, or why it decodes all specs.
+func (s *specReader[T]) use(specs *wire.Specs, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.specs, s.reason = specs, why
+}
+
+// newSpecs returns the Specs of a watch, which find specs in the cache.
+func (s *specReader[T]) newSpecs(kind wire.Kind) *wire.Specs {
+	return wire.NewSpecs(kind, func(key types.NamespacedName) wire.State {
+		if it := s.store.table.Get(key); it != nil && kind.Has(it.Object) {
+			return wire.State{Object: any(it.Object).(wire.Object), Spec: it.Spec}
+		}
+		return wire.State{}
+	})
 }
 
 // connect returns a client that is like the client of the source, but whose
@@ -223,12 +272,7 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 	case s.source.resource.Resource == "":
 		return nil, nil, fmt.Sprintf("%s does not show which resource it reads", s.source.client)
 	}
-	specs = wire.NewSpecs(kind, func(key types.NamespacedName) wire.State {
-		if it := s.store.table.Get(key); it != nil {
-			return wire.State{Object: any(it.Object).(wire.Object), Spec: it.Spec}
-		}
-		return wire.State{}
-	})
+	specs = s.newSpecs(kind)
 	var keep wire.Keep
 	if s.part != nil {
 		keep = s.part.Keep()

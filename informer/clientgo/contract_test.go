@@ -21,9 +21,15 @@ func TestContract(t *testing.T) {
 		"An informer that has stopped keeps its objects.":                                                              TestAStoppedInformerKeepsItsObjects,
 		"Equal parts of objects are stored once.":                                                                      TestEqualPartsAreStoredOnce,
 		"An object that the ListerWatcher may retain, because it has not just been received from a server, is copied.": TestObjectsOfOthersAreCopied,
-		"Objects that were modified in place are detected in tests, and logged with their fields.":                     TestModifiedObjectsAreLogged,
-		"A stalled watch is replaced.":                                                                                 TestAStalledWatchIsReplaced,
-		"An answer that is not the API server's is not accepted as a list, even if it reports success.":                TestAGatewaysAnswerIsNoList,
+		"If the transport is wrapped with ReuseSpecs, a spec that has not changed is not decoded again. Handlers, " +
+			"transform functions, and wrappers around a watch get whole objects.": func(t *testing.T) {
+			t.Run("reused", TestAnUnchangedSpecIsNotDecodedAgain)
+			t.Run("handlers", TestHandlersGetWholeObjectsThoughSpecsAreReused)
+			t.Run("others", TestASpecThatOtherCodeMayReadIsDecoded)
+		},
+		"Objects that were modified in place are detected in tests, and logged with their fields.": TestModifiedObjectsAreLogged,
+		"A stalled watch is replaced.": TestAStalledWatchIsReplaced,
+		"An answer that is not the API server's is not accepted as a list, even if it reports success.": TestAGatewaysAnswerIsNoList,
 		"An object for which the transform function or the function of an index panics affects no other object, and is named " +
 			"in the log and by Informers.": TestAPanicConcernsOneObject,
 		"An object that the client cannot decode fails the whole list, as with client-go, until it is corrected; Informers " +

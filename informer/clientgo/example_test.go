@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/informer"
@@ -127,4 +128,19 @@ func ExampleInformers() {
 	}
 	// Output:
 	// pods 1 []
+}
+
+// Wrap the config before the clients are made. All informers of these clients
+// then leave out the decoding of unchanged specs.
+func ExampleReuseSpecs() {
+	config := &rest.Config{Host: "https://kubernetes.example.org"}
+	config.Wrap(clientgo.ReuseSpecs)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pods := clientgo.NewSharedIndexInformer(podsOf(client), &corev1.Pod{}, 0, cache.Indexers{})
+	fmt.Println(pods.HasSynced()) // call pods.RunWithContext to start it
+	// Output: false
 }

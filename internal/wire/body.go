@@ -33,8 +33,8 @@ const (
 // decoded, or at Close.
 type body struct {
 	source io.ReadCloser
-	specs  *Specs // nil if all specs are decoded
-	keep   Keep   // nil if all objects are wanted
+	specs  func() *Specs // returns nil while all specs are decoded
+	keep   Keep          // nil if all objects are wanted
 	stop   sync.Once
 	closed chan struct{}
 
@@ -58,7 +58,14 @@ type piece struct {
 }
 
 func newBody(source io.ReadCloser, s *Specs, keep Keep) *body {
-	return &body{source: source, specs: s, keep: keep, closed: make(chan struct{}), input: input{source: source}}
+	return newBodyOf(source, func() *Specs { return s }, keep)
+}
+
+// newOfferedBody returns a body whose objects are whole until o is accepted.
+func newOfferedBody(source io.ReadCloser, o *Offer) *body { return newBodyOf(source, o.current, nil) }
+
+func newBodyOf(source io.ReadCloser, specs func() *Specs, keep Keep) *body {
+	return &body{source: source, specs: specs, keep: keep, closed: make(chan struct{}), input: input{source: source}}
 }
 
 // Read implements [io.Reader].
@@ -95,7 +102,7 @@ func (b *body) receive() piece {
 		return p
 	}
 	p := b.decode()
-	if b.decoding = b.specs != nil && p.err == nil && b.input.hasMore(); b.decoding { // without specs there is little work
+	if b.decoding = b.specs() != nil && p.err == nil && b.input.hasMore(); b.decoding { // without specs there is little work
 		if b.pieces == nil {
 			b.pieces = make(chan piece, decodeAheadLimit)
 		}
@@ -158,7 +165,7 @@ func (b *body) replace(frame []byte, head int) []byte {
 		return nil
 	}
 	dst := buffer(len(frame) + maxMark)[:0]
-	if replaced, ok := b.specs.replace(dst, frame[head:]); ok {
+	if replaced, ok := b.specs().replace(dst, frame[head:]); ok {
 		return replaced
 	}
 	return append(dst, frame...)

@@ -51,7 +51,7 @@ func withTransport(c rest.Interface, s *Specs, keep Keep) (filtered rest.Interfa
 	if client.Transport == nil {
 		client.Transport = http.DefaultTransport
 	}
-	client.Transport = &transport{client.Transport, s, keep}
+	client.Transport = &transport{base: client.Transport, specs: s, keep: keep}
 	copied.Client = &client
 	return copied, ""
 }
@@ -85,6 +85,7 @@ type transport struct {
 	base  http.RoundTripper
 	specs *Specs // nil if all specs are decoded
 	keep  Keep   // nil if all objects are wanted
+	offer *Offer // nil unless specs are used only once the offer is accepted
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -102,9 +103,12 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case t.keep != nil && r.URL.Query().Get("watch") == "":
 		answer.Body, answer.ContentLength = t.keep.list(answer.Body), -1
 		answer.Header.Del("Content-Length")
-	default:
+	case t.offer == nil:
 		t.specs.setReason("")
 		answer.Body = newBody(answer.Body, t.specs, t.keep)
+	case t.offer.found():
+		t.specs.setReason("")
+		answer.Body = newOfferedBody(answer.Body, t.offer)
 	}
 	return answer, nil
 }

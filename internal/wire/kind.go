@@ -32,7 +32,7 @@ type Kind struct {
 // KindOf returns the Kind of t. It returns false unless t is an [Object] and a
 // pointer to a struct with a field Spec.
 func KindOf(t reflect.Type) (k Kind, ok bool) {
-	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[Object]()) {
+	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[Object]()) {
 		return Kind{}, false
 	}
 	f, ok := t.Elem().FieldByName("Spec")
@@ -67,6 +67,9 @@ func listsOf(t reflect.Type, names ...string) (lists [][]int) {
 
 // name returns the name of the kind, such as "Pod".
 func (k Kind) name() string { return k.typ.Name() }
+
+// Has reports whether o is of kind k.
+func (k Kind) Has(o any) bool { return reflect.TypeOf(o) == reflect.PointerTo(k.typ) }
 
 func (k Kind) fresh() Object { return reflect.New(k.typ).Interface().(Object) }
 

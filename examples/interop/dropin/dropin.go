@@ -21,8 +21,13 @@ func NewManager(config *rest.Config, options manager.Options) (manager.Manager, 
 }
 
 // NewObservedManager returns a manager like [NewManager]. In addition, the
-// manager's metrics show the state of its informers.
+// manager's metrics show the state of its informers, and unchanged specs are not
+// decoded again.
 func NewObservedManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
+	// region specs
+	config = rest.CopyConfig(config)
+	config.Wrap(clientgo.ReuseSpecs)
+	// endregion
 	// region observed
 	var informers clientgo.Informers
 	options.Cache.NewInformer = informers.New

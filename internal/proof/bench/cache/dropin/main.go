@@ -1,10 +1,10 @@
-// Command dropin measures shared informers: client-go's, and the one of package
-// clientgo. For each it prints the processor time of the start, the processor
-// time of one change of an annotation, what the changes allocate, and the heap
-// at the start and after the changes. It includes HTTP and decoding. Each
-// informer runs in its own process against one server process. It is not a
-// benchmark of package testing, because informers keep a second copy of each
-// object in tests.
+// Command dropin measures shared informers: client-go's, the one of package
+// clientgo, and that one with a transport that reuses specs. For each it prints
+// the processor time of the start, the user time and the whole processor time of
+// one change of an annotation, what the changes allocate, and the heap at the
+// start and after the changes. It includes HTTP and decoding. Each informer runs
+// in its own process against one server process. It is not a benchmark of package
+// testing, because informers keep a second copy of each object in tests.
 //
 //	go run ./cache/dropin -shape secrets -pods 2500 -rounds 5
 //
@@ -32,14 +32,17 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-const secrets = "secrets" // a shape, and a resource
+const (
+	secrets = "secrets"                // a shape, and a resource
+	reusing = "clientgo-reusing-specs" // an implementation
+)
 
 func main() {
-	events := flag.Int("events", 5_000, "number of changes")
-	interval := flag.Duration("every", 5*time.Millisecond, "from one change to the next")
+	events := flag.Int("events", 20_000, "number of changes; enough for several garbage collections")
+	interval := flag.Duration("every", time.Millisecond, "from one change to the next")
 	apart.Program{
 		Name:            "Dropin",
-		Implementations: []string{"client-go", "clientgo"},
+		Implementations: []string{"client-go", "clientgo", reusing},
 		Server:          serverOf,
 		Measure: func(impl, url string, count int) ([]apart.Value, error) {
 			return measure(impl, url, count, *events, *interval)
@@ -60,9 +63,13 @@ func serverOf(name string, count int) (*load.Server, error) {
 
 // newInformer returns an informer of the Secrets or Pods of the server at url.
 func newInformer(impl, url string) (cache.SharedIndexInformer, error) {
-	client, err := kubernetes.NewForConfig(&rest.Config{
+	config := &rest.Config{
 		Host: url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf},
-	})
+	}
+	if impl == reusing {
+		config.Wrap(clientgo.ReuseSpecs)
+	}
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +80,7 @@ func newInformer(impl, url string) (cache.SharedIndexInformer, error) {
 	source := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), resource, metav1.NamespaceAll,
 		fields.Everything())
 	made := cache.NewSharedIndexInformer
-	if impl == "clientgo" {
+	if impl != "client-go" {
 		made = clientgo.NewSharedIndexInformer
 	}
 	return made(source, example, 0, cache.Indexers{
@@ -129,18 +136,21 @@ func measure(impl, url string, objects, changes int, interval time.Duration) ([]
 	<-c.added
 	started, err := apart.CPUTime()
 	full := apart.Heap()
-	used, otherErr := apart.CPUTime()
-	err = errors.Join(err, otherErr, apart.Order(url, changes, interval.String()))
+	used, usedErr := apart.CPUTime()
+	usedUser, userErr := apart.UserTime()
+	err = errors.Join(err, usedErr, userErr, apart.Order(url, changes, interval.String()))
 	<-c.changed
-	spent, otherErr := apart.CPUTime()
+	spent, spentErr := apart.CPUTime()
+	spentUser, userErr := apart.UserTime()
 	after := apart.Heap()
 	n := float64(changes)
 	return []apart.Value{
 		{Of: float64((started - began).Microseconds()) / float64(objects), Unit: "start-cpu-µs/object"},
+		{Of: float64((spentUser - usedUser).Microseconds()) / n, Unit: "user-µs/change"},
 		{Of: float64((spent - used).Microseconds()) / n, Unit: "cpu-µs/change"},
 		{Of: float64(after.Mallocs-full.Mallocs) / n, Unit: "allocs/change"},
 		{Of: float64(after.TotalAlloc-full.TotalAlloc) / n, Unit: "B/change"},
 		{Of: float64(full.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-B/object"},
 		{Of: float64(after.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-after-B/object"},
-	}, errors.Join(err, otherErr)
+	}, errors.Join(err, spentErr, userErr)
 }

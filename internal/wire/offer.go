@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// Offer lets the transport of a client that is hidden, such as the client
+// inside a ListerWatcher, find the Specs of a watch: through the context of the
+// request. Until the Offer is accepted, the watch delivers whole objects. It is
+// safe for concurrent use.
+type Offer struct {
+	mu       sync.Mutex // guards the fields below
+	specs    *Specs
+	bodies   int  // number of watches that have found the offer
+	accepted bool // whether the watch delivers placeholders
+}
+
+type offerKey struct{}
+
+// NewOffer returns an offer of s, and a context for one call that opens a
+// watch. The call must pass the context on to its request.
+func NewOffer(ctx context.Context, s *Specs) (context.Context, *Offer) {
+	o := &Offer{specs: s}
+	if authenticatorErr != nil {
+		s.setReason(authenticatorErr.Error())
+		return ctx, o
+	}
+	s.setReason("no transport wrapped with clientgo.ReuseSpecs has sent the request of the watch")
+	return context.WithValue(ctx, offerKey{}, o), o
+}
+
+// Accept makes the watch deliver placeholders from now on. The caller must have
+// made sure that no code except client-go's decoder sees the objects of the
+// watch before it does. Accept has no effect unless exactly one watch has found
+// the offer, because another watch would belong to other code.
+func (o *Offer) Accept() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.accepted = o.bodies == 1
+	if o.bodies > 1 {
+		o.specs.setReason("the ListerWatcher opens several watches at once")
+	}
+}
+
+// Decline records why the watch delivers whole objects.
+func (o *Offer) Decline(reason string) { o.specs.setReason(reason) }
+
+// found reports whether a watch may use the offer. It may not if the offer has
+// been accepted, because the offer is for an earlier watch then.
+func (o *Offer) found() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.accepted {
+		return false
+	}
+	o.bodies++
+	return true
+}
+
+// current returns the Specs, or nil while the offer is not accepted.
+func (o *Offer) current() *Specs {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.accepted {
+		return nil
+	}
+	return o.specs
+}
+
+// Receiver returns a transport that sends requests through base. It finds the
+// offers in their contexts. Other requests pass through unchanged.
+func Receiver(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &receiver{base}
+}
+
+type receiver struct{ base http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (t *receiver) RoundTrip(r *http.Request) (*http.Response, error) {
+	o, ok := r.Context().Value(offerKey{}).(*Offer)
+	if !ok || r.URL.Query().Get("watch") != "true" {
+		return t.base.RoundTrip(r)
+	}
+	return (&transport{base: t.base, specs: o.specs, offer: o}).RoundTrip(r)
+}
+
+// WrappedRoundTripper returns the wrapped transport, like client-go's own
+// transports do.
+func (t *receiver) WrappedRoundTripper() http.RoundTripper { return t.base }
