@@ -27,8 +27,8 @@ import (
 )
 
 // inTests returns the options of a manager for tests. It may be started more
-// than once in a process, opens no ports, logs its errors to the trace, and lets
-// the exploration notice cached objects that the program modifies.
+// than once in a process, opens no ports, logs its errors to the trace, and
+// lets the exploration notice cached objects that the program modifies.
 func inTests(env *reconciletest.Env) ctrl.Options {
 	anyName := true
 	return ctrl.Options{

@@ -1,5 +1,5 @@
-// Command ingress-per-service gives every Service that opts in one Ingress. See
-// README.md.
+// Command ingress-per-service creates an Ingress for every Service that opts
+// in. See README.md.
 package main
 
 import (
@@ -20,9 +20,9 @@ func main() {
 		Replicas: operator.Sharded,
 		Needs:    []string{"get,list,watch services", "list,watch,create,patch,delete ingresses.networking.k8s.io"},
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host`, with {{.Namespace}} and {{.Name}} replaced")
-			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName; empty leaves it to the cluster")
-			fs.StringVar((*string)(&options.PathType), "path-type", string(networkingv1.PathTypePrefix), "pathType of /")
+			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host` of the Ingresses; {{.Namespace}} and {{.Name}} stand for the Service's")
+			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName of the Ingresses; if empty, the cluster chooses")
+			fs.StringVar((*string)(&options.PathType), "path-type", string(networkingv1.PathTypePrefix), "pathType of the path /")
 			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
 				"let the first sweep delete up to N Ingresses past the safety limit")
 		},

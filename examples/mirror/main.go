@@ -1,5 +1,5 @@
-// Command mirror keeps a copy of a Secret in every namespace that a SecretMirror
-// selects. See README.md.
+// Command mirror keeps a copy of a Secret in every namespace that a
+// SecretMirror selects. See README.md.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command namespace-defaults gives every eligible namespace an owner, a
-// ResourceQuota and a LimitRange. See README.md.
+// Command namespace-defaults adds an owner, a ResourceQuota and a LimitRange to
+// every namespace that is not exempt. See README.md.
 package main
 
 import (

@@ -18,7 +18,7 @@ func main() {
 		Needs: []string{"list,watch pods", "create configmaps", "list,watch,patch configmaps " + podruntime.Name},
 		Flags: func(fs *flag.FlagSet) {
 			fs.DurationVar(&options.Period, "period", podruntime.DefaultPeriod,
-				"how often the total of a namespace with running Pods is brought up to date")
+				"how often the total of a namespace with running Pods is updated")
 		},
 		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			options.Events, options.Leader = env.Events, env.Leader

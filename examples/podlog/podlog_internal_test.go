@@ -196,8 +196,8 @@ func TestAReconcileWithoutAChangeLogsNothingAndDeletedPodsAreForgotten(t *testin
 	})
 }
 
-// The Pods whose deletion was not logged in a boot are the Pods that exist, after
-// any fault.
+// The Pods whose deletion was not logged in a boot are the Pods that exist,
+// after any fault.
 func TestItSurvivesEveryFault(t *testing.T) {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{

@@ -1,5 +1,5 @@
-// Command website runs web servers for Websites, and tells a CDN where they are. See
-// README.md.
+// Command website runs a web server for each Website, and tells a CDN the
+// addresses of the servers. See README.md.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 			"create,delete,get,list,patch,watch deployments.apps", "create,delete,get,list,patch,watch services",
 		},
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar((*string)(&cdn), "cdn", "cdn", "`directory` with one file for each website, which the CDN reads")
+			fs.StringVar((*string)(&cdn), "cdn", "cdn", "`directory` that the CDN reads, with one file for each website")
 		},
 		Setup: func(env operator.Env) ([]*reconcile.Controller, error) { return website.Setup(env, cdn) },
 	}.Main(os.Args[1:], os.Stderr))

@@ -9,8 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// The limits for a whole operator, in lines without blanks and comments. The same one on controller-runtime took
-// 286, its main 60.
+// The limits for a whole operator, in lines without blanks and comments. The
+// same one on controller-runtime took 286, its main 60.
 const (
 	mostLines  = 222
 	mostMain   = 25

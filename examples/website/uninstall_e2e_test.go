@@ -21,7 +21,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e/compile"
 )
 
-// What the README says of an uninstallation, with a program that ends when its Deployment is deleted.
+// What the README says of an uninstallation, with a program that ends when its
+// Deployment is deleted.
 func TestE2EAnUninstallationLeavesNothing(t *testing.T) {
 	g := NewWithT(t)
 	root, err := filepath.Abs("../..")
@@ -63,7 +64,8 @@ func uninstallation(g *WithT) string {
 	return commands[1]
 }
 
-// runUntilUndeployed runs the program as long as its Deployment is there. The channel is closed when it has ended.
+// runUntilUndeployed runs the program as long as its Deployment is there. The
+// channel is closed when it has ended.
 func runUntilUndeployed(t *testing.T, cluster *e2e.Cluster, folder string) <-chan struct{} {
 	t.Helper()
 	g := NewWithT(t)

@@ -21,9 +21,10 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// archiveOf returns the files of a base image as a tar archive. Files in a
-// MapFS have no times, so they do not differ from build to build. For each of
-// tools, which ko adds to the image later, it has a link in /bin.
+// archiveOf returns the files of a base image as a tar archive. The archive has
+// a link in /bin for each of the tools that ko adds to the image later. The
+// files have no modification times, so that the archive is the same in every
+// build.
 func archiveOf(tools []string) ([]byte, error) {
 	// authorities are the certificate authorities that Mozilla trusts, as the
 	// Go project publishes them. Authorities that are trusted only under a

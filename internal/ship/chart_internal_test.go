@@ -42,7 +42,8 @@ func objectsOf(t *testing.T, text string) objects {
 	return all
 }
 
-// rendered returns the objects that helm renders from a chart with values, in YAML.
+// rendered returns the objects that helm renders from a chart with values, in
+// YAML.
 func rendered(t *testing.T, folder, namespace, set string) (objects, error) {
 	t.Helper()
 	c, err := loader.Load(folder)

@@ -1,14 +1,16 @@
-// Command ship makes the images of the programs, with ko, which builds Go
-// programs into images without a Docker daemon. ko takes base images only from
+// Command ship makes the images of the programs. It uses ko, which builds
+// images of Go programs without a Docker daemon. ko reads base images only from
 // registries, but the images of this repository must not depend on a registry.
-// So ship makes the base, and serves it to ko from a registry on loopback.
+// So ship makes the base image, and serves it to ko from a registry on
+// loopback.
 //
 //	base (certificates, users, /tmp) ──▶ registry ──▶ ko build ──▶ dist/images/<program>, an OCI layout
 //	                                                          └──▶ the registry of -to
 //
-// The image of observe has kubectl and a shell, too, which its scripts call. ko
-// builds them first, each upon the one before. The same commit, built by the
-// same Go release, has the same digest on every machine.
+// The image of observe also contains kubectl and a shell, because the scripts
+// of observe call them. ko builds these two first, each on top of the image
+// before. The same commit, built with the same Go release, has the same digest
+// on every machine.
 package main
 
 import (
@@ -37,9 +39,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// host is the name of the registry on loopback. It appears in the annotations
-// of images, so it does not contain the registry's port, which differs from run
-// to run. Requests for this name reach the registry as their HTTP proxy.
+// host is the name of the registry on loopback. The name appears in the
+// annotations of images, so it does not contain the registry's port, which is
+// different in each run. Requests for this name reach the registry because ko
+// uses the registry as its HTTP proxy.
 const host = "ship.localhost"
 
 // programs are the programs that get an image. kubectl-reboot is not one of
@@ -49,7 +52,7 @@ var programs = []string{
 	"podlog", "reboot-agent", "reboot-controller", "website",
 }
 
-// ship has the flags of the command, and the address of the registry on
+// ship contains the values of the flags, and the address of the registry on
 // loopback.
 type ship struct {
 	root, out, dest, files, tag, platforms, address string
@@ -71,9 +74,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	s := &ship{}
 	f := flag.NewFlagSet("ship", flag.ContinueOnError)
 	f.StringVar(&s.root, "root", ".", "`directory` of the repository")
-	f.StringVar(&s.out, "out", "dist/images", "`directory` for OCI layouts, one for each program")
-	f.StringVar(&s.dest, "to", "", "`registry` and path to push to, such as ghcr.io/homeostat, instead")
-	f.StringVar(&s.files, "unpack", "", "`directory` for the files of the images, instead; of one platform")
+	f.StringVar(&s.out, "out", "dist/images", "`directory` in which to write an OCI layout for each program")
+	f.StringVar(&s.dest, "to", "", "push to this `registry` and path, such as ghcr.io/homeostat, instead of writing OCI layouts")
+	f.StringVar(&s.files, "unpack", "", "unpack the files of the images to this `directory`, instead of writing OCI layouts; for one platform only")
 	f.StringVar(&s.tag, "tag", "devel", "`tag` and version of the images")
 	f.StringVar(&s.platforms, "platforms", "linux/amd64,linux/arm64", "`list` of platforms")
 	if err := f.Parse(args); err != nil {
@@ -112,7 +115,7 @@ func (s *ship) build(ctx context.Context, program string) (image string, err err
 	switch program {
 	case "observe":
 		tools = []string{"kubectl", "sh"}
-	case "reboot-agent": // it reaches the D-Bus of its node
+	case "reboot-agent": // only root may use the D-Bus socket of the node
 		user = "0:0"
 	}
 	base, err := s.pushBase(ctx, tools)
@@ -139,9 +142,9 @@ func (s *ship) build(ctx context.Context, program string) (image string, err err
 // of the registry on loopback.
 func (s *ship) local(reference string) string { return strings.Replace(reference, host, s.address, 1) }
 
-// ko builds the program in a folder of the repository upon a base image, pushes
-// the image, and returns its reference. It overrides environment variables with
-// which a user changes builds, such as GOFLAGS.
+// ko builds the program in a folder of the repository on top of a base image,
+// pushes the image, and returns its reference. It overrides the environment
+// variables that could change the build, such as GOFLAGS.
 func (s *ship) ko(ctx context.Context, folder, base, repository string, flags ...string) (string, error) {
 	command := exec.CommandContext(ctx, "go", append([]string{
 		"tool", "-modfile=" + filepath.Join(s.root, "internal/ship/go.mod"), "ko", "build", ".", "--bare",
@@ -156,9 +159,10 @@ func (s *ship) ko(ctx context.Context, folder, base, repository string, flags ..
 }
 
 // save writes an image as an OCI layout. The layout has two annotations: the
-// tag, and the name by which the manifests refer to the image. containerd, kind
-// and docker load the image under that name. ko itself can write a layout, but
-// not one with a name, and not below a folder with capital letters.
+// tag, and the name with which the manifests refer to the image. containerd,
+// kind and docker load the image under that name. save does not use ko's own
+// layouts, because they have no name, and cannot be written below a folder
+// whose name has capital letters.
 func (s *ship) save(ctx context.Context, reference, folder, program string) error {
 	parsed, err := name.ParseReference(s.local(reference))
 	if err != nil {
@@ -182,7 +186,7 @@ func (s *ship) save(ctx context.Context, reference, folder, program string) erro
 	if index, err := made.ImageIndex(); err == nil {
 		return path.AppendIndex(index, names)
 	}
-	image, err := made.Image() // of one platform
+	image, err := made.Image() // the image of the only platform
 	if err != nil {
 		return err
 	}

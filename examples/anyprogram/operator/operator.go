@@ -31,7 +31,8 @@ func Start(ctx context.Context, config *rest.Config, o ctrl.Options) error {
 	return mgr.Start(ctx)
 }
 
-// Reconciler keeps the copies as their sources are.
+// Reconciler makes the Secrets equal to the ConfigMaps that they are copied
+// from.
 type Reconciler struct{ client.Client }
 
 // SetupWithManager registers the reconciler.

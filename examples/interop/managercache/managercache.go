@@ -1,6 +1,6 @@
-// Package managercache moves one controller of an operator to Homeostat. It reads
-// the manager's cache, so that no kind is watched twice, and runs under the
-// manager's election.
+// Package managercache moves one controller of an operator to Homeostat. It
+// reads the manager's cache, so that no kind is watched twice, and runs under
+// the manager's election.
 package managercache
 
 import (

@@ -67,7 +67,7 @@ func (c *Controller) enqueue(obj any) {
 // returned.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	if c.workqueue.ShuttingDown() {
-		return errors.New("running the controller: it has run already and its queue is shut down: make a new one")
+		return errors.New("running the controller: it can run only once, because its queue is shut down: create a new one")
 	}
 	defer func() { _ = c.shared.RemoveEventHandler(c.handler) }() // otherwise each term would leave a handler behind
 	defer c.workqueue.ShutDown()
@@ -94,7 +94,7 @@ func (c *Controller) processNextWorkItem(ctx context.Context) bool {
 	}
 	defer c.workqueue.Done(name)
 	if err := c.syncHandler(ctx, name); err != nil {
-		klog.FromContext(ctx).Error(err, "cannot shout, retrying", "configMap", name)
+		klog.FromContext(ctx).Error(err, "writing the annotation failed, retrying", "configMap", name)
 		c.workqueue.AddRateLimited(name)
 		return true
 	}
@@ -117,7 +117,7 @@ func (c *Controller) syncHandler(ctx context.Context, name cache.ObjectName) err
 	edited := cached.DeepCopy()
 	metav1.SetMetaDataAnnotation(&edited.ObjectMeta, shouted, loud)
 	if _, err := c.client.CoreV1().ConfigMaps(name.Namespace).Update(ctx, edited, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("shouting: %w", err)
+		return fmt.Errorf("writing annotation %s of ConfigMap %s: %w", shouted, name, err)
 	}
 	return nil
 }

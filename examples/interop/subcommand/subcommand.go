@@ -1,4 +1,5 @@
-// Package subcommand runs a program of package operator as a subcommand of cobra.
+// Package subcommand runs a program of package operator as a subcommand of
+// cobra.
 package subcommand
 
 import (

@@ -56,8 +56,8 @@ func Add(ctx context.Context, mgr manager.Manager, namespace, identity string) e
 	}
 	return errors.Join(
 		mgr.Add(runnable{controller}),
-		// These are /homeostat/metrics, which needs its own scrape config, and
-		// /homeostat/debug/homeostat.
+		// The paths are /homeostat/debug/homeostat and /homeostat/metrics.
+		// Prometheus needs a scrape config for the latter.
 		mgr.AddMetricsServerExtraHandler("/homeostat/", http.StripPrefix("/homeostat", page)),
 		mgr.AddHealthzCheck("labels", func(*http.Request) error { return controller.Healthy() }),
 		mgr.AddReadyzCheck("labels", func(*http.Request) error { return ready(controller) }))
@@ -74,8 +74,8 @@ func (r runnable) Start(ctx context.Context) error { return r.controller.Run(ctx
 // replica that the manager itself has elected as the leader.
 func (runnable) NeedLeaderElection() bool { return false }
 
-// ready returns an error unless the controller is ready. It decides as /readyz
-// of package status does.
+// ready returns an error unless the controller is ready. It applies the same
+// rules as /readyz of package status.
 func ready(c *reconcile.Controller) error {
 	if phase := c.Phase(); phase != inspect.Working && phase != inspect.Standby {
 		return fmt.Errorf("the controller is %s", phase)

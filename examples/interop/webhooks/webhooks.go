@@ -29,13 +29,14 @@ func Program() operator.Program {
 	return operator.Program{
 		Name: "texts",
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&options.Host, "webhook-host", "", "where to serve webhooks; empty is everywhere")
-			fs.IntVar(&options.Port, "webhook-port", webhook.DefaultPort, "the port to serve webhooks on")
-			fs.StringVar(&options.CertDir, "webhook-cert-dir", "/etc/webhook", "the folder of tls.crt and tls.key")
+			fs.StringVar(&options.Host, "webhook-host", "", "`address` that serves the webhooks; empty means all addresses")
+			fs.IntVar(&options.Port, "webhook-port", webhook.DefaultPort, "`port` that serves the webhooks")
+			fs.StringVar(&options.CertDir, "webhook-cert-dir", "/etc/webhook", "`folder` that contains tls.crt and tls.key")
 		},
 		Setup: setup,
-		// Every replica answers, leader or not, until its controllers have drained:
-		// their last writes pass the webhook, too.
+		// Every replica answers, even if it does not lead. It answers until its
+		// controllers have drained, because their last writes pass the webhook,
+		// too.
 		Beside: func(ctx context.Context, _ operator.Env) error { return serve(ctx, options) },
 		// The Service of the webhook sends requests to Pods that are ready. If
 		// the webhook converts objects, no cache can be filled before a Pod is

@@ -76,7 +76,8 @@ func TestTheProgramAnswersWebhooksAndReconciles(t *testing.T) {
 	g.Expect(err).To(HaveOccurred(), "it is served no longer")
 }
 
-// A conversion webhook: lists need it, and its Service needs a Pod that is ready.
+// A conversion webhook: lists need it, and its Service needs a Pod that is
+// ready.
 func TestTheProgramIsReadyBeforeItsCachesSoThatTheyCanBeFilled(t *testing.T) {
 	g := NewWithT(t)
 	sim, err := apisim.New(nil)

@@ -5,8 +5,8 @@
 //	group, err := groups.Get(ctx, api.DefaultName, metav1.GetOptions{})
 //
 // A RebootGroup specifies how many of its nodes may be unavailable at once. Its
-// status is the ledger that enforces this: a node is disrupted only while it has a
-// slot, and a write that adds a slot fails if the ledger has changed.
+// status is the ledger that enforces this: a node is disrupted only while it
+// has a slot, and a write that adds a slot fails if the ledger has changed.
 //
 //	spec:   nodeSelector, maxUnavailable, minReadySeconds, paused, windows, drain
 //	status: slots (the ledger) ◀── queue (requests, oldest first), conditions

@@ -149,10 +149,10 @@ func (s *chartStage) slots() []string {
 	return strings.Fields(s.sh("kubectl get rebootgroups -o jsonpath='{.items[*].status.slots[*].node}'"))
 }
 
-// What helm says of an uninstallation leaves nothing, although a node has a slot
-// and another waits for one, and all groups have finalizers. The node that waits
-// would make the program create the group default again, if only the groups were
-// deleted: its finalizer would keep the kind for ever.
+// What helm says of an uninstallation leaves nothing, although a node has a
+// slot and another waits for one, and all groups have finalizers. The node that
+// waits would make the program create the group default again, if only the
+// groups were deleted: its finalizer would keep the kind for ever.
 func TestE2EAnUninstallationOfTheChartLeavesNothing(t *testing.T) {
 	s := newChartStage(t)
 	binary := filepath.Join(t.TempDir(), "controller")

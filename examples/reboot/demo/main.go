@@ -42,16 +42,16 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) (good bool, err error) {
 	options := &roll.Options{Out: out, Table: isTerminal()}
-	onReal := false
+	useReal := false
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.BoolVar(&onReal, "real", false, "play on a real API server, which is built first, instead of a simulated one")
-	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "play on the cluster of this `file`; "+
-		"nodes named node-01 and on are created there, and removed at the end")
+	flags.BoolVar(&useReal, "real", false, "use a real API server, which the demo builds first, instead of a simulated one")
+	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "use the cluster of this `file`; "+
+		"the demo creates the nodes node-01, node-02, … there, and deletes them at the end")
 	flags.IntVar(&options.Nodes, "nodes", roll.DefaultNodes, "`number` of nodes")
 	flags.IntVar(&options.Max, "max-unavailable", roll.DefaultMax, "`number` of nodes that may be unavailable at once")
-	flags.BoolVar(&options.Calm, "calm", false, "kill nothing")
+	flags.BoolVar(&options.Calm, "calm", false, "kill no processes")
 	flags.BoolVar(&options.Table, "table", options.Table, "redraw a table instead of writing lines")
-	flags.DurationVar(&options.Timeout, "timeout", roll.DefaultTimeout, "how long the roll may take")
+	flags.DurationVar(&options.Timeout, "timeout", roll.DefaultTimeout, "how long the demo may take")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return true, nil
 	} else if err != nil {
@@ -60,17 +60,17 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 	if flags.NArg() > 0 {
 		return false, fmt.Errorf("unexpected argument %q: the program accepts only flags", flags.Arg(0))
 	}
-	if onReal && options.Kubeconfig != "" {
+	if useReal && options.Kubeconfig != "" {
 		return false, errors.New("--real and --kubeconfig are both set: choose one")
 	}
 	if options.Program, err = os.Executable(); err != nil {
 		return false, fmt.Errorf("finding the file of this program: %w", err)
 	}
-	stop, err := provide(ctx, options, onReal)
+	stop, err := startServer(ctx, options, useReal)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = stop() }() // the verdict does not depend on it
+	defer func() { _ = stop() }() // the verdict does not depend on how the server ends
 	verdict, err := roll.Run(ctx, options)
 	if err != nil {
 		return false, err
@@ -78,13 +78,14 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 	return verdict.Good(), verdict.Write(out)
 }
 
-// provide starts an API server unless o has a kubeconfig. It does not use
-// $KUBECONFIG, whose cluster may be in use.
-func provide(ctx context.Context, o *roll.Options, onReal bool) (stop func() error, err error) {
+// startServer starts an API server and sets the kubeconfig in o, unless o
+// already has a kubeconfig. It does not use $KUBECONFIG, because people may be
+// using its cluster. The returned function stops the server.
+func startServer(ctx context.Context, o *roll.Options, useReal bool) (stop func() error, err error) {
 	switch {
 	case o.Kubeconfig != "":
 		return func() error { return nil }, nil
-	case onReal:
+	case useReal:
 		cluster, err := e2e.Start(ctx, &e2e.Options{Progress: o.Out})
 		if err != nil {
 			return nil, err
@@ -97,7 +98,7 @@ func provide(ctx context.Context, o *roll.Options, onReal bool) (stop func() err
 			return nil, err
 		}
 		o.Kubeconfig, o.Simulated = server.kubeconfig, true
-		fmt.Fprintf(o.Out, "a simulated API server; look at it with kubectl --kubeconfig %s get nodes,rebootgroups\n",
+		fmt.Fprintf(o.Out, "started a simulated API server; to see its objects: kubectl --kubeconfig %s get nodes,rebootgroups\n",
 			server.kubeconfig)
 		return server.stop, nil
 	}

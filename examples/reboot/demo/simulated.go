@@ -36,7 +36,7 @@ func startSimulated() (*simulated, error) {
 		return nil, fmt.Errorf("starting the simulated API server: %w", err)
 	}
 	s := &simulated{server: &http.Server{Handler: sim.Handler(), ReadHeaderTimeout: time.Minute}}
-	go func() { _ = s.server.Serve(listener) }() // stop ends it
+	go func() { _ = s.server.Serve(listener) }() // ends when stop closes the server
 	if s.dir, err = os.MkdirTemp("", "reboot-demo-server-"); err == nil {
 		s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
 		err = clientcmd.WriteToFile(clientcmdapi.Config{

@@ -53,12 +53,12 @@ func command() *cobra.Command {
 		},
 	}
 	root.PersistentFlags().StringVar(&rules.ExplicitPath, "kubeconfig", "", "path of the kubeconfig file")
-	root.PersistentFlags().StringVar(&overrides.CurrentContext, "context", "", "the kubeconfig's context")
+	root.PersistentFlags().StringVar(&overrides.CurrentContext, "context", "", "name of the context in the kubeconfig")
 	root.AddCommand(request(p), pause(p, true), pause(p, false), &cobra.Command{
-		Use: "status [NODE...]", Short: "A line for each node",
+		Use: "status [NODE...]", Short: "Show the state of each node",
 		RunE: func(cmd *cobra.Command, nodes []string) error { return p.Status(cmd.Context(), nodes...) },
 	}, &cobra.Command{
-		Use: "why NODE", Short: "What a node waits for", Args: cobra.ExactArgs(1),
+		Use: "why NODE", Short: "Explain what a node waits for", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, nodes []string) error { return p.Why(cmd.Context(), nodes[0]) },
 	})
 	return root
@@ -69,7 +69,7 @@ func request(p *plugin.Plugin) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "request NODE...", Short: "Ask for the reboot of nodes", Args: cobra.MinimumNArgs(1),
+		Use: "request NODE...", Short: "Request reboots of nodes", Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, nodes []string) error {
 			asked, err := p.Request(cmd.Context(), id, nodes...)
 			if !wait {
@@ -80,17 +80,17 @@ func request(p *plugin.Plugin) *cobra.Command {
 			return errors.Join(err, p.Wait(ctx, asked...))
 		},
 	}
-	c.Flags().StringVar(&id, "request", "", "a short `text` that stands for the request, such as kernel-6.12 "+
-		"(default: one of the time)")
-	c.Flags().BoolVar(&wait, "wait", false, "wait until all are back, and tell of their progress")
+	c.Flags().StringVar(&id, "request", "", "a short `text` that identifies the request, such as kernel-6.12 "+
+		"(default: kubectl and the current time)")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until all nodes are back, and show their progress")
 	c.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long to wait")
 	return c
 }
 
 func pause(p *plugin.Plugin, paused bool) *cobra.Command {
-	use, short := "resume", "Let nodes be rebooted again, or a group"
+	use, short := "resume", "Allow reboots of nodes, or of the nodes of a group, again"
 	if paused {
-		use, short = "pause", "Keep nodes from being rebooted, or a group"
+		use, short = "pause", "Prevent reboots of nodes, or of the nodes of a group"
 	}
 	var group string
 	c := &cobra.Command{
@@ -106,6 +106,6 @@ func pause(p *plugin.Plugin, paused bool) *cobra.Command {
 			}
 		},
 	}
-	c.Flags().StringVar(&group, "group", "", "a RebootGroup")
+	c.Flags().StringVar(&group, "group", "", "`name` of a RebootGroup")
 	return c
 }

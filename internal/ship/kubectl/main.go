@@ -9,6 +9,6 @@ import (
 
 func main() {
 	if err := cmd.NewDefaultKubectlCommand().Execute(); err != nil {
-		util.CheckErr(err) // CheckErr exits with the status that belongs to the error
+		util.CheckErr(err) // exits with the status of the command that failed
 	}
 }

@@ -26,12 +26,14 @@ type Options struct {
 	ConfigMap string
 	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
-	// Leader lets the controller work only while this replica leads. By default
-	// it always works.
+	// Leader reports whether this replica leads. The controller works only
+	// while it does. Defaults to nil, which means that the controller always
+	// works.
 	Leader reconcile.Leader
 }
 
-// New returns the controller for all namespaces. It does not start it.
+// New returns the controller for all namespaces. The caller must run the
+// controller.
 //
 // The controller's primary objects are the ConfigMaps, not the Settings. Each
 // reconcile is about one ConfigMap, and only one reconcile per ConfigMap runs

@@ -13,10 +13,10 @@
 //
 // The contract:
 //
-//   - The ConfigMap is a function of the present Settings. It has no older
-//     values, and changes by other clients are overwritten.
+//   - The ConfigMap depends only on the current Settings. It does not keep
+//     older values, and changes by other clients are overwritten.
 //   - The ConfigMap is deleted after the last Setting, when the server
 //     confirms that there are no more Settings.
-//   - A ConfigMap of that name without our label is never modified. The
-//     conditions of the Settings report it.
+//   - A ConfigMap that has the name but not our label is never modified. The
+//     conditions of the Settings report such a ConfigMap.
 package settings

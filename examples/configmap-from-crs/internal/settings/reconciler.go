@@ -109,7 +109,7 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 }
 
 // retire deletes the ConfigMap if the server confirms that the namespace has no
-// Settings left. The cache alone may be behind.
+// Settings left. It does not rely on the cache, which may be behind the server.
 func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (result, error) {
 	rest, err := r.settings(current.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -32,16 +32,17 @@ const maxOrigin = 253 - 2*(validation.DNS1123LabelMaxLength+1)
 // Options configure the controller. Nil and zero fields mean the defaults.
 type Options struct {
 	// Resync is the interval at which the records of each Service are checked
-	// even if the Service has not changed. So an edit of the file by someone
-	// else is corrected within this time. Defaults to [DefaultResync].
+	// even if the Service has not changed. So a record that another program has
+	// edited is corrected within this time. Defaults to [DefaultResync].
 	Resync time.Duration
 	// Sweep configures the search for records of deleted Services. See package
 	// names for the defaults.
 	Sweep names.Options
 	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
-	// Leader lets the controller work only while this replica leads. By default
-	// it always works.
+	// Leader reports whether this replica leads. The controller works only
+	// while it does. Defaults to nil, which means that the controller always
+	// works.
 	Leader reconcile.Leader
 }
 

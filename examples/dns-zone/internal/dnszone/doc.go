@@ -6,7 +6,7 @@
 // the records of Services that were deleted while the controller was not
 // running.
 //
-//	Services ──key──▶ reconcile: has it addresses? ── yes ──▶ its records as they must be
+//	Services ──key──▶ reconcile: any addresses?    ── yes ──▶ its records as they must be
 //	   ▲                                └── no, gone ──▶ ask the server, then remove them
 //	   └── known names: whose records there are (at start and periodically)
 //

@@ -37,7 +37,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 		}
 		live, _, err := names.Live(ctx, r.client.CoreV1().Services(request.Key.Namespace), request.Key.Name)
 		if err != nil || len(addressesOf(live)) > 0 {
-			return result{}, err // the cache is behind the server, and will catch up
+			return result{}, err // the cache is behind the server, so the retry will use a newer one
 		}
 	}
 	changed, err := r.file.Set(ctx, request.Key, want)

@@ -24,8 +24,8 @@ func record(key types.NamespacedName, origin string, ttl int, address netip.Addr
 		key.Name, key.Namespace, origin, ttl, kind, address, key.Namespace, key.Name)
 }
 
-// set replaces the lines of a key by want, and reports whether that changed the
-// zone. It keeps our lines in the order of their keys, unless a person has
+// set replaces the lines of a key with want, and reports whether that changed
+// the zone. It keeps our lines in the order of their keys, unless a person has
 // moved them.
 func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
 	isKeys := func(l line) bool { return l.isOurs && l.key == key }

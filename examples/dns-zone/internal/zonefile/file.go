@@ -21,8 +21,9 @@ const DefaultTTL = 60
 // A File is a zone file. It is safe for concurrent use, including by several
 // processes.
 type File struct {
-	// Path is the path of the file. In the same directory are the lock file
-	// .<name>.lock and, during a write, the new contents as .<name>.new.
+	// Path is the path of the file. Two more files are in the same directory:
+	// the lock file .<name>.lock and, during a write, the new contents as
+	// .<name>.new.
 	Path string
 	// Origin is the domain of the records, with a dot at its end.
 	Origin string
@@ -61,8 +62,9 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 	return slices.Compact(keys), err
 }
 
-// Set replaces the records of a key by addresses, in this order. An empty list
-// removes the records. Set reports whether the file has changed.
+// Set replaces the records of a key with one record for each address, in this
+// order. An empty list removes the records. Set reports whether the file has
+// changed.
 //
 // It returns an error if the file cannot be read, parsed, locked or written. In
 // that case the file is unchanged. An error of the parser names the line.
@@ -150,8 +152,8 @@ func (f *File) begin() error {
 	return f.write(contents{z, nil})
 }
 
-// write replaces the file by contents c with the next serial. It fails with
-// errMoved if another process has replaced the file since c was read.
+// write replaces the file with the contents c and the next serial. It fails
+// with errMoved if another process has replaced the file since c was read.
 func (f *File) write(c contents) error {
 	serial := c.zone.serial
 	if f.wrote && int32(serial-f.serial) < 0 { // an editor has restored an older serial, by the order of RFC 1982

@@ -33,7 +33,7 @@ var tag = regexp.MustCompile(` ; managed-by=dns-zone ([a-z0-9.-]+)/([a-z0-9.-]+)
 // A token is a word of a record: lines[line].text[start:end].
 type token struct{ line, start, end int }
 
-// A scanner parses a file. In parentheses, records span several lines.
+// A scanner parses a file. A record in parentheses can span several lines.
 type scanner struct {
 	zone      zone
 	record    []token // words of the current record

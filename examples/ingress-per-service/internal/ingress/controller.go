@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// New returns the controller for all namespaces. It does not start it.
+// New returns the controller for all namespaces. The caller must run the
+// controller.
 func New(client kubernetes.Interface, recorder events.EventRecorder, o *Options) (*reconcile.Controller, error) {
 	options, err := o.withDefaults()
 	if err != nil {

@@ -69,8 +69,8 @@ func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 		fmt.Errorf("annotation %s is %q: the Service has no such port", PortKey, wanted)
 }
 
-// inShape reports whether current, which is ours, has all fields that the
-// Ingress of s declares. It ignores other fields, which belong to other
+// inShape reports whether current, an Ingress of ours, has all fields that the
+// Ingress of s declares. It ignores other fields, because they belong to other
 // clients.
 func inShape(current *networkingv1.Ingress, s *corev1.Service, spec *networkingv1.IngressSpec) bool {
 	return current.Annotations[serviceUIDKey] == string(s.UID) &&
@@ -79,9 +79,9 @@ func inShape(current *networkingv1.Ingress, s *corev1.Service, spec *networkingv
 			apiequality.Semantic.DeepEqual(current.Spec.IngressClassName, spec.IngressClassName))
 }
 
-// declaration returns an apply configuration for want. It has current's UID and
-// resourceVersion, so that the server refuses it if the Ingress has changed
-// since current was read.
+// declaration returns an apply configuration for want. The configuration has
+// the UID and the resourceVersion of current, so that the server refuses it if
+// the Ingress has changed since current was read.
 func declaration(current, want *networkingv1.Ingress) *networkingac.IngressApplyConfiguration {
 	spec := networkingac.IngressSpec()
 	spec.IngressClassName = want.Spec.IngressClassName

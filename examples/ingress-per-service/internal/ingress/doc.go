@@ -1,5 +1,5 @@
-// Package ingress gives every Service that opts in one Ingress, and deletes the
-// Ingress again when the Service opts out:
+// Package ingress creates an Ingress for every Service that opts in, and
+// deletes the Ingress when the Service opts out:
 //
 //	controller, err := ingress.New(client, recorder, nil)
 //
@@ -13,10 +13,11 @@
 // The contract:
 //
 //   - An Ingress without our marker is never modified, even if we need its
-//     name. Then the Service gets one Warning event.
-//   - An Ingress is created with a create. It is changed by server-side apply
-//     of exactly the declared fields, under the resourceVersion and UID that
-//     were read, and deleted under the same condition.
+//     name. In that case the Service gets one Warning event.
+//   - An Ingress is created with a create, not with server-side apply. It is
+//     changed by server-side apply of exactly the declared fields. A change or
+//     a deletion fails if the resourceVersion or the UID is no longer the one
+//     that was read.
 //   - No Ingress is deleted unless the server confirms that its Service does
 //     not want it.
 package ingress

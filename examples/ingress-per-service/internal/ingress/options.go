@@ -22,7 +22,7 @@ const (
 // Options configure the Ingresses. Nil and zero fields mean the defaults.
 type Options struct {
 	// Host is the host name of the Ingresses. In it, {{.Namespace}} and
-	// {{.Name}} are replaced by the namespace and name of the Service. For
+	// {{.Name}} stand for the namespace and the name of the Service. For
 	// example, {{.Name}}.example.com becomes web.example.com for Service web.
 	// Defaults to [DefaultHost].
 	Host string
@@ -34,8 +34,8 @@ type Options struct {
 	// Sweep configures the search for orphans. See package names for the
 	// defaults.
 	Sweep names.Options
-	// Shards limits the controller to this replica's share of the Services. By
-	// default it works on all.
+	// Shards limits the controller to this replica's share of the Services.
+	// Defaults to nil, which means that the controller works on all Services.
 	Shards reconcile.Shards
 }
 

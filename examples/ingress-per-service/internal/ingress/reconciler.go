@@ -97,11 +97,11 @@ func (r *reconciler) apply(ctx context.Context, current, want *networkingv1.Ingr
 }
 
 // clean deletes an Ingress of ours if the server confirms that no Service wants
-// it, and if the Ingress has not changed since it was read. It does not trust
-// the cache, which may be behind. For example, the Service may have been
-// created again. In that case its event causes another reconcile. If many
-// Services are deleted at once, the informer confirms all of the deletions with
-// a few requests.
+// it, and if the Ingress has not changed since it was read. It does not rely on
+// the cache, which may be behind the server. For example, the Service may have
+// been created again. In that case the event of the new Service causes another
+// reconcile. If many Services are deleted at once, the informer confirms all of
+// the deletions with a few requests.
 func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) error {
 	if !r.services.IsDeleted(ctx, types.NamespacedName{Namespace: current.Namespace, Name: current.Name}) {
 		service, ok, err := names.Live(ctx, r.client.CoreV1().Services(current.Namespace), current.Name)

@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// A SecretMirror keeps a copy of a Secret in every namespace that it selects.
-// It has no namespace.
+// A SecretMirror specifies a Secret and the namespaces that get a copy of the
+// Secret. SecretMirrors are cluster-scoped.
 type SecretMirror struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -21,9 +21,9 @@ type SecretMirror struct {
 	Status SecretMirrorStatus `json:"status,omitzero"`
 }
 
-// SecretMirrorSpec is the desired state, which users write.
+// SecretMirrorSpec is the desired state. Users write it.
 type SecretMirrorSpec struct {
-	// Source is the Secret that is copied. Copies have its name.
+	// Source is the Secret that is copied. The copies have the same name.
 	Source Source `json:"source"`
 	// Namespaces selects the namespaces that get a copy, by their labels.
 	Namespaces metav1.LabelSelector `json:"namespaces"`
@@ -43,7 +43,7 @@ type SecretMirrorStatus struct {
 	// Copies is the number of selected namespaces. If Ready is true, each of
 	// them has the newest copy.
 	Copies int64 `json:"copies"`
-	// ObservedGeneration is the last reconciled generation.
+	// ObservedGeneration is the generation that was reconciled last.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions contains the condition Ready.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -78,7 +78,7 @@ func NewKind(c *cluster.Cluster) (*cluster.Kind[*SecretMirror, *SecretMirrorList
 // DeepCopyObject returns a copy that shares no memory with m.
 func (m *SecretMirror) DeepCopyObject() runtime.Object {
 	out := *m
-	out.ObjectMeta = *m.ObjectMeta.DeepCopy() //nolint:staticcheck // m.DeepCopy would read as a copy of the whole
+	out.ObjectMeta = *m.ObjectMeta.DeepCopy() //nolint:staticcheck // m.DeepCopy would look like a copy of the whole object
 	out.Spec.Namespaces = *m.Spec.Namespaces.DeepCopy()
 	out.Status.Conditions = slices.Clone(m.Status.Conditions)
 	return &out
@@ -90,7 +90,7 @@ func (l *SecretMirrorList) DeepCopyObject() runtime.Object {
 	out.ListMeta = *l.ListMeta.DeepCopy() //nolint:staticcheck // as above
 	out.Items = make([]SecretMirror, 0, len(l.Items))
 	for i := range l.Items {
-		out.Items = append(out.Items, *l.Items[i].DeepCopyObject().(*SecretMirror)) //nolint:forcetypeassert // it is one
+		out.Items = append(out.Items, *l.Items[i].DeepCopyObject().(*SecretMirror)) //nolint:forcetypeassert // DeepCopyObject of a SecretMirror returns a SecretMirror
 	}
 	return &out
 }

@@ -25,8 +25,8 @@ import (
 // Name is the name of the program and of its field manager.
 const Name = "mirror"
 
-// errNoSource is wrapped by the error of a mirror whose source does not exist.
-// The mirror's copies stay. It is reconciled again when the source is created.
+// errNoSource means that the source of a mirror does not exist. The mirror's
+// copies stay. The mirror is reconciled again when its source is created.
 var errNoSource = errors.New("the source does not exist")
 
 // mirrors is the reconciler of SecretMirrors. It reads the caches of mirrors,
@@ -41,7 +41,7 @@ type mirrors struct {
 	copies     *children.Set[*corev1.Secret]
 }
 
-// Setup returns the controller. It does not start it.
+// Setup returns the controller for [operator.Program].
 func Setup(env operator.Env) ([]*reconcile.Controller, error) {
 	k, err := NewKind(env.Cluster)
 	if err != nil {
@@ -59,15 +59,15 @@ func Setup(env operator.Env) ([]*reconcile.Controller, error) {
 		&children.Options{ByLabel: true, MaxRecreate: 10})
 	options := env.Options()
 	options.Triggers = []reconcile.Trigger{
-		reconcile.Owned(m.secrets), reconcile.Mapped(m.secrets, m.ofSource), reconcile.Mapped(m.namespaces, m.ofNamespace),
+		reconcile.Owned(m.secrets), reconcile.Mapped(m.secrets, m.keysOfSource), reconcile.Mapped(m.namespaces, m.keysOfNamespace),
 	}
 	c, err := reconcile.New(Name, m.cache, m, options)
 	return []*reconcile.Controller{c}, err
 }
 
-// ofSource returns the keys of the mirrors whose source is the Secret that
+// keysOfSource returns the keys of the mirrors whose source is the Secret that
 // changed.
-func (m *mirrors) ofSource(_ context.Context, before, after *corev1.Secret) (keys []reconcile.Key, _ error) {
+func (m *mirrors) keysOfSource(_ context.Context, before, after *corev1.Secret) (keys []reconcile.Key, _ error) {
 	secret := cmp.Or(after, before)
 	for mirror := range m.bySource.Get(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}) {
 		keys = append(keys, reconcile.Key{Name: mirror.Name})
@@ -75,9 +75,9 @@ func (m *mirrors) ofSource(_ context.Context, before, after *corev1.Secret) (key
 	return keys, nil
 }
 
-// ofNamespace returns the keys of the mirrors that selected a namespace before
-// its change, or select it after the change.
-func (m *mirrors) ofNamespace(_ context.Context, before, after *corev1.Namespace) (keys []reconcile.Key, _ error) {
+// keysOfNamespace returns the keys of the mirrors that selected a namespace
+// before its change, or select it after the change.
+func (m *mirrors) keysOfNamespace(_ context.Context, before, after *corev1.Namespace) (keys []reconcile.Key, _ error) {
 	for mirror := range m.cache.Snapshot().All() {
 		if selects(mirror, before) || selects(mirror, after) {
 			keys = append(keys, reconcile.Key{Name: mirror.Name})

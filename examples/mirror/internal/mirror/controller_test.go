@@ -137,7 +137,8 @@ func TestCopiesStayWhileTheSourceIsMissing(t *testing.T) {
 	})
 }
 
-// A selector that cannot be read selects nothing, and must not delete everything.
+// A selector that cannot be read selects nothing, and must not delete
+// everything.
 func TestAWrongSelectorDeletesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.Start(makeController)

@@ -50,9 +50,9 @@ func (r *reconciler) limitsOf(_ *corev1.Namespace) child[*corev1.LimitRange] {
 	}
 }
 
-// ensure brings the child of a namespace to its desired state. It returns an
-// outcome other than zero if the child must be reconciled again later. foreign
-// is true if an object that is not ours has the child's name.
+// ensure brings the child of a namespace to its desired state. outcome is not
+// zero if the child must be reconciled again later. foreign is true if an
+// object of another client has the child's name.
 func (c child[T]) ensure(ctx context.Context, namespace string) (outcome result, foreign bool, err error) {
 	key := reconcile.Key{Namespace: namespace, Name: Name}
 	current, exists := c.cache.Get(key)

@@ -17,14 +17,14 @@ const (
 	// these objects.
 	Name         = "namespace-defaults"
 	managedByKey = "app.kubernetes.io/managed-by"
-	// policyKey is an annotation with a hash of the requested state. Without
-	// it, fields that the server adds would look like fields of an older
-	// policy.
+	// policyKey is the annotation that contains a hash of the requested state.
+	// Without the hash, fields that the server has added would look like fields
+	// of an older policy.
 	policyKey = "defaults.homeostat.dev/policy"
 )
 
-// outputs are the objects that the policy requires in every namespace. They
-// have no namespace.
+// outputs are the objects that the policy requires in every namespace. Their
+// namespaces are not set yet.
 type outputs struct {
 	quota  *corev1.ResourceQuota
 	limits *corev1.LimitRange
@@ -60,8 +60,8 @@ func hashOf(part any) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// isOurs reports whether the controller manages an object, which its label
-// shows.
+// isOurs reports whether the controller manages an object, by the object's
+// label.
 func isOurs(o metav1.Object) bool { return o.GetLabels()[managedByKey] == Name }
 
 func samePolicy(current, want metav1.Object) bool {

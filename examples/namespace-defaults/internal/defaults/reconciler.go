@@ -56,8 +56,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return laterQuota, errors.Join(ownerErr, quotaErr, limitsErr)
 }
 
-// warn records an Event if foreign is true, which means that the name of our
-// object is taken by a foreign object of this kind.
+// warn records an Event if foreign is true, because an object of this kind that
+// is not ours has the name of our object.
 func (r *reconciler) warn(namespace *corev1.Namespace, kind string, foreign bool) {
 	if foreign && r.recorder != nil {
 		r.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, "NameTaken", "Reconcile",

@@ -1,4 +1,4 @@
-// Package argument makes arguments of programs from objects, by templates. Each
+// Package argument makes the arguments of a program from an object. Each
 // template makes one argument:
 //
 //	list, err := argument.Parse("jsonpath", []string{"{.spec.clusterIP}"}, false)
@@ -46,8 +46,8 @@ type execute func(output *limited, object map[string]any) error
 
 // Parse parses templates. The format is one of [Formats], or one of the older
 // names gotemplate, template and templatefile. strict determines what happens
-// if an object lacks a value that a template uses. If strict is set, making the
-// argument fails. Otherwise the value is empty.
+// if an object lacks a value that a template uses. If strict is true, List.Of
+// returns an error for such an object. Otherwise the value is empty.
 func Parse(format string, texts []string, strict bool) (List, error) {
 	language, inFile, err := parseFormat(format)
 	if err != nil {
@@ -136,7 +136,8 @@ func (l List) Of(object map[string]any) ([]string, error) {
 	return arguments, nil
 }
 
-// limited is a buffer of limited size, since a template may repeat its output.
+// limited is a buffer that holds at most maxSize bytes, because a template can
+// produce endless output.
 type limited struct{ buffer bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {

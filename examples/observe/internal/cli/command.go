@@ -23,25 +23,25 @@ const longHelp = `Run a command for every object of a kind, and again whenever o
 RESOURCE is anything the cluster can list and watch: plural, singular, kind or
 short name, NAME.GROUP or NAME.VERSION.GROUP. COMMAND gets its own arguments,
 then the namespace (of namespaced kinds), the name, and one argument for each
---template. It runs without a shell, and should make what follows from the
-object so, whatever was before: it runs again after every change, after a
-failure until it succeeds, and when this program is started again.
+--template. It runs without a shell. It should work regardless of what it did
+before: it runs again after every change, after a failure until it succeeds,
+and when this program is started again.
 
 Without COMMAND, changes are shown (deletions with --delete only).`
 
-const examples = `  # show services, and what happens to them
+const examples = `  # show services, and their changes
   %[1]s services -A
 
-  # with the address of each
+  # show the address of each, too
   %[1]s services -A --template '{.spec.clusterIP}'
 
   # run a script for each
   %[1]s services -A --template '{.spec.clusterIP}' -- ./record.sh
 
-  # and another for those that were deleted, even if that happened while this did not run
+  # run another script for deleted ones, even for those that were deleted while this program was not running
   %[1]s services -A --names ./known.sh --delete ./forget.sh -- ./record.sh
 
-  # once, with the object as JSON on standard input (sh -c passes over the arguments that are added)
+  # run once, with the object as JSON on standard input (sh -c ignores the arguments that are added)
   %[1]s namespaces --once --stdin -- sh -c 'grep -o creationTimestamp.*Z'`
 
 const usage = "RESOURCE [flags] [-- COMMAND [ARG...]]"
@@ -91,7 +91,7 @@ func help(c *cobra.Command, groups []group) {
 	for _, g := range groups {
 		_, _ = fmt.Fprintf(w, "\n%s:\n%s", g.title, g.flags.FlagUsagesWrapped(helpWidth))
 	}
-	_, _ = fmt.Fprintf(w, "\nExit codes: 0 ended as asked, 1 could not work, 2 and 3 see --once.\n")
+	_, _ = fmt.Fprintf(w, "\nExit codes: 0 ended as requested, 1 failed, 2 and 3: see --once.\n")
 }
 
 // completion returns the command that writes completion scripts for shells.

@@ -21,7 +21,7 @@ import (
 // namespaceFile is the file that contains the namespace of this program's Pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// A connection holds kubectl's flags for connecting to a cluster.
+// A connection contains kubectl's flags for connecting to a cluster.
 type connection struct {
 	*genericclioptions.ConfigFlags
 
@@ -53,9 +53,9 @@ func (c *connection) flagSet() *pflag.FlagSet {
 }
 
 // config returns the configuration for the cluster, and the namespace to use if
-// no flag names one. If the program runs in a cluster and no flag refers to a
-// different cluster, it returns the configuration of the cluster that the
-// program runs in. Otherwise it applies the kubeconfig rules.
+// no flag names a namespace. If the program runs in a cluster, and no flag
+// refers to a different cluster, config returns the in-cluster configuration.
+// Otherwise it applies the kubeconfig rules.
 func (c *connection) config() (config *rest.Config, namespace string, err error) {
 	if c.mayBeInCluster() {
 		config, err = rest.InClusterConfig()
@@ -112,8 +112,8 @@ func (c *connection) onlySet(names ...string) bool {
 	return only
 }
 
-// inCluster applies to the in-cluster config the flags that do not refer to
-// another cluster.
+// inCluster returns the in-cluster config with the settings of the flags that
+// do not refer to another cluster, such as --request-timeout.
 func (c *connection) inCluster(config *rest.Config) *rest.Config {
 	config.Timeout, _ = clientcmd.ParseTimeout(*c.Timeout) // validate has refused invalid ones
 	config.DisableCompression = *c.DisableCompression
@@ -138,7 +138,7 @@ func (c *connection) tune(config *rest.Config) *rest.Config {
 	if c.username != "" || c.password != "" {
 		config.Username, config.Password = c.username, c.password
 	}
-	if config.Timeout > 0 { // client-go would apply it to watches, too
+	if config.Timeout > 0 { // client-go would apply the timeout to watches, too
 		config.Wrap(transport.WrapperFunc(limited(config.Timeout)))
 		config.Timeout = 0
 	}

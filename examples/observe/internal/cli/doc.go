@@ -12,6 +12,7 @@
 //     with exit code 1, before any command runs.
 //   - Standard output is for the commands and, unless --quiet is set, for a
 //     line per command. Logs are written to standard error.
-//   - SIGTERM, SIGINT and --exit-after drain and exit with 0. A second signal
-//     ends the process and its commands at once.
+//   - After SIGTERM, SIGINT or the time of --exit-after, the process lets
+//     running commands finish, and exits with 0. A second signal ends the
+//     process and its commands at once.
 package cli

@@ -18,7 +18,8 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/resource"
 )
 
-// poll is the interval at which --wait looks for the resource.
+// poll is the interval at which --wait checks whether the server has the
+// resource.
 const poll = time.Second
 
 // find returns the resource after checking that the program may list it. With
@@ -90,7 +91,7 @@ func (s *settings) explain(err error) error {
 	_, unreachable := errors.AsType[*url.Error](err)
 	switch {
 	case ok && (len(unknown.Similar) == 0 || strings.Contains(unknown.Name, ".")):
-		return fmt.Errorf("%w; if its CustomResourceDefinition is yet to come, use --wait", err)
+		return fmt.Errorf("%w; if its CustomResourceDefinition will be created later, use --wait", err)
 	case unreachable:
 		return fmt.Errorf("%w; check that the server runs, and that the kubeconfig names it", err)
 	case apierrors.IsForbidden(err) && s.allNamespaces:

@@ -49,9 +49,9 @@ func (s *settings) selectionFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "observe all namespaces")
 	f.StringVarP(s.connection.Namespace, "namespace", "n", "",
-		"observe this `namespace` (default: the one of the kubeconfig)")
+		"observe this `namespace` (default: the namespace of the kubeconfig)")
 	f.StringVarP(&s.selector, "selector", "l", "", "only objects with these `labels`, such as app=web,tier!=cache")
-	f.StringVar(&s.fieldSelector, "field-selector", "", "only objects with these `fields`, if the server knows them")
+	f.StringVar(&s.fieldSelector, "field-selector", "", "only objects with these `fields`, if the server supports them")
 	f.BoolVar(&s.wait, "wait", false, "wait for RESOURCE if the server does not have it yet")
 	return f
 }
@@ -59,47 +59,47 @@ func (s *settings) selectionFlags() *pflag.FlagSet {
 func (s *settings) inputFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.StringArrayVar(&s.templates, "template", nil,
-		"`template` that makes one more argument from the object; may be repeated")
-	f.StringArrayVarP(&s.arguments, "argument", "a", nil, "`template` of one argument; repeated: all of them, "+
-		"with blanks between, are the template of one argument, as oc has it")
+		"`template` of one more argument; may be repeated")
+	f.StringArrayVarP(&s.arguments, "argument", "a", nil, "`template` of one argument; if repeated, the templates "+
+		"are joined with blanks and still make one argument, as in oc")
 	f.StringVarP(&s.output, "output", "o", "jsonpath",
 		"`format` of templates: jsonpath, jsonpath-as-json, go-template, jsonpath-file or go-template-file, "+
-			"FORMAT=TEMPLATE for one; json: jsonpath, and progress as JSON, alone on standard output")
+			"FORMAT=TEMPLATE for a single template; json: like jsonpath, with only the progress, as JSON, on standard output")
 	f.BoolVar(&s.allowMissing, "allow-missing-template-keys", true,
-		"values that an object lacks are empty; otherwise the object fails")
+		"a value that an object lacks is empty; if false, no command runs for the object, and it counts as failed")
 	f.BoolVar(&s.strict, "strict-templates", false, "the same as --allow-missing-template-keys=false")
 	f.StringVar(&s.typeVariable, "type-env-var", "", "`name` of a variable that is set to Sync, Added, Updated or Deleted")
 	f.StringVar(&s.objectVariable, "object-env-var", "", "`name` of a variable that is set to the object's JSON "+
 		"(at most 128 KiB: --stdin has no limit)")
 	f.BoolVar(&s.identity, "identity-env", false,
 		"set OBSERVE_NAMESPACE, OBSERVE_NAME, OBSERVE_UID and OBSERVE_RESOURCE_VERSION")
-	f.BoolVar(&s.stdin, "stdin", false, "give the object's JSON to the command to read")
+	f.BoolVar(&s.stdin, "stdin", false, "write the object's JSON to the command's standard input")
 	f.StringArrayVar(&s.env, "env", nil, "`NAME` or NAME=VALUE: commands get only these variables, and PATH, HOME, LANG, "+
 		"TZ and TMPDIR; may be repeated (default: the whole environment)")
 	f.BoolVar(&s.allowLeadingDashes, "allow-leading-dashes", false,
-		"let names and templates that begin with - be arguments, even without -- in the command")
+		"allow arguments from the cluster that begin with -, even if the command has no -- before them")
 	return f
 }
 
 func (s *settings) deletionFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.StringArrayVarP(&s.delete, "delete", "d", nil,
-		"`command` that runs, with namespace and name, when an object was deleted; repeated: its arguments")
-	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, a line each: "+
-		"NAMESPACE/NAME or NAME; --delete runs for those that were deleted; repeated: its arguments")
-	f.IntVar(&s.maxOrphans, "max-orphans", 0, "delete nothing if more than N known names were deleted; -1: no limit "+
-		"(default: more than half of them and more than 10, or all of more than 3)")
+		"`command` that runs, with namespace and name, after an object was deleted; repeat the flag for its arguments")
+	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, one per line: "+
+		"NAMESPACE/NAME or NAME; --delete runs for the names of deleted objects; repeat the flag for its arguments")
+	f.IntVar(&s.maxOrphans, "max-orphans", 0, "do not run --delete if more than N of the known names have no object; -1: no limit "+
+		"(default: if more than half of the names and more than 10 have none, or all of more than 3)")
 	return f
 }
 
 func (s *settings) commandFlags() *pflag.FlagSet {
 	f := newGroup()
-	f.IntVar(&s.workers, "workers", 1, "N commands at once, but never two for one object")
-	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "end a command that takes longer; 0: never")
+	f.IntVar(&s.workers, "workers", 1, "run N commands at once, but never two for one object")
+	f.DurationVar(&s.timeout, "timeout", defaultTimeout, "end a command that takes longer; 0: no limit")
 	f.DurationVar(&s.gracePeriod, "grace-period", defaultGracePeriod,
-		"how long commands may go on after a signal to stop")
-	f.DurationVar(&s.minInterval, "min-interval", 0, "least time between two commands for one object")
-	f.DurationVar(&s.resync, "resync-period", 0, "run the command for every object once in each such period, and --names")
+		"how long commands may continue after a signal to stop")
+	f.DurationVar(&s.minInterval, "min-interval", 0, "shortest time between two commands for one object")
+	f.DurationVar(&s.resync, "resync-period", 0, "run --names, and the command for every object, once in each period of this length")
 	f.BoolVar(&s.dryRun, "dry-run", false, "show what would run; only --names runs, and no Lease is taken")
 	return f
 }
@@ -108,8 +108,8 @@ func (s *settings) failureFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.IntVar(&s.maximumErrors, "maximum-errors", defaultMaximumErrors,
 		"exit after N failed commands; -1: never")
-	f.IntVar(&s.retryCount, "retry-count", defaultRetryCount, "how often to repeat a command at once "+
-		"that ends with --retry-on-exit-code")
+	f.IntVar(&s.retryCount, "retry-count", defaultRetryCount, "how many times to repeat a command at once "+
+		"if it ends with the code of --retry-on-exit-code")
 	f.IntVar(&s.retryOnExitCode, "retry-on-exit-code", 0, "repeat a command at once if it ends with this `code`; 0: none")
 	return f
 }
@@ -123,11 +123,11 @@ func (s *settings) lifecycleFlags() *pflag.FlagSet {
 	f.StringVar(&s.lease, "lease", "", "`NAMESPACE/NAME` of the Lease "+
 		"(default: $POD_NAMESPACE or default, and "+observer.Name+"-RESOURCE)")
 	f.DurationVar(&s.durations.LeaseDuration, "leader-elect-lease-duration", defaultLeaseDuration,
-		"how long the others wait after the last renewal of the Lease")
+		"how long the other replicas wait after the last renewal of the Lease")
 	f.DurationVar(&s.durations.RenewDeadline, "leader-elect-renew-deadline", 0,
-		"how long a renewal is trusted; 0: two thirds of the lease duration")
+		"how long the leader works after its last renewal; 0: two thirds of the lease duration")
 	f.DurationVar(&s.durations.RetryPeriod, "leader-elect-retry-period", 0,
-		"how long between renewals; 0: two fifteenths of the lease duration")
+		"time between two renewals; 0: two fifteenths of the lease duration")
 	return f
 }
 
@@ -136,11 +136,11 @@ func isOfLease(flag string) bool { return flag == "lease" || strings.HasPrefix(f
 
 func (s *settings) outputFlags() *pflag.FlagSet {
 	f := newGroup()
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not print what runs")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "do not print the commands that run")
 	f.BoolVar(&s.quiet, "no-headers", false, "the same as --quiet")
 	f.StringVar(&s.listenAddr, "listen-addr", defaultListenAddr,
-		"`address` of /livez, /readyz, /healthz, /metrics and /debug/homeostat; empty: none. "+
-			"Not served with --once unless given")
+		"`address` that serves /livez, /readyz, /healthz, /metrics and /debug/homeostat; empty: they are not served. "+
+			"With --once they are served only if this flag is set")
 	f.BoolVar(&s.printMetricsOnExit, "print-metrics-on-exit", false, "write all metrics to standard output at the end")
 	f.StringVar(&s.logFormat, "log-format", "text", "`format` of logs on standard error: text or json")
 	f.IntVarP(&s.verbosity, "v", "v", 0, "log more with a higher `level`")

@@ -37,7 +37,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	c.SetErr(errOutput)
 	err := c.Execute()
 	if lost := cmp.Or(output.Err(), errOutput.Err()); lost != nil {
-		err = lost // other errors are its consequences
+		err = lost // all other errors are consequences of this one
 	}
 	if err != nil {
 		_, _ = fmt.Fprintf(errOutput, "error: %s\n", oneLine(err.Error())) // there is no other place to report it
@@ -89,7 +89,7 @@ func (s *settings) run(args []string, dash int, stdout, stderr *command.Output) 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // do not run commands whose output cannot be written
+	go func() { // stops the program when output cannot be written, because commands would run unseen
 		select {
 		case <-stdout.Failed():
 		case <-stderr.Failed():
@@ -109,7 +109,7 @@ func (s *settings) run(args []string, dash int, stdout, stderr *command.Output) 
 		<-announced
 	}
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		return nil // stopped before it had begun
+		return nil // a signal arrived before the observer was started
 	}
 	return err
 }

@@ -113,8 +113,8 @@ func (s *settings) sweep() *names.Options {
 	return o
 }
 
-// advise adds to the error about a refused sweep the flag of this command line
-// with which the sweep is allowed.
+// advise adds advice to the error about a refused sweep: the flag that allows
+// the sweep.
 func advise(e *names.RefusedError) {
 	e.Advice = fmt.Sprintf("if that is right, start once with --max-orphans=%d", e.Orphans)
 }

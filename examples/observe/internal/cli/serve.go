@@ -41,7 +41,7 @@ func (s *settings) serve(
 	go func() {
 		err := s.answer(serving, config, registry, o)
 		if err != nil {
-			stop() // without probes the kubelet would end it anyway
+			stop() // without probes, the kubelet would end the process anyway
 		}
 		result <- err
 	}()
@@ -80,15 +80,14 @@ func (s *settings) answer(
 	err = status.Serve(quiet, s.listenAddr, handler)
 	if errors.Is(err, syscall.EADDRINUSE) && !s.listenAddrIsGiven {
 		logr.FromContextOrDiscard(ctx).Info("not serving probes and metrics: the address is in use; "+
-			"--listen-addr chooses a different one, or none if it is empty", "address", s.listenAddr)
+			`set --listen-addr to another address, or to "" to serve none`, "address", s.listenAddr)
 		return nil
 	}
 	return err
 }
 
-// withHealthz adds the health endpoint of oc observe, which reports whether the
-// first list has arrived. The paths and the status codes are the same as in oc
-// observe.
+// withHealthz adds the health endpoint of oc observe, with the same paths and
+// status codes. The endpoint reports whether the first list has arrived.
 func withHealthz(handler http.Handler, synced func() bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)

@@ -93,7 +93,7 @@ func TestOnceAgainstAServer(t *testing.T) {
 		"an address that is taken by another": {
 			[]string{"cm", "--listen-addr=256.0.0.1:1"}, 1, "", "error: ",
 		},
-		"a kind that is not there":  {[]string{"widgets.example.com"}, 1, "", "if its CustomResourceDefinition is yet to come, use --wait"},
+		"a kind that is not there":  {[]string{"widgets.example.com"}, 1, "", "if its CustomResourceDefinition will be created later, use --wait"},
 		"a kind that is nearly one": {[]string{"configmap5"}, 1, "", "did you mean configmaps?"},
 	} {
 		t.Run(name, func(t *testing.T) {

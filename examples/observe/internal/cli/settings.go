@@ -6,7 +6,7 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// settings are the values of the flags and arguments.
+// settings contains the values of the flags and arguments.
 type settings struct {
 	resource string
 	command  []string

@@ -12,11 +12,11 @@ import (
 // process group (setsid).
 const marker = "OBSERVE_RUN"
 
-// family is a program and all processes that it has started. On Linux its
-// members are found by a variable in their environment, even in other process
-// groups and sessions. A process that starts a session of its own with a new
-// environment (env -i) is no longer a member. On other systems a family is the
-// process group.
+// family is a program and all processes that it has started. On Linux the
+// members of a family are found by a variable in their environment, even if
+// they are in other process groups and sessions. A process that starts a
+// session of its own with a new environment (env -i) is no longer a member. On
+// other systems a family is the process group.
 type family struct {
 	pid   int // the program's id, once it was started
 	id    string

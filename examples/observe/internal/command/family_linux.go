@@ -24,8 +24,8 @@ const (
 	// environmentSize is how many bytes of an environment are read at once.
 	environmentSize = 64 << 10
 	// maxAge is the age up to which the ids of a program's family are known to
-	// lie between the program's own id and the kernel's newest id. Ids do not
-	// wrap around in so short a time.
+	// lie between the program's own id and the kernel's newest id. In such a
+	// short time the ids do not wrap around.
 	maxAge = 10 * time.Second
 	// maxGuesses is the largest number of ids to try one by one. If there are
 	// more, it is cheaper to list all processes.
@@ -44,7 +44,7 @@ func (f *family) mark() []string { return []string{f.id} }
 // signal sends a signal to all living members. It repeats SIGKILL until no
 // member is left.
 func (f *family) signal(signal syscall.Signal) {
-	_ = syscall.Kill(-f.pid, signal) // it may have ended
+	_ = syscall.Kill(-f.pid, signal) // the group may have ended
 	round := func() (found, unsure bool) { return f.round(signal) }
 	if signal == syscall.SIGKILL {
 		repeatRounds(round)
@@ -90,7 +90,7 @@ type kinship int
 const (
 	stranger kinship = iota
 	member
-	starting // its environment cannot be read yet
+	starting // a process whose environment cannot be read yet
 )
 
 // signalMember signals a process if it is a member outside of the group, and
@@ -103,7 +103,7 @@ func (f *family) signalMember(pid int, signal syscall.Signal) kinship {
 	if err != nil {
 		return stranger
 	}
-	defer func() { _ = process.Release() }() // it is not our child
+	defer func() { _ = process.Release() }() // the process is not our child, so it cannot be waited for
 	group, err := syscall.Getpgid(pid)
 	if err != nil || group == f.pid {
 		return stranger
@@ -112,7 +112,7 @@ func (f *family) signalMember(pid int, signal syscall.Signal) kinship {
 		return kin
 	}
 	if process.Signal(signal) != nil {
-		return stranger // it has ended
+		return stranger // the process has ended
 	}
 	return member
 }
@@ -124,9 +124,9 @@ func (f *family) kinship(pid int) kinship {
 		return stranger
 	}
 	defer file.Close() // it was only read
-	// A process that becomes another program while it is read shows nothing
-	// more: the first read takes as much as possible, and a cut-off environment
-	// has no end.
+	// If the process starts another program while its environment is read,
+	// later reads return no data. So the first read takes as much as possible.
+	// An environment that was cut off does not end with a NUL.
 	environment := make([]byte, 0, environmentSize)
 	for {
 		n, err := file.Read(environment[len(environment):cap(environment)])
@@ -175,11 +175,11 @@ func (f *family) isStarting(pid int) bool {
 		return false
 	}
 	flags, _ := strconv.ParseUint(columns[flagsColumn], 10, 64) // the kernel has written a number
-	start, _ := strconv.ParseFloat(columns[startColumn], 64)    // likewise
+	start, _ := strconv.ParseFloat(columns[startColumn], 64)    // the kernel has written a number
 	return flags&kernelThread == 0 && start/ticks >= uptime()-time.Since(f.begun).Seconds()-2./ticks
 }
 
-// uptime returns the seconds since the machine has booted, or 0 if they are not
+// uptime returns how many seconds ago the machine booted, or 0 if that is not
 // known.
 func uptime() float64 {
 	text, err := os.ReadFile("/proc/uptime")
@@ -187,7 +187,7 @@ func uptime() float64 {
 		return 0
 	}
 	seconds, _, _ := strings.Cut(string(text), " ")
-	value, _ := strconv.ParseFloat(seconds, 64) // 0, as above
+	value, _ := strconv.ParseFloat(seconds, 64) // 0 if the file could not be read
 	return value
 }
 
@@ -205,7 +205,7 @@ func (f *family) candidates() (pids []int) {
 		return nil
 	}
 	defer folder.Close()                  // it was only read
-	entries, _ := folder.Readdirnames(-1) // an incomplete list cannot be helped
+	entries, _ := folder.Readdirnames(-1) // after an error, the list is incomplete
 	for _, entry := range entries {
 		if pid, err := strconv.Atoi(entry); err == nil {
 			pids = append(pids, pid)
@@ -221,6 +221,6 @@ func lastID() int {
 		return 0
 	}
 	columns := strings.Fields(string(text))
-	id, _ := strconv.Atoi(columns[len(columns)-1]) // 0, as above
+	id, _ := strconv.Atoi(columns[len(columns)-1]) // 0 if the file could not be read
 	return id
 }

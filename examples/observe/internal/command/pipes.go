@@ -75,8 +75,8 @@ func (p *pipes) begin() {
 	}
 	if p.stdin != nil {
 		go func() {
-			_, _ = p.stdin.Write(p.input) // a program need not read it
-			_ = p.stdin.Close()           // as above
+			_, _ = p.stdin.Write(p.input) // fails if the program does not read its input
+			_ = p.stdin.Close()           // the program may have ended
 		}()
 	}
 }

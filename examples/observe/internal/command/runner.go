@@ -26,7 +26,7 @@ const (
 type Runner struct {
 	// Env is the environment of programs, without the additions of a Call.
 	Env []string
-	// Timeout limits the time of a run. 0 means no limit.
+	// Timeout limits the duration of a run. 0 means no limit.
 	Timeout time.Duration
 	// Grace is the time from SIGTERM to SIGKILL. Defaults to [DefaultGrace].
 	Grace time.Duration
@@ -71,7 +71,7 @@ func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteClos
 	}
 	c := exec.Command(program, call.Argv[1:]...) //nolint:noctx // the end of ctx begins with SIGTERM
 	f := newFamily()
-	// It is never nil, which would mean the environment of this process.
+	// Env must not be nil, because nil means the environment of this process.
 	c.Env = append([]string{}, slices.Concat(r.Env, call.Env, f.mark())...)
 	inGroup(c)
 	pipes, err := connect(c, call.Stdin, stdout, stderr)
@@ -114,8 +114,8 @@ func explainStart(program string, err error) error {
 }
 
 // explainEnd returns the error for a program that was started and did not
-// succeed. It distinguishes the end of ctx from the end of running, which is
-// ctx with the time limit of the run.
+// succeed. running is the context of the run: it ends when ctx ends, or after
+// the time limit of the run. explainEnd distinguishes the two.
 func explainEnd(ctx, running context.Context, program string, err error) error {
 	exit, exited := errors.AsType[*exec.ExitError](err)
 	switch {

@@ -1,5 +1,5 @@
-// Package known lists the names that the outside world knows, which a program
-// prints. They are the input of a [names.Sweep]:
+// Package known lists the names that the outside world knows. It runs a program
+// that prints the names. They are the input of a [names.Sweep]:
 //
 //	lister := known.Command(known.Format{}, os.Environ(), "./known.sh")
 //

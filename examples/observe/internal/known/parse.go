@@ -43,10 +43,10 @@ var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 // Parse ignores blank lines, white space around the columns, and CR before a
 // line's end. The last line may end without LF.
 //
-// It returns an error for any other line (with its number), for too many lines,
-// and for errors of r. It never returns names together with an error. A caller
-// that took an incomplete list for a complete one would treat live objects as
-// deleted.
+// It returns an error for any other line (with the line's number), for too many
+// lines, and for errors of r. It never returns names together with an error,
+// because a caller that took an incomplete list for a complete one would treat
+// existing objects as deleted.
 func Parse(r io.Reader, f Format) ([]names.Name, error) {
 	limit := cmp.Or(max(f.MaxNames, 0), defaultMaxNames)
 	lines := bufio.NewScanner(r)
@@ -117,8 +117,9 @@ func parseKey(column string, clusterScoped bool) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// faultOf returns the fault of an object's name, or "". A name is faulty if no
-// API server accepts it for any kind, or if it is not printable ASCII.
+// faultOf returns why name cannot be the name of an object, or the empty
+// string. It rejects names that no API server accepts for any kind, and names
+// that are not printable ASCII.
 func faultOf(name string) string {
 	switch {
 	case name == "":

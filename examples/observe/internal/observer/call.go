@@ -13,9 +13,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// call returns the call of a program for an object. If object is nil, it
-// returns the call for the key alone. If program is empty, the caller uses only
-// the arguments, to show them.
+// call returns the call of a program for an object. If object is nil, the call
+// has only the arguments from the key. If program is empty, the call cannot be
+// run, and the caller only shows its arguments.
 func (o *Options) call(program []string, t Type, key reconcile.Key, v version, object runtime.Object,
 ) (command.Call, error) {
 	var data []string
@@ -75,8 +75,8 @@ func (o *Options) variables(t Type, key reconcile.Key, v version) []string {
 	return variables
 }
 
-// checkDashes returns an error if a program may interpret one of data as a
-// flag.
+// checkDashes returns an error if the program may interpret an argument in data
+// as a flag.
 func (o *Options) checkDashes(program, data []string) error {
 	if o.LeadingDashes || len(program) == 0 || slices.Contains(program[1:], "--") {
 		return nil

@@ -41,8 +41,8 @@ func (o *Options) repeat(f func() error, onRetry func(error)) error {
 	return err
 }
 
-// sayRetry logs that a command is repeated at once. It uses the words of oc
-// observe, for which users may search.
+// sayRetry logs that a command is repeated at once. It uses the same words as
+// oc observe, because users may search for them.
 func sayRetry(ctx context.Context, err error) {
 	if code, ok := exitCode(err); ok {
 		logr.FromContextOrDiscard(ctx).V(4).Info(fmt.Sprintf("retrying command: exit status %d", code))

@@ -7,11 +7,12 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// leavers holds the keys of objects that have left the cache, until the
+// leavers contains the keys of objects that have left the cache, until the
 // reconciler is called for them. Such an object may still exist outside of the
-// selection. Then the controller does not reconcile it, and its later deletion
-// is not an event. So leavers enqueues its key again and again, and each time
-// the controller asks the server whether the object still exists.
+// selection. In that case the controller does not reconcile it, and receives no
+// event when it is deleted later. So leavers enqueues the key of the object
+// again and again, and each time the controller asks the server whether the
+// object still exists.
 type leavers struct {
 	memory  *memory
 	enqueue func(...reconcile.Key)
@@ -28,7 +29,7 @@ func (l *leavers) add(key reconcile.Key) {
 	l.timers[key] = time.AfterFunc(firstQuestionDelay, func() { l.ask(key) })
 }
 
-// returned stops enqueuing a key, because its object is in the cache again.
+// returned stops enqueuing the key of an object that is in the cache again.
 func (l *leavers) returned(key reconcile.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,7 +16,7 @@ type Type string
 
 // The types of change.
 const (
-	Sync    Type = "Sync"    // the object was there at the start, or it has not changed
+	Sync    Type = "Sync"    // the object existed at the start, or has not changed
 	Added   Type = "Added"   // the program has not succeeded for it yet
 	Updated Type = "Updated" // the program has succeeded for an earlier version
 	Deleted Type = "Deleted"
@@ -44,8 +44,8 @@ type record struct {
 	asked            int  // number of questions to the server since the object left the selection
 }
 
-// The interval between checks whether an object that has left the selection
-// still exists; it doubles each time.
+// The delays between checks whether an object that has left the selection still
+// exists. Each delay is twice as long as the one before.
 const (
 	firstQuestionDelay = time.Second
 	maxQuestionDelay   = 5 * time.Minute
@@ -113,7 +113,7 @@ func (m *memory) markLeft(key reconcile.Key) (delay time.Duration, initial bool)
 }
 
 // ask counts a question to the server, and returns the delay before the next
-// one.
+// question.
 func (r *record) ask() (delay time.Duration) {
 	r.asked++
 	return min(firstQuestionDelay<<min(r.asked-1, 10), maxQuestionDelay)
@@ -168,8 +168,8 @@ func (m *memory) hasUntried() bool {
 	return m.untried > 0
 }
 
-// markTried records that a key was tried, and reports whether it was the last
-// one of the first list.
+// markTried records that a key was tried, and reports whether all objects of
+// the first list have now been tried.
 func (m *memory) markTried(key reconcile.Key) (completed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // Name is the name of the controller.
 const Name = "observe"
 
-// An Observer runs a program for each object. It is made by [New] and runs
-// once.
+// An Observer runs a program for each object. [New] returns an Observer, which
+// can run only once.
 type Observer struct {
 	// Controller is the underlying controller, for probes and the status page.
 	Controller *reconcile.Controller
@@ -31,9 +31,9 @@ type Observer struct {
 	stop    context.CancelCauseFunc // ends the observer; set by Run before the first reconcile
 }
 
-// New returns an observer of the objects in the informer. live returns a client
-// that reads objects of a namespace from the server. New does not start the
-// observer.
+// New returns an observer of the objects in the informer, which the caller runs
+// with Run. live returns a client that reads the objects of a namespace from
+// the server.
 func New[T informer.Object](
 	objects *informer.Informer[T], live func(namespace string) Getter[T], runner Runner, p Progress, o Options,
 ) (*Observer, error) {
@@ -111,7 +111,7 @@ func (o *Observer) Run(ctx context.Context) error {
 
 // errIdle is the cause of the end of an observer with Options.Once that has
 // done all work.
-var errIdle = errors.New("everything has been done")
+var errIdle = errors.New("no work is left")
 
 // stopWhenIdle stops the observer when no work is left. It polls, because no
 // event shows that the queue, the cache and the sweep are idle.

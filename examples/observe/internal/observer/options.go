@@ -13,13 +13,13 @@ const NoLimit = -1
 
 // Options configure an [Observer].
 type Options struct {
-	// Each is the program, with its first arguments, that runs for an object.
-	// If it is nil, changes are only shown. Delete is the program that runs for
-	// a deleted object.
+	// Each is the program that runs for an object, followed by its first
+	// arguments. If it is nil, changes are only shown. Delete is the program
+	// that runs for a deleted object.
 	Each, Delete []string
-	// Names lists the names of the objects that the outside world knows, so
-	// that the delete command also runs for objects that were deleted before
-	// the start. It may be nil.
+	// Names lists the names that the outside world knows. The delete command
+	// runs for those whose object does not exist, even if the object was
+	// deleted before the start. Names may be nil.
 	Names names.Lister
 	// Namespaced adds the namespace to the arguments.
 	Namespaced bool
@@ -52,7 +52,8 @@ type Options struct {
 	// DryRun prints commands instead of running them.
 	DryRun bool
 
-	// Controller has the options of the controller. New sets Known from Names.
+	// Controller contains the options of the controller. New overwrites Known
+	// with Names.
 	Controller reconcile.Options
 }
 

@@ -54,7 +54,7 @@ func (p Progress) Sum(s Summary, people io.Writer) {
 	case p.JSON:
 		p.print(entry{Type: "Summary", Summary: &s}, "")
 	default:
-		_, _ = fmt.Fprintln(people, s) // there is no other place to report it
+		_, _ = fmt.Fprintln(people, s) // there is no other place to report an error
 	}
 }
 
@@ -68,17 +68,17 @@ func (p Progress) print(e entry, text string) {
 		line, _ = json.Marshal(e) // strings and numbers can always be encoded
 		line = append(line, '\n')
 	}
-	_, _ = p.Out.Write(line) // as above
+	_, _ = p.Out.Write(line) // there is no other place to report an error
 }
 
 // A Summary counts the runs of an [Observer].
 type Summary struct {
 	// Keys counts the objects, and names of objects, for which a command ran.
 	Keys uint64 `json:"keys"`
-	// Runs counts the runs of commands. Failures counts the failed ones,
-	// Retries the ones after a failure, and Deletions the successful delete
-	// commands. Without a command, or in a dry run, they count the runs that
-	// would have happened.
+	// Runs counts the runs of commands. Failures counts the runs that failed,
+	// Retries the runs after a failed run, and Deletions the successful runs of
+	// the delete command. Without a command, or in a dry run, these fields
+	// count the runs that would have taken place.
 	Runs      uint64 `json:"runs"`
 	Failures  uint64 `json:"failures"`
 	Retries   uint64 `json:"retries"`

@@ -5,9 +5,10 @@
 //	code, isFirst, err := pid1.Main()
 //
 // The first process inherits every process whose parent has ended, and must
-// wait for it. A program that does so itself may receive the exit code of one
-// of its own children before the code that waits for that child. So the first
-// process only forwards signals and waits, and the program is its child.
+// wait for it. If a program did this itself, it might take the exit code of one
+// of its own children away from the code that waits for that child. So the
+// first process only forwards signals and waits, and runs the program as its
+// child.
 //
 //	kubelet ──SIGTERM──▶ PID 1: forwards signals, waits for orphans ──▶ the program ──▶ commands
 package pid1
@@ -48,14 +49,14 @@ func run(find func() (string, error)) (int, error) {
 	}
 	child, err := os.StartProcess(executable, os.Args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{Setpgid: true}, // so that it receives Ctrl-C only once, from this process
+		Sys:   &syscall.SysProcAttr{Setpgid: true}, // so that the child receives Ctrl-C only once, from this process
 	})
 	if err != nil {
 		return 0, fmt.Errorf("starting the program as a child of PID 1: %w", err)
 	}
 	go func() {
 		for s := range signals {
-			_ = child.Signal(s) // it may have ended
+			_ = child.Signal(s) // the child may have ended
 		}
 	}()
 	return await(child.Pid, syscall.Wait4)
@@ -64,9 +65,9 @@ func run(find func() (string, error)) (int, error) {
 // wait4 is the type of [syscall.Wait4].
 type wait4 = func(pid int, status *syscall.WaitStatus, options int, usage *syscall.Rusage) (ended int, err error)
 
-// await waits for all children until the one with the given pid has ended, and
-// returns its exit code. If a signal ended it, the code is 128 plus the signal,
-// as in shells.
+// await waits for all children until the child with the given pid has ended,
+// and returns the exit code of that child. If a signal ended the child, the
+// code is 128 plus the number of the signal, as in shells.
 func await(pid int, wait wait4) (int, error) {
 	for {
 		var status syscall.WaitStatus

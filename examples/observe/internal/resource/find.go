@@ -38,8 +38,8 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// An AmbiguousError is the error for a name of several resources, none of which
-// is preferred to the others.
+// An AmbiguousError is the error for a name that several resources have, if no
+// resource is preferred to the others.
 type AmbiguousError struct {
 	Name string
 	// Choices are unambiguous names, one for each resource: NAME.VERSION.GROUP.
@@ -50,9 +50,9 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("resource %q is ambiguous: choose %s", e.Name, strings.Join(e.Choices, " or "))
 }
 
-// A SilentError is the error for a name that cannot be resolved because a group
-// does not answer. That group could have the resource, or another resource of
-// the same name.
+// A SilentError is the error for a name that cannot be resolved because the
+// server of a group does not answer. That group could have the resource, or
+// another resource of the same name.
 type SilentError struct {
 	Name string
 	// Silent lists the API versions whose servers do not answer.

@@ -61,8 +61,8 @@ func (w wanted) open(best []candidate, silent []schema.GroupVersion) (open []str
 // and the server sorts them by name.
 func isBuiltIn(group string) bool { return scheme.Scheme.IsGroupRegistered(group) }
 
-// rank returns how well a candidate fits the wanted name. 0 means that it does
-// not fit.
+// rank returns how well a candidate fits the wanted name. 0 means that the
+// candidate does not fit. A larger rank means a better fit.
 func (w wanted) rank(c candidate) int {
 	group := strings.ToLower(c.gvr.Group)
 	version, groupOfVersion, _ := strings.Cut(w.qualifier, ".") // pods.v1 and pods.v1. name the core group

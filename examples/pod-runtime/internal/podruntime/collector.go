@@ -9,9 +9,9 @@ import (
 
 var (
 	totalDesc = prometheus.NewDesc("pod_runtime_seconds_total",
-		"For how long the Pods of a namespace have run, all together.", []string{"namespace"}, nil)
+		"How long all Pods of a namespace together have run.", []string{"namespace"}, nil)
 	unseenDesc = prometheus.NewDesc("pod_runtime_unseen_seconds_total",
-		"For how much longer Pods may have run that vanished while the controller was down.", []string{"namespace"}, nil)
+		"How much longer Pods that vanished while the controller was down may have run.", []string{"namespace"}, nil)
 )
 
 // A Collector is a prometheus.Collector that shows the ledgers in the cache. So
@@ -26,7 +26,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- unseenDesc
 }
 
-// Collect sends the present values.
+// Collect sends the current values.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for object := range c.ledgers.Snapshot().All() {
 		if object.Labels[managedByKey] != Name {
@@ -34,7 +34,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		l, err := parse(object.Data)
 		if err != nil {
-			continue // its reconcile reports it
+			continue // the reconcile of the ledger reports the error
 		}
 		counter := prometheus.CounterValue
 		ch <- prometheus.MustNewConstMetric(totalDesc, counter, float64(l.Total), object.Namespace)

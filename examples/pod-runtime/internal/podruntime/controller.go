@@ -31,8 +31,9 @@ type Options struct {
 	Period time.Duration
 	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
-	// Leader lets the controller work only while this replica leads. By default
-	// it always works.
+	// Leader reports whether this replica leads. The controller works only
+	// while it does. Defaults to nil, which means that the controller always
+	// works.
 	Leader reconcile.Leader
 }
 
@@ -55,7 +56,7 @@ func New(client kubernetes.Interface, o *Options) (*reconcile.Controller, *Colle
 	r := &reconciler{client: client, pods: pods, options: options}
 	controller, err := reconcile.New(Name, ledgers, r, &reconcile.Options{
 		Triggers: []reconcile.Trigger{reconcile.Mapped(pods, ledgerOf)},
-		// A rollout of a hundred Pods causes one write or a few.
+		// A rollout of a hundred Pods causes only a few writes.
 		MinInterval: time.Second,
 		Events:      options.Events,
 		Leader:      options.Leader,

@@ -392,7 +392,7 @@ func TestTheMetricIsWhatIsKept(t *testing.T) {
 		w.runs("a")
 		w.passes(5*time.Minute + 30*time.Second)
 		w.Expect(testutil.CollectAndCompare(totals, strings.NewReader(`
-			# HELP pod_runtime_seconds_total For how long the Pods of a namespace have run, all together.
+			# HELP pod_runtime_seconds_total How long all Pods of a namespace together have run.
 			# TYPE pod_runtime_seconds_total counter
 			pod_runtime_seconds_total{namespace="d"} 300
 		`), "pod_runtime_seconds_total")).To(Succeed())

@@ -1,5 +1,5 @@
-// Package podruntime adds up, for each namespace, how long its Pods have run,
-// and never counts any time twice:
+// Package podruntime adds up how long the Pods of each namespace have run, and
+// counts no time twice:
 //
 //	controller, metrics, err := podruntime.New(client, nil)
 //
@@ -8,17 +8,17 @@
 // ConfigMap that is written as a whole:
 //
 //	Pods ───────▶ key: the namespace's ledger ──▶ reconcile: advance(ledger, Pods, now)
-//	ConfigMap ──▶                                  │  who is there has changed? ask the server
+//	ConfigMap ──▶                                  │  the set of Pods differs? ask the server
 //	   ▲                                           └──▶ one write, under the version that was read
 //	   └───────────────────────────────────────────────────┘
 //
 // The contract:
 //
 //   - A Pod is entered by its UID and keeps its entry while it exists. The
-//     write that removes the entry adds its time to the sum of the closed
-//     ones. Each of these steps needs an answer of the server, given after the
-//     ledger was read, that the Pod exists or is deleted. A deletion is final,
-//     so that no cache can enter the Pod again.
+//     write that removes the entry adds the Pod's time to the closed total.
+//     Before each of these steps, and after the ledger was read, the server
+//     must confirm that the Pod exists or is deleted. A deletion is final, so a
+//     stale cache cannot enter the Pod again.
 //   - The total never decreases.
 //   - A Pod that vanished while the controller was not running counts up to
 //     the last moment at which it was known to run. The time that it may have

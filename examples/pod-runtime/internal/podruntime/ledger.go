@@ -31,8 +31,7 @@ type Ledger struct {
 	Closed int64 `json:"closedSeconds"`
 	// Estimated is the number of Pods that were deleted while the controller
 	// was not running. Their runtime is counted only up to the last update
-	// before their deletion. Unseen is the largest sum of seconds that may be
-	// missing.
+	// before their deletion. Unseen is how many seconds may be missing at most.
 	Estimated int   `json:"estimatedPods"`
 	Unseen    int64 `json:"unseenSeconds"`
 	// Pods are the Pods that exist and have started, by UID.
@@ -85,9 +84,10 @@ func (l Ledger) running() bool {
 	return false
 }
 
-// advance returns the ledger for now, computed from l and the Pods that exist.
-// A deleted Pod whose end is not known counts as having run until now. If l is
-// older than tolerance, such a Pod counts only until the moment of l.
+// advance returns the ledger for the time now, computed from l and the Pods
+// that exist. A deleted Pod whose end is not known counts as having run until
+// now. If l is older than tolerance, such a Pod counts only until the time of
+// l.
 func (l Ledger) advance(pods iter.Seq[*corev1.Pod], now time.Time, tolerance time.Duration) Ledger {
 	advanced := l
 	advanced.Write++

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// ask requests a reboot if a file of the host requires one.
+// ask requests a reboot if a file on the host requires one.
 func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State) (reconcile.Result, error) {
 	if a.options.Sentinel == nil {
 		return reconcile.Result{}, nil
@@ -114,8 +114,8 @@ func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Prog
 }
 
 // restamp sets the boot id in last-reboot to the id of a boot that was not
-// requested. The controller waits until the kubelet reports the boot in
-// last-reboot, so last-reboot must name the newest one.
+// requested. The controller waits until the kubelet reports the boot that
+// last-reboot names, so last-reboot must name the newest boot.
 func (a *Agent) restamp(ctx context.Context, node *corev1.Node, o protocol.Outcome, bootID string) error {
 	o.ToBootID, o.At = bootID, a.now()
 	return a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Restamp(n, o) })

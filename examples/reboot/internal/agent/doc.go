@@ -15,20 +15,24 @@
 //	last-reboot ◀─complete: another boot id── reboot ◀──live look── {asked: start, time}
 //
 // Its promises:
-//   - Every write is locked: it fails if the node has changed since it was read.
-//   - The machine is told to reboot only after in-progress records three things:
-//     the drain is over, the controller has just permitted the reboot, and the
-//     machine is about to be told.
+//   - Every write is locked: it fails if the node has changed since it was
+//     read.
+//   - The machine is told to reboot only after in-progress records three
+//     things: the drain is over, the controller has just permitted the reboot,
+//     and the machine is about to be told.
 //   - If an earlier run of the agent has told the machine, and the boot id is
 //     still the same, the agent does not tell it again.
-//   - Deadlines are durations of this process. The clock of the node is compared
-//     with the controller's only to refuse a grant when they differ.
-//   - A refused eviction is reported in in-progress and in an Event, with the Pod
-//     and its disruption budget.
-//   - Right before the reboot, a live read must show the same reboot in progress.
-//   - A reboot that is refused, or does not happen, is requested again, until the
-//     controller calls it off.
-//   - A value that cannot be parsed is not modified, and is reported in an Event.
+//   - Deadlines are measured by this process as durations. The node's clock is
+//     compared with the controller's clock only to refuse a grant when the two
+//     clocks differ.
+//   - A refused eviction is reported in in-progress and in an Event, with the
+//     Pod and its disruption budget.
+//   - Right before the reboot, a live read must show the same reboot in
+//     progress.
+//   - A reboot that is refused, or does not happen, is requested again, until
+//     the controller calls it off.
+//   - A value that cannot be parsed is not modified, and is reported in an
+//     Event.
 //
 // The package decides neither when to reboot nor when a reboot takes too long.
 package agent

@@ -7,26 +7,25 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// memory holds the facts about one reboot that only this run of the agent
-// knows. Its times are compared only with other times of this process. It is
-// lost if the agent restarts. In that case deadlines begin again, and the agent
-// repeats its question to the controller, because it does not know the
-// question's age.
+// memory contains the facts about one reboot that only this run of the agent
+// knows. Its times are compared only with other times of this process. If the
+// agent restarts, the memory is lost: deadlines begin again, and the agent asks
+// the controller again, because it does not know how old its last question is.
 type memory struct {
 	request   protocol.Request
 	accepted  time.Time // when the agent accepted the reboot, by the node's clock; it may accept twice in one epoch
 	drain     *drain.Drain
 	began     time.Time // when the drain began
 	passed    time.Time // when the last pass over the Pods began
-	asked     time.Time // a moment just before the last question was written
+	asked     time.Time // taken just before the last question was written
 	expires   time.Time // when the permission ends
-	called    time.Time // when the machine was told to reboot; zero if it has refused
+	called    time.Time // when the machine was told to reboot; zero if it was not told, or refused
 	refusal   error     // the machine's refusal, until it is written to the node
 	refused   time.Time // when the machine refused
 	wrote     time.Time // when in-progress was last written
 	left      string    // the Pods that were last logged
 	returned  string    // the created Pods that were last reported
-	lostShown bool
+	lostShown bool      // whether lost has reported the machine
 }
 
 // remember returns the memory of the reboot p. It creates an empty memory if p

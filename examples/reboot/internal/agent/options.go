@@ -43,8 +43,8 @@ type Options struct {
 	// CallTimeout limits each call of the machine, and each pass of a drain.
 	// Defaults to [DefaultCallTimeout].
 	CallTimeout time.Duration
-	// DrainPeriod is the time between two passes over the Pods of a node that is
-	// being drained. Defaults to [DefaultDrainPeriod].
+	// DrainPeriod is the time between two passes over the Pods of a node that
+	// is being drained. Defaults to [DefaultDrainPeriod].
 	DrainPeriod time.Duration
 	// Sentinel returns the request of a file on the host that requires a
 	// reboot, or the empty string, as [machine.Sentinel.Request] does. Defaults

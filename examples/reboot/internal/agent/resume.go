@@ -72,8 +72,8 @@ func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress
 		return nil
 	}
 	m.lostShown = true
-	a.warn(node, "RebootUnproven", "Reboot", fmt.Errorf("the machine was told to reboot at %s, and a later start of "+
-		"the agent finds the same boot %s: it is not told again", p.Asked.At.UTC().Format(time.RFC3339), p.BootID))
+	a.warn(node, "RebootUnproven", "Reboot", fmt.Errorf("the machine was told to reboot at %s, and a later run of "+
+		"the agent finds the same boot %s: not telling it again", p.Asked.At.UTC().Format(time.RFC3339), p.BootID))
 	return nil
 }
 

@@ -28,8 +28,9 @@ type GroupClient interface {
 	informer.Client[*api.RebootGroup, *api.RebootGroupList]
 	patch.Client[*api.RebootGroup]
 	Create(ctx context.Context, g *api.RebootGroup, o metav1.CreateOptions) (*api.RebootGroup, error)
-	// GetClient returns the client that sends the requests. Groups are read one by
-	// one with it while there is one that cannot be decoded.
+	// GetClient returns the client that sends the requests. While a group
+	// cannot be decoded, the controller lists the groups with this client, and
+	// decodes each group on its own.
 	GetClient() rest.Interface
 }
 
@@ -43,8 +44,8 @@ type Controller struct {
 	recorder *recorder
 }
 
-// New returns a controller. It does not start it. If there are mistakes in the
-// arguments, New returns an error that joins all of them.
+// New returns a controller, which the caller runs with Run. If there are
+// mistakes in the arguments, New returns an error that joins all of them.
 func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) {
 	options := o.withDefaults()
 	var errs []error
@@ -88,9 +89,9 @@ func (c *Controller) Run(ctx context.Context) error { return c.control.Run(ctx) 
 // instead of calling Run.
 func (c *Controller) Control() *reconcile.Controller { return c.control }
 
-// groupsOfNode returns the keys of all groups if a change of a node can affect
-// a decision. It returns all of them because the group of the node depends on
-// the selectors of all groups.
+// groupsOfNode returns the keys of all groups if the change of a node can
+// affect a decision, and otherwise no keys. It returns the keys of all groups
+// because the selectors of all groups decide which group the node belongs to.
 func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node) ([]reconcile.Key, error) {
 	if before != nil && after != nil && !rules.Matters(before, after) {
 		return nil, nil
@@ -99,8 +100,8 @@ func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node)
 }
 
 // groupsOfGroup returns the keys of all groups if the spec of a group has
-// changed, or if the group has released a slot. Either change may move nodes
-// from or to other groups.
+// changed, or if the group has released a slot. Either change can move nodes
+// between groups.
 func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootGroup) ([]reconcile.Key, error) {
 	if before != nil && after != nil && before.Generation == after.Generation &&
 		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) && !released(before, after) {

@@ -181,7 +181,7 @@ func TestANodeThatTwoGroupsSelectIsRebootedByNeither(t *testing.T) {
 			s.Expect(s.condition(group, rules.ConditionOverlap)).To(gomega.Equal("True SelectedByOthers " +
 				"a node that several groups select is not rebooted: narrow a nodeSelector: n1 (a, b)"))
 			s.Expect(s.condition(group, rules.ConditionWaiting)).To(gomega.Equal("True NodesHeldBack oldest first: n1; " +
-				"n1: the RebootGroups a and b select it, and none may reboot it until only one does"))
+				"n1: the RebootGroups a and b select it, and none of them may reboot it until only one selects it"))
 		}
 		s.Expect(s.events.count("Requested")).To(gomega.Equal(1), "of n2")
 		_, err := s.groups.Get(s.ctx, api.DefaultName, metav1.GetOptions{})
@@ -379,7 +379,7 @@ func TestNothingBeginsOutsideAWindow(t *testing.T) {
 		s.Expect(s.state("n1")).To(gomega.And(gomega.HaveField("Now", gomega.BeNil()),
 			gomega.HaveField("Needed", gomega.HaveValue(gomega.Equal("r")))))
 		s.Expect(s.holders("g")).To(gomega.BeEmpty())
-		s.Expect(s.logged(`"revoked"`)).To(gomega.ConsistOf(
+		s.Expect(s.logged(`"revoked the grant"`)).To(gomega.ConsistOf(
 			gomega.ContainSubstring(`"why"="no maintenance window is open"`)))
 	})
 }
@@ -398,7 +398,7 @@ func TestNothingBeginsInAPausedGroup(t *testing.T) {
 		s.pass(time.Second)
 		s.Expect(s.granted("n1")).To(gomega.BeFalse(), "what has not begun is taken back")
 		s.Expect(s.holders("g")).To(gomega.BeEmpty())
-		s.Expect(s.logged(`"revoked"`)).To(gomega.ConsistOf(gomega.ContainSubstring(`"why"="the group is paused"`)))
+		s.Expect(s.logged(`"revoked the grant"`)).To(gomega.ConsistOf(gomega.ContainSubstring(`"why"="the group is paused"`)))
 	})
 }
 
@@ -434,7 +434,7 @@ func TestAGroupThatIsDeletedRevokesWhatWasNotAccepted(t *testing.T) {
 		s.Expect(s.state("n1")).To(gomega.And(gomega.HaveField("Void", gomega.BeEquivalentTo(1)),
 			gomega.HaveField("Now", gomega.HaveValue(gomega.HaveField("Epoch", gomega.BeEquivalentTo(2))))),
 			"the built-in group has taken it over, and its grant stands")
-		s.Expect(s.logged(`"revoked"`)).To(gomega.ConsistOf(gomega.ContainSubstring(`"why"="the group is being deleted"`)))
+		s.Expect(s.logged(`"revoked the grant"`)).To(gomega.ConsistOf(gomega.ContainSubstring(`"why"="the group is being deleted"`)))
 		s.Expect(s.holders(api.DefaultName)).To(gomega.Equal([]string{"n1"}))
 	})
 }

@@ -150,7 +150,7 @@ func TestTheMachineIsPermittedToGoDownOnlyInsideAWindow(t *testing.T) {
 		s.Expect(s.state("n1").Permit).To(gomega.HaveValue(gomega.HaveField("Seconds", gomega.BeNumerically("<", 30))))
 		s.pass(time.Minute)
 		s.Expect(s.state("n1")).To(gomega.And(gomega.HaveField("InProgress", gomega.BeNil()), gomega.HaveField("Permit", gomega.BeNil()),
-			gomega.HaveField("Recent", gomega.BeEmpty()), gomega.HaveField("Last.Why", gomega.ContainSubstring("window has closed"))))
+			gomega.HaveField("Recent", gomega.BeEmpty()), gomega.HaveField("Last.Why", gomega.ContainSubstring("window closed"))))
 		s.Expect(s.holders("g")).To(gomega.BeEmpty())
 	})
 }

@@ -65,8 +65,8 @@ func (r *recorder) stuck(group *api.RebootGroup, holders []string) {
 		"Slots are held for too long: %s", strings.Join(holders, "; "))
 }
 
-// heldBack sends an Event with the nodes that wait for a person. It is called
-// when these nodes have changed.
+// heldBack sends an Event that names the nodes that wait for a person. The
+// caller calls it when there are other such nodes than before.
 func (r *recorder) heldBack(group *api.RebootGroup, nodes string) {
 	r.events.Eventf(withKind(group), nil, corev1.EventTypeWarning, "HeldBack", "Watch",
 		"Not rebooted until a person finds out why: %s", nodes)
@@ -77,7 +77,8 @@ func (r *recorder) ended(node *corev1.Node, group *api.RebootGroup, reason, why 
 	r.events.Eventf(node, withKind(group), corev1.EventTypeWarning, reason, "Watch", "%s", why)
 }
 
-// withKind returns the group with its kind, which a decoded object may not have.
+// withKind returns the group with its kind, which a decoded object may not
+// have.
 func withKind(group *api.RebootGroup) runtime.Object {
 	named := &api.RebootGroup{ObjectMeta: group.ObjectMeta}
 	named.SetGroupVersionKind(api.GroupVersion().WithKind("RebootGroup"))

@@ -51,8 +51,8 @@ type stage struct {
 	lines []string   // of the log
 }
 
-// A window is a client for groups whose watches show nothing while it is shut, that
-// refuses writes, and that counts the live reads.
+// A window is a client for groups whose watches show nothing while it is shut,
+// that refuses writes, and that counts the live reads.
 type window struct {
 	*api.Client
 	shut, refuses atomic.Bool
@@ -155,13 +155,14 @@ func playAs(t *testing.T, leader reconcile.Leader, f func(s *stage)) {
 	playWith(t, &controller.Options{Leader: leader}, f)
 }
 
-// playWith is play with a controller that has these options, and events besides.
+// playWith is play with a controller that has these options, and events
+// besides.
 func playWith(t *testing.T, o *controller.Options, f func(s *stage)) {
 	playOn(t, o, func(w *window) controller.GroupClient { return w }, f)
 }
 
-// playOn is playWith with a controller that reads and writes groups with a client
-// that is made of the stage's.
+// playOn is playWith with a controller that reads and writes groups with a
+// client that is made of the stage's.
 func playOn(t *testing.T, o *controller.Options, groups func(w *window) controller.GroupClient, f func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{WithT: gomega.NewWithT(t), events: &notebook{}}

@@ -29,11 +29,11 @@ func (c *Controller) Collector() prometheus.Collector {
 	m := &collector{c: c, metrics: map[string]*prometheus.Desc{}}
 	for name, help := range map[string]string{
 		"nodes":                  "Nodes that belong to the group.",
-		"max_unavailable":        "How many of them may be unavailable at once.",
+		"max_unavailable":        "How many nodes of the group may be unavailable at once.",
 		"slots":                  "Nodes that are being rebooted, or are about to be.",
 		"requests":               "Requests that wait for a slot.",
-		"oldest_request_seconds": "How long the oldest request has waited for a slot; 0 if none waits.",
-		"oldest_slot_seconds":    "How long the oldest slot has been held; 0 if none is.",
+		"oldest_request_seconds": "How long the oldest request has waited for a slot; 0 if no request waits.",
+		"oldest_slot_seconds":    "How long the oldest slot has been held; 0 if no slot is held.",
 		"blocked_drains":         "Nodes on which evictions are refused.",
 		"held_back":              "Nodes that are not rebooted until a person finds out why reboots do not help.",
 	} {

@@ -29,8 +29,8 @@ type Gate interface {
 
 // Options configure a Controller. Nil and zero fields mean the defaults.
 type Options struct {
-	// Name is the field manager, and the controller's name in logs. Defaults to
-	// [DefaultName].
+	// Name is the name of the controller in logs, and the field manager of its
+	// writes. Defaults to [DefaultName].
 	Name string
 	// Events receives the controller's Events. Defaults to no recorder.
 	Events events.EventRecorder
@@ -55,8 +55,9 @@ type Options struct {
 	// Now is the wall clock of the controller, which decides windows and
 	// deadlines. Defaults to time.Now.
 	Now func() time.Time
-	// Leader lets the controller work only while this replica leads. By default
-	// it always works.
+	// Leader reports whether this replica leads. The controller works only
+	// while it does. Defaults to nil, which means that the controller always
+	// works.
 	Leader reconcile.Leader
 }
 

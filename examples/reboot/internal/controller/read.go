@@ -51,7 +51,7 @@ func (w *world) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// live contains the groups on the server, all from one list.
+// live contains the groups on the server. All of them are from one list.
 type live struct {
 	// groups are the groups whose selectors are known. For a group that cannot
 	// be decoded, groups contains its last state that could be decoded.
@@ -71,7 +71,7 @@ func (w *world) liveGroups(ctx context.Context) (live, error) {
 	case errors.As(err, &refused):
 		return live{}, fmt.Errorf("listing RebootGroups: %w", err)
 	case err != nil:
-		return w.oneByOne(ctx, err)
+		return w.decodeEach(ctx, err)
 	case list.ResourceVersion == "":
 		return live{}, errors.New("listing RebootGroups: the answer has no resourceVersion, so it is not from the API server")
 	}
@@ -82,10 +82,10 @@ func (w *world) liveGroups(ctx context.Context) (live, error) {
 	return l, nil
 }
 
-// oneByOne returns the live groups like liveGroups, but decodes each group of
-// the list on its own. It is called when the list as a whole could not be
-// decoded; cause is the error.
-func (w *world) oneByOne(ctx context.Context, cause error) (live, error) {
+// decodeEach lists the groups again, and decodes each group on its own. So one
+// group that cannot be decoded does not hide the others. liveGroups calls it
+// when the list as a whole could not be decoded, with the error as cause.
+func (w *world) decodeEach(ctx context.Context, cause error) (live, error) {
 	body, err := w.groups.GetClient().Get().Resource(api.Resource).Do(ctx).Raw()
 	if err != nil {
 		return live{}, fmt.Errorf("listing RebootGroups: %w", err)

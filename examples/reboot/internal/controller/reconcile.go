@@ -63,15 +63,16 @@ func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result
 	}
 	membership := rules.NewMembership(c.cachedGroups())
 	for node := range c.nodeCache.Snapshot().All() {
-		if alone(membership, node) {
+		if needsDefault(membership, node) {
 			return reconcile.Result{}, c.createDefault(ctx, node.Name)
 		}
 	}
 	return reconcile.Result{}, nil
 }
 
-// alone reports whether the node requests a reboot and no group selects it.
-func alone(membership rules.Membership, node *corev1.Node) bool {
+// needsDefault reports whether the node needs the built-in group: it requests a
+// reboot, and no group selects it.
+func needsDefault(membership rules.Membership, node *corev1.Node) bool {
 	_, asked := node.Annotations[protocol.Needed]
 	group, rivals := membership.Group(node)
 	return asked && group == "" && len(rivals) == 0
@@ -81,14 +82,14 @@ func alone(membership rules.Membership, node *corev1.Node) bool {
 // live group selects the node.
 func (c *Controller) createDefault(ctx context.Context, name string) error {
 	live, err := c.liveGroups(ctx)
-	if err == nil && live.unknown != "" { // it may select the node
+	if err == nil && live.unknown != "" { // this group may select the node
 		err = live.unreadable[live.unknown]
 	}
 	if err != nil {
 		return err
 	}
 	node, err := protocol.Live(ctx, c.nodes, name)
-	if err != nil || node == nil || !alone(rules.NewMembership(live.groups), node) {
+	if err != nil || node == nil || !needsDefault(rules.NewMembership(live.groups), node) {
 		return err
 	}
 	group := &api.RebootGroup{
@@ -107,8 +108,9 @@ func (c *Controller) createDefault(ctx context.Context, name string) error {
 	return nil
 }
 
-// stuck returns the names of the nodes that hold a slot for too long. next is
-// the time until another slot counts as held too long.
+// stuck returns a text for each node that has held a slot for too long, with
+// the node's name. next is how long it takes until this is true of another
+// node, or 0 if it will not be.
 func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	for i, slot := range v.group.Status.Slots {
 		node := c.cachedNode(slot.Node)
@@ -123,8 +125,8 @@ func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	return names, next
 }
 
-// stuckAt returns the time from which a slot counts as held too long. For a
-// drain with the policy wait, this is the end of the drain's timeout.
+// stuckAt returns the time at which the slot will have been held for too long.
+// For a drain with the policy wait, this is the end of the drain's timeout.
 func (c *Controller) stuckAt(slot api.Slot, node *corev1.Node) time.Time {
 	stuckAt := slot.Since.Add(c.options.StuckAfter)
 	if node == nil || slot.Stage != rules.StageDraining {

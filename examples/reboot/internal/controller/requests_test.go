@@ -287,7 +287,7 @@ func TestASpecThatBecomesInvalidTakesBackWhatHasNotBegun(t *testing.T) {
 		s.pass(time.Minute)
 		s.Expect(s.granted("n1")).To(gomega.BeFalse())
 		s.Expect(s.holders("g")).To(gomega.BeEmpty())
-		s.Expect(s.logged(`"revoked"`)).To(gomega.ConsistOf(
+		s.Expect(s.logged(`"revoked the grant"`)).To(gomega.ConsistOf(
 			gomega.ContainSubstring(`"why"="the group's spec is invalid"`)))
 	})
 }

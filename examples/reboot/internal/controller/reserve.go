@@ -10,9 +10,9 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// reserve assigns free slots of a group and updates its queue. It decides from
-// live reads. It first reads the ledgers of all groups and then, if the ledgers
-// show that the nodes are needed, all nodes.
+// reserve assigns the free slots of a group, and updates the group's queue. It
+// decides from live reads: it first reads the ledgers of all groups and then,
+// if the decision depends on the nodes, all nodes.
 func (c *Controller) reserve(ctx context.Context, group string) error {
 	ledger, groups, err := c.ledger(ctx, group)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 		return nil
 	}
 	if len(r.Slots) > 0 && !slices.Contains(ledger.Finalizers, finalizer) {
-		return c.guard(ctx, ledger) // This changes the ledger, so it is read again.
+		return c.guard(ctx, ledger) // The event of this write causes the next reconcile, which reads the ledger again.
 	}
 	stuck, _ := c.stuck(v)
 	next := ledger.Status.DeepCopy()
@@ -53,8 +53,8 @@ func (c *Controller) reserve(ctx context.Context, group string) error {
 }
 
 // free returns the group's next ledger, with the slots that can be reserved
-// now. While the gate is closed, free adds no slots and stores the gate's
-// reason in v. It asks the gate only if there is a slot to add.
+// now. It asks the gate only if there is a slot to add. If the gate is closed,
+// free adds no slots, and stores the gate's reason in v.
 func (c *Controller) free(ctx context.Context, v *view) rules.Reservation {
 	r := rules.Reserve(&v.group.Status, v.terms(), v.members)
 	if len(r.Slots) == 0 || c.options.Gate == nil {

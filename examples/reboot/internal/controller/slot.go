@@ -27,10 +27,10 @@ func (c *Controller) advance(ctx context.Context, group, node string) error {
 	}
 	i := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
 	if i < 0 {
-		return nil // Another controller has released it.
+		return nil // Another controller has released the slot.
 	}
 	slot := ledger.Status.Slots[i]
-	v := c.newView(ledger, groups, c.cachedNodes()) // The cached nodes are only counted, for percentages.
+	v := c.newView(ledger, groups, c.cachedNodes()) // The cached nodes are only counted, to evaluate percentages.
 	decision := rules.ForSlot(v.situation(i, live), slot, live)
 	if decision.Step == rules.Wait {
 		return nil
@@ -99,9 +99,9 @@ func (c *Controller) permit(ctx context.Context, d rules.SlotDecision, v view, n
 	return err
 }
 
-// end ends a reboot that its agent does not end or must not continue. It
-// returns the request to the queue or records that the node has rebooted, and
-// uncordons the node if the agent has cordoned it.
+// end ends a reboot in place of the agent, which does not respond or must not
+// continue. It returns the request to the queue, or records that the node has
+// rebooted. It uncordons the node if the agent has cordoned it.
 func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node *corev1.Node) error {
 	outcome, reason := c.outcome(d, node)
 	p := protocol.Read(node).InProgress
@@ -175,7 +175,7 @@ func (c *Controller) grant(ctx context.Context, v view, slot api.Slot, node *cor
 	if err != nil {
 		return err
 	}
-	logr.FromContextOrDiscard(ctx).Info("granted", "request", request.Request, "epoch", request.Epoch)
+	logr.FromContextOrDiscard(ctx).Info("granted the reboot", "request", request.Request, "epoch", request.Epoch)
 	c.recorder.granted(node, v.group, request.Request)
 	return nil
 }
@@ -191,6 +191,6 @@ func (c *Controller) revoke(ctx context.Context, ledger *api.RebootGroup, slot a
 	if err != nil {
 		return err
 	}
-	logr.FromContextOrDiscard(ctx).Info("revoked", "request", request, "group", ledger.Name)
+	logr.FromContextOrDiscard(ctx).Info("revoked the grant", "request", request, "group", ledger.Name)
 	return nil
 }

@@ -17,7 +17,7 @@ func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) 
 	s.ObservedGeneration = v.group.Generation
 	s.Nodes, s.Limit = int32(v.size), int32(v.limit)
 	for _, condition := range rules.Report(rules.Facts{
-		Group: v.group, Faults: v.faults, Limit: v.limit, Nodes: v.size, Members: v.members, Guests: v.guests,
+		Group: v.group, SpecErr: v.specErr, Limit: v.limit, Nodes: v.size, Members: v.members, Guests: v.guests,
 		Slots: s.Slots, Queue: s.Queue, Stuck: stuck, Overlaps: v.overlaps, Barred: v.barred,
 		Closed: v.shut(), Blocked: v.blocked, Now: v.now,
 	}) {
@@ -26,9 +26,9 @@ func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) 
 	}
 }
 
-// report writes the conditions if they have changed. It computes them from the
-// cache. If the status on the server is newer, the write fails because of its
-// resourceVersion.
+// report computes the conditions from the cache, and writes them if they have
+// changed. If the group on the server is newer than the cached group, the write
+// fails because of the optimistic lock.
 func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	next := v.group.Status.DeepCopy()
 	c.describe(v, stuck, next)
@@ -45,7 +45,7 @@ func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	return nil
 }
 
-// announce sends the Events for conditions that have become True.
+// announce sends an Event for each condition that has become True.
 func (c *Controller) announce(v view, stuck []string, next *api.RebootGroupStatus) {
 	old := v.group.Status.Conditions
 	if len(stuck) > 0 && !meta.IsStatusConditionTrue(old, rules.ConditionStuck) {

@@ -21,10 +21,10 @@ type view struct {
 	members    []*corev1.Node      // the nodes that the group selects
 	size       int                 // the number of members that belong to the group
 	guests     []*corev1.Node      // other nodes that have a slot of the group
-	overlaps   map[string][]string // the groups that select a member, if there are several
-	barred     map[string]string   // why a member gets no slot of this group
+	overlaps   map[string][]string // by member: the groups that select it, if there are several
+	barred     map[string]string   // by member: why it gets no slot of this group
 	limit      int
-	faults     error
+	specErr    error // the mistakes in the group's spec, joined
 	windows    rules.Windows
 	blocked    string    // why the gate forbids reservations, or empty
 	now        time.Time // the current time by the controller's clock
@@ -49,7 +49,7 @@ func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, 
 	_, selector := rules.Selector(group)
 	limit, err := rules.Limit(group, v.size)
 	windows, windowErr := rules.NewWindows(group)
-	v.limit, v.windows, v.faults = limit, windows, errors.Join(selector, err, windowErr)
+	v.limit, v.windows, v.specErr = limit, windows, errors.Join(selector, err, windowErr)
 	return v
 }
 
@@ -80,7 +80,7 @@ func (v view) closed() string {
 	switch {
 	case v.group.DeletionTimestamp != nil:
 		return "the group is being deleted"
-	case v.faults != nil:
+	case v.specErr != nil:
 		return "the group's spec is invalid"
 	case v.group.Spec.Paused:
 		return "the group is paused"
@@ -94,7 +94,7 @@ func (v view) closed() string {
 // shut returns a text that says when the next window opens, or the empty string
 // if a window is open.
 func (v view) shut() string {
-	if v.faults != nil || v.windows.Open(v.now) {
+	if v.specErr != nil || v.windows.Open(v.now) {
 		return ""
 	}
 	opening := v.windows.Change(v.now)
@@ -114,7 +114,7 @@ func (v view) terms() rules.Terms {
 }
 
 // change returns the time until a window opens or closes. It returns 0 if no
-// window ever does.
+// window will open or close.
 func (v view) change() time.Duration {
 	if edge := v.windows.Change(v.now); !edge.IsZero() {
 		return edge.Sub(v.now)
@@ -135,11 +135,11 @@ func (v view) grantTerms() protocol.Terms {
 func (v view) situation(slot int, node *corev1.Node) rules.Situation {
 	s := rules.Situation{
 		Closed:    v.closed(),
-		Over:      v.faults == nil && slot >= v.limit,
+		Over:      v.specErr == nil && slot >= v.limit,
 		Contended: len(v.group.Status.Queue) > 0,
 		MinReady:  time.Duration(v.group.Spec.MinReadySeconds) * time.Second,
 		Retry:     v.group.Spec.Drain.Retry(),
-		Invalid:   v.faults != nil, MaxReboots: v.group.Spec.MaxReboots, Now: v.now,
+		Invalid:   v.specErr != nil, MaxReboots: v.group.Spec.MaxReboots, Now: v.now,
 	}
 	if !s.Invalid {
 		s.Shut, s.WindowLeft = !v.windows.Open(v.now), v.change()

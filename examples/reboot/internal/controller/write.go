@@ -14,7 +14,7 @@ import (
 const finalizer = "reboot.homeostat.dev/ledger"
 
 // patchNode edits a node that was read live. It fails if the node has changed
-// since.
+// since it was read.
 func (w *world) patchNode(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
 	next := node.DeepCopy()
 	if err := edit(next); err != nil {

@@ -21,8 +21,8 @@ type Leftover struct {
 	// Pod is the Pod as namespace/name.
 	Pod   string
 	State State
-	// Why is the reason for the refusal, which names a disruption budget if
-	// there is one, or the error.
+	// Why is the reason for a refusal, or the error if there was no answer. If
+	// a disruption budget caused the refusal, the reason names it.
 	Why string
 	// NeverAsked is true if the server has never answered a request for this
 	// Pod's eviction.
@@ -71,7 +71,8 @@ func (p Pass) NotAsked() int {
 // same refusals.
 func (p Pass) Refusals() string { return p.describe(Refused, NoAnswer) }
 
-// Leftovers describes the Pods that have not left yet. Refused ones come first.
+// Leftovers describes the Pods that have not left yet. The Pods whose eviction
+// was refused are first.
 func (p Pass) Leftovers() string { return p.describe(Refused, NoAnswer, NotAsked, Terminating) }
 
 func (p Pass) describe(states ...State) string {

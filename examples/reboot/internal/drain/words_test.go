@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/drain"
 )
 
-// one makes one pass over these Pods, whose evictions are all answered like this.
+// one makes one pass over these Pods, whose evictions are all answered like
+// this.
 func one(t *testing.T, answer error, pods ...corev1.Pod) drain.Pass {
 	t.Helper()
 	client := scripted{list: listOf(pods...), evict: func(*policyv1.Eviction) error { return answer }}
@@ -38,7 +39,8 @@ func TestAPodThatIsDeletedMeanwhileIsNotRefused(t *testing.T) {
 	f.Expect(pass.Over()).To(gomega.BeFalse(), "nothing is known until the next pass")
 }
 
-// The Pod may be there: the page of a proxy is a refusal that people are to see.
+// The Pod may be there: the page of a proxy is a refusal that people are to
+// see.
 func TestAnErrorPageDoesNotProveThatAPodIsDeleted(t *testing.T) {
 	page := apierrors.NewGenericServerResponse(http.StatusNotFound, "create", corev1.Resource("pods"), "a", "no route", 0, true)
 	client := scripted{list: listOf(podIn("d", "a")), evict: func(*policyv1.Eviction) error { return page }}

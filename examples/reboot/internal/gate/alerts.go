@@ -34,7 +34,7 @@ func NewAlerts(url, query string) (*Alerts, error) {
 
 // Blocked returns the names of the alerts in the result of the query, or the
 // empty string if the result is empty. If the query fails, or if its result is
-// not a list of alerts, Blocked returns a description of that.
+// not an instant vector, Blocked returns a description of the problem.
 func (a *Alerts) Blocked(ctx context.Context) string {
 	value, _, _, err := a.api.Query(ctx, a.query, time.Now())
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 // line of its output is the reason.
 type Command []string
 
-// Blocked runs the command. It returns the empty string if the command succeeds,
-// and otherwise the command with the first line of its output.
+// Blocked runs the command. It returns the empty string if the command
+// succeeds, and otherwise the command with the first line of its output.
 func (c Command) Blocked(ctx context.Context) string {
 	cmd := exec.CommandContext(ctx, c[0], c[1:]...)
-	cmd.WaitDelay = time.Second // for the output of its children
+	cmd.WaitDelay = time.Second // limits the wait for children that still hold the output open
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return ""

@@ -18,7 +18,7 @@ type Gate struct {
 	checks []Check
 	keep   time.Duration
 
-	mu     sync.Mutex // guards the fields below; held while the checks are asked
+	mu     sync.Mutex // guards the fields below; held while the checks run
 	asked  time.Time
 	reason string
 }

@@ -5,8 +5,8 @@
 //	err = host.Reboot(ctx, bootID)
 //
 // An agent must know which boot of the kernel runs on its machine, and must be
-// able to reboot the machine. The boot id is also a lock: a reboot is requested for
-// one boot, and must not end the next one.
+// able to reboot the machine. The boot id is also a lock: a reboot is requested
+// for one boot, and must not end the next one.
 //
 //	agent ──BootID, Reboot(boot id)──▶ Machine ◀── Host: /proc, systemd-logind or a signal to PID 1
 //	                                           ◀── Simulated: tests and demo

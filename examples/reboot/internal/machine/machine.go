@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// ErrOtherBoot is the error of a Reboot for an earlier boot.
+// ErrOtherBoot means that the boot that should end is not the running boot, so
+// the machine has already rebooted.
 var ErrOtherBoot = errors.New("the machine has rebooted")
 
 // Inhibited is a [Machine] on which other programs can inhibit a reboot for a

@@ -43,7 +43,7 @@ func (l *Logind) Reboot(ctx context.Context) error {
 }
 
 // Inhibitors returns the programs that block a shutdown. Since systemd 257,
-// inhibitors also apply to user 0.
+// inhibitors also apply to root.
 func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
 	var inhibitors []struct {
 		What, Who, Why, Mode string
@@ -80,8 +80,8 @@ func (l *Logind) call(ctx context.Context, method string, out any, args ...any) 
 // SystemdReboot is the signal that makes systemd reboot: SIGRTMIN+5.
 const SystemdReboot = 39
 
-// Signal sends a signal to PID 1 of the host. It needs the host's PID
-// namespace, and user 0 or the capability CAP_KILL.
+// Signal sends a signal to PID 1 of the host. The process must run in the
+// host's PID namespace, as root (UID 0) or with the capability CAP_KILL.
 type Signal struct {
 	Number int
 	// Send sends a signal to a process. Defaults to kill(2).

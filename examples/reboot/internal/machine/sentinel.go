@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Sentinel is the name of a file by which packages of the host request a
+// Sentinel is the path of a file with which packages of the host request a
 // reboot, such as /var/run/reboot-required.
 type Sentinel string
 
 // Request returns the value of reboot-needed for the file, or the empty string
-// if the file does not exist. The value contains the file's time. So a file
-// that is created again after a reboot is a new request.
+// if the file does not exist. The value contains the file's modification time.
+// So a file that is created again after a reboot is a new request.
 func (s Sentinel) Request() (string, error) {
 	info, err := os.Stat(string(s))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,8 +43,8 @@ func (s Sentinel) Mirror(file string) error {
 	if info == nil {
 		return nil
 	}
-	// The file gets its time before its name, because the time is part of the
-	// request.
+	// The modification time is set before the file gets its name, because the
+	// time is part of the request.
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".mirror-")
 	if err != nil {
 		return fmt.Errorf("mirroring the file that requests a reboot: %w", err)

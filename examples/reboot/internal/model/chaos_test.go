@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// work adds an action that always happens in the end; chaos one that may happen.
+// work adds an action that always happens in the end; chaos one that may
+// happen.
 func (w *world) work(name string, enabled func() bool, do func()) {
 	w.sched.Add(&apisim.Extra{Name: name, Enabled: enabled, Do: do})
 }

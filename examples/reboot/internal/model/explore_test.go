@@ -260,7 +260,8 @@ func polled() []string { return []string{"pods"} }
 // there.
 func everyField() []string { return []string{"metadata", "spec", "status"} }
 
-// runWithAgents is one process with a controller, and with the agents of all nodes.
+// runWithAgents is one process with a controller, and with the agents of all
+// nodes.
 func runWithAgents(env *reconciletest.Env, withAgents bool) error {
 	c, err := newController(env, false)
 	if err != nil {

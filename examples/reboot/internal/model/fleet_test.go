@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// fleet is the part of an exploration outside the API server: the machines, and the
-// monitor that knows the truth about them.
+// fleet is the part of an exploration outside the API server: the machines, and
+// the monitor that knows the truth about them.
 type fleet struct {
 	names    []string
 	machines map[string]*machine.Simulated
@@ -79,8 +79,8 @@ const (
 	administrator = "admin"
 )
 
-// watched are the resources whose every commit the monitor sees: nodes first, as it
-// counts them when a group changes.
+// watched are the resources whose every commit the monitor sees: nodes first,
+// as it counts them when a group changes.
 func watched() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		corev1.SchemeGroupVersion.WithResource("nodes"), api.GroupVersion().WithResource(api.Resource),
@@ -341,7 +341,8 @@ func step(n *corev1.Node, state protocol.State, m machine.Machine, boot string) 
 	}
 }
 
-// progress performs the agent's next step of an accepted reboot. There are no Pods.
+// progress performs the agent's next step of an accepted reboot. There are no
+// Pods.
 func progress(n *corev1.Node, p protocol.Progress, permit *protocol.Permission, m machine.Machine) error {
 	switch rules.ForProgress(&p, permit, worldly) {
 	case rules.Evict, rules.Ask:

@@ -61,8 +61,8 @@ func (p *tardy) Pick(enabled []apisim.Action) (apisim.Choice, bool) {
 	return choice, ok
 }
 
-// run plays one seed of a scenario, first wildly, then calmly to the end, or until
-// the wanted invariant is broken: any if it is "".
+// run plays one seed of a scenario, first wildly, then calmly to the end, or
+// until the wanted invariant is broken: any if it is "".
 func run(t *testing.T, s scenario, seed uint64, want string) result {
 	var r result
 	mathrand.Seed(int64(seed)) //nolint:staticcheck // client-go takes its jitter from there

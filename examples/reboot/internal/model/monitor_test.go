@@ -272,7 +272,8 @@ func (m *monitor) inTime(name string, tolerance time.Duration) {
 	}
 }
 
-// permitTime is how long the controller's permission to go down is valid, at most.
+// permitTime is how long the controller's permission to go down is valid, at
+// most.
 const permitTime = time.Minute
 
 // slack is how long a write may be on its way.

@@ -113,7 +113,8 @@ func foundByTheModel(t *testing.T, s safeguard) {
 	t.Errorf("%s does not break in %d seeds, %d steps: the safeguard is not needed, or the model is too weak", s.breaks, most, steps)
 }
 
-// mostWorlds is how many worlds of the whole operator may be needed to find out.
+// mostWorlds is how many worlds of the whole operator may be needed to find
+// out.
 const mostWorlds = 40
 
 // The worlds of the whole operator are biased towards the trouble that the

@@ -4,8 +4,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/overlay"
 )
 
-// patient returns the safeguards about time and the outside world. The worlds of
-// the whole operator find them, or a test of one package does.
+// patient returns the safeguards about time and the outside world. The worlds
+// of the whole operator find them, or a test of one package does.
 func patient() []safeguard {
 	const agentRules, progress = "rules/agent.go", "rules/progress.go"
 	return []safeguard{
@@ -50,8 +50,8 @@ func containers(w *whole) {
 	}
 }
 
-// silence lets agents die while budgets block their drains. The agent of one node
-// never starts.
+// silence lets agents die while budgets block their drains. The agent of one
+// node never starts.
 func silence(w *whole) {
 	w.patchGroup(`{"spec":{"windows":null,"drain":{"policy":"wait","timeoutSeconds":60}}}`)
 	w.budget("guarded", 0, true)

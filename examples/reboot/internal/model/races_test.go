@@ -124,8 +124,8 @@ func twins() *reconciletest.Case {
 	}
 }
 
-// meddling has an administrator who cordons a node and cancels its reboot, at any
-// possible time.
+// meddling has an administrator who cordons a node and cancels its reboot, at
+// any possible time.
 func meddling() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),

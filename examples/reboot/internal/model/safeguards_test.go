@@ -138,7 +138,8 @@ func moving(seed uint64) scenario {
 	return s
 }
 
-// blocking has Pods that may not leave, under the policy that calls reboots off.
+// blocking has Pods that may not leave, under the policy that calls reboots
+// off.
 func blocking(seed uint64) scenario {
 	s := pausing(seed)
 	s.pause, s.cordon, s.pods, s.drain = false, false, true, "abort"
@@ -224,7 +225,8 @@ func slotsUnlocked(end string) []overlay.Edit {
 		overlay.Edit{File: status, Old: "s.Slots = edit(s.Slots) }", New: "s.Slots = edit(s.Slots) }, unlocked..."})
 }
 
-// With the build tag mutate, TestMutantsBreakANamedInvariant does more with them.
+// With the build tag mutate, TestMutantsBreakANamedInvariant does more with
+// them.
 func TestSafeguardsAreInTheSources(t *testing.T) {
 	for _, s := range safeguards() {
 		_, err := overlay.Apply("..", s.edits...)

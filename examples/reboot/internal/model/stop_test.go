@@ -12,7 +12,8 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 )
 
-// A process that was killed may still be in its grace when its successor has ended.
+// A process that was killed may still be in its grace when its successor has
+// ended.
 func TestStopWaitsForWhatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, scenario{nodes: 1, limit: 1})

@@ -27,8 +27,8 @@ const (
 	healing = 24 * time.Hour
 )
 
-// playWhole plays one world: wildly, and then healed until every request has its
-// reboot. A bias, unless it is nil, changes the world before anything runs.
+// playWhole plays one world: wildly, and then healed until every request has
+// its reboot. A bias, unless it is nil, changes the world before anything runs.
 func playWhole(t *testing.T, seed uint64, bias func(*whole)) (broken *violation) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWhole(t, seed)
@@ -229,8 +229,8 @@ const (
 	cordoned
 )
 
-// allMisfortunes returns the misfortunes of a usual world. An agent dies twice as
-// often as anything else happens.
+// allMisfortunes returns the misfortunes of a usual world. An agent dies twice
+// as often as anything else happens.
 func allMisfortunes() []misfortune {
 	return []misfortune{
 		refuses, inhibits, ignores, hangs, clockSet, agentDies, agentDies, controllerDies, controllersDie, proxyLies,

@@ -1,5 +1,5 @@
-// Package plugin implements kubectl reboot, which requests reboots and shows their
-// progress:
+// Package plugin implements kubectl reboot, which requests reboots and shows
+// their progress:
 //
 //	request NODE...   sets reboot-needed; with --wait it waits for the reboot
 //	status  [NODE...] shows a line for each node

@@ -49,14 +49,15 @@ func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) (
 		fmt.Fprintf(p.Out, "node/%s: a reboot is requested: %s\n", name, request)
 		last := protocol.Read(node).Last
 		if last != nil && last.Result == protocol.CalledOff && last.Request.Request == request {
-			fmt.Fprintf(p.Out, "node/%s: this request was called off, and is tried again later: "+
-				"a different one need not wait\n", name)
+			fmt.Fprintf(p.Out, "node/%s: this request was called off, and will be tried again later: "+
+				"a request with a different text need not wait\n", name)
 		}
 	}
 	return asked, errors.Join(errs...)
 }
 
-// Pause pauses or resumes nodes. The error joins the errors of all nodes.
+// Pause pauses nodes if paused is true, and otherwise resumes them. The error
+// joins the errors of all nodes.
 func (p *Plugin) Pause(ctx context.Context, paused bool, nodes ...string) error {
 	var errs []error
 	for _, name := range nodes {
@@ -73,7 +74,7 @@ func (p *Plugin) Pause(ctx context.Context, paused bool, nodes ...string) error 
 	return errors.Join(errs...)
 }
 
-// PauseGroup pauses or resumes a group.
+// PauseGroup pauses a group if paused is true, and otherwise resumes it.
 func (p *Plugin) PauseGroup(ctx context.Context, paused bool, name string) error {
 	group, err := p.Groups.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -152,7 +152,7 @@ func TestARequestThatWasCalledOffIsToldOf(t *testing.T) {
 	play(t, func(f *fixture) {
 		f.node("n", map[string]string{protocol.LastReboot: outcome("kernel", 1, protocol.CalledOff)})
 		f.request("kernel", "n")
-		f.Expect(f.out.String()).To(HaveSuffix("this request was called off, and is tried again later: a different one need not wait\n"))
+		f.Expect(f.out.String()).To(HaveSuffix("this request was called off, and will be tried again later: a request with a different text need not wait\n"))
 	})
 }
 
@@ -280,7 +280,7 @@ func TestANodeThatSeveralGroupsSelectIsShownWithAllOfThem(t *testing.T) {
 		f.out.Reset()
 		f.Expect(f.plugin.Why(f.ctx, "n")).To(Succeed())
 		f.Expect(f.out.String()).To(Equal("n: Overlap\n" +
-			"  the RebootGroups a and b select it, and none may reboot it until only one does: " +
+			"  the RebootGroups a and b select it, and none of them may reboot it until only one selects it: " +
 			"narrow a nodeSelector, or change the labels of the node\n" +
 			"  a reboot is requested: \"r\"\n"))
 	})

@@ -17,12 +17,12 @@ import (
 // The errors of Wait for a request that has ended without a reboot. They
 // contain the name of the node.
 var (
-	// ErrCalledOff is the result of a drain that took too long. The reboot is
-	// tried again later.
+	// ErrCalledOff is the result if the reboot was called off, for example
+	// because the drain took too long. The operator tries again later.
 	ErrCalledOff = errors.New("the reboot was called off, and will be retried")
 	// ErrUnproven is the result if the machine was told to reboot, but reports
-	// the same boot. It is not tried again, because a person must find the
-	// cause.
+	// the same boot. The operator does not try again, because a person must
+	// find the cause.
 	ErrUnproven = errors.New("the machine was told to reboot, but reports the same boot")
 	// ErrWithdrawn is the result if the request was removed.
 	ErrWithdrawn = errors.New("the request was withdrawn before a reboot")

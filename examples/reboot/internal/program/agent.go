@@ -26,20 +26,21 @@ func Agent() operator.Program {
 	var sentinel string
 	return operator.Program{
 		Name:     protocol.AgentManager,
-		Usage:    protocol.AgentManager + ": reboots the node it runs on when the controller has granted it",
+		Usage:    protocol.AgentManager + ": reboots the node on which it runs when the controller has granted the reboot",
 		Needs:    []string{"get,list,watch,patch nodes", "list pods", "create pods/eviction"},
 		Replicas: operator.Independent,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default: $NODE_NAME)")
-			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that has the kernel's boot id")
+			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that contains the kernel's boot id")
 			method.flags(fs)
 			fs.DurationVar(&options.DrainPeriod, "drain-period", agent.DefaultDrainPeriod,
 				"the time between two passes over the Pods of a node that is being drained")
 			fs.StringVar(&sentinel, "reboot-sentinel", "",
-				"ask for a reboot when this `file` of the host is there, such as /host/run/reboot-required")
-			fs.DurationVar(&options.AskPeriod, "reboot-sentinel-period", agent.DefaultAskPeriod, "how often to look for it")
+				"request a reboot when this `file` of the host exists, such as /host/run/reboot-required")
+			fs.DurationVar(&options.AskPeriod, "reboot-sentinel-period", agent.DefaultAskPeriod,
+				"how often to check whether the file exists")
 			fs.DurationVar(&options.Patience, "patience", agent.DefaultPatience,
-				"how long to wait for a reboot before asking the machine again")
+				"how long to wait for the machine to go down before telling it again to reboot")
 		},
 		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			var err error
@@ -61,12 +62,12 @@ type method struct {
 }
 
 func (m *method) flags(fs *flag.FlagSet) {
-	fs.StringVar(&m.name, "reboot-method", "logind", "`method` by which to reboot: logind, signal or command")
-	fs.StringVar(&m.socket, "dbus-socket", machine.DefaultSocket, "logind: the `socket` of the system's D-Bus")
+	fs.StringVar(&m.name, "reboot-method", "logind", "`method` of telling the machine to reboot: logind, signal or command")
+	fs.StringVar(&m.socket, "dbus-socket", machine.DefaultSocket, "logind: the `socket` of the D-Bus system bus")
 	fs.IntVar(&m.signal, "reboot-signal", machine.SystemdReboot,
-		"signal: the `number` of the signal to PID 1, which must be the host's; systemd reboots at SIGRTMIN+5")
+		"signal: the `number` of the signal to send to PID 1, which must be the host's; SIGRTMIN+5 makes systemd reboot")
 	fs.StringVar(&m.command, "reboot-command", machine.DefaultCommand,
-		"command: the `command` that reboots the machine, in words separated by spaces")
+		"command: the `command` that reboots the machine, as words separated by spaces")
 }
 
 func (m *method) chosen() (machine.Method, error) {

@@ -25,20 +25,20 @@ func Controller() operator.Program {
 	groups := api.Resource + "." + api.GroupVersion().Group
 	return operator.Program{
 		Name:  controller.DefaultName,
-		Usage: controller.DefaultName + ": grants nodes leave to reboot, never more at once than their RebootGroup allows",
+		Usage: controller.DefaultName + ": lets nodes reboot, never more at once than their RebootGroup allows",
 		Needs: []string{
 			"get,list,watch,patch nodes", "get,list,watch,create,patch " + groups, "patch " + groups + "/status",
 		},
 		FencingPolicy: operator.FencingPolicy,
 		Flags: func(fs *flag.FlagSet) {
 			fs.DurationVar(&options.StuckAfter, "stuck-after", controller.DefaultStuckAfter,
-				"how long a slot may be held before the condition Stuck says so")
-			fs.StringVar(&blocking.url, "prometheus-url", "", "`URL` of the Prometheus that --blocking-query asks")
+				"how long a slot may be held before the condition Stuck is True")
+			fs.StringVar(&blocking.url, "prometheus-url", "", "`URL` of the Prometheus server that answers --blocking-query")
 			fs.StringVar(&blocking.query, "blocking-query", "", "no reboot begins while this `query` has a result, "+
 				`such as ALERTS{alertstate="firing",severity="critical"}`)
 			fs.StringVar(&blocking.command, "blocking-command", "",
-				"no reboot begins while this `command`, in words separated by spaces and without quotes, ends with another "+
-					"status than 0; its first line says why")
+				"no reboot begins while this `command`, in words separated by spaces and without quotes, ends with a status "+
+					"other than 0; the first line of its output is the reason")
 		},
 		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			var err error

@@ -16,17 +16,17 @@ import (
 
 // Mirror is the argument with which the program only mirrors a file. The mirror
 // runs without privileges in its own container, which sees the host's /run. So
-// the agent's container, which runs as user 0, does not need /run, where the
-// sockets of the container runtime are.
+// the agent's container, which runs as root, does not need to see /run, where
+// the sockets of the container runtime are.
 const Mirror = "mirror"
 
 // RunMirror mirrors the file until SIGTERM, and returns the exit code: 0 after
 // SIGTERM, 2 for a wrong command line.
 func RunMirror(args []string) int {
 	fs := flag.NewFlagSet("reboot-agent mirror", flag.ContinueOnError)
-	source := fs.String("from", "", "the `file` of the host that asks for a reboot, such as /host/run/reboot-required")
-	target := fs.String("to", "", "the `file` that is there while that is, with the same time")
-	period := fs.Duration("period", agent.DefaultAskPeriod, "how often to look for it")
+	source := fs.String("from", "", "the `file` of the host that requests a reboot, such as /host/run/reboot-required")
+	target := fs.String("to", "", "the `file` to keep while the file of the host exists, with the same modification time")
+	period := fs.Duration("period", agent.DefaultAskPeriod, "how often to check whether the file of the host exists")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -34,7 +34,7 @@ func RunMirror(args []string) int {
 		return 2
 	}
 	if *source == "" || *target == "" || *period <= 0 || fs.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "reboot-agent mirror: set --from and --to to files, and --period to more than 0")
+		fmt.Fprintln(os.Stderr, "reboot-agent mirror: --from and --to must name files, --period must be more than 0, and there must be no further arguments")
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

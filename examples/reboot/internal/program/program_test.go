@@ -215,7 +215,7 @@ func TestTheMirrorRefusesAWrongCommandLine(t *testing.T) {
 	} {
 		said := f.stderr(t)
 		f.Expect(program.RunMirror(args)).To(Equal(2), "%v", args)
-		f.Expect(said()).To(Equal("reboot-agent mirror: set --from and --to to files, and --period to more than 0\n"))
+		f.Expect(said()).To(Equal("reboot-agent mirror: --from and --to must name files, --period must be more than 0, and there must be no further arguments\n"))
 	}
 	said := f.stderr(t)
 	f.Expect(program.RunMirror([]string{"--unknown"})).To(Equal(2))

@@ -4,8 +4,8 @@
 //	protocol.Ask(node, "kernel 6.12") // the caller writes the node
 //	state := protocol.Read(node)
 //
-// Each key has one writer. A step moves a value from one key to another in a single
-// write, so that no request is lost.
+// Each key has one writer. A step moves a value from one key to another in a
+// single write, so that no request is lost.
 //
 //	reboot-needed ──grant──▶ reboot-now ──accept──▶ reboot-in-progress ──complete──▶ last-reboot
 //	(administrator)  controller          agent           │              agent
@@ -14,12 +14,13 @@
 //	     └───────────────────call off────────────────────┘ agent
 //
 // Its promises:
-//   - A value that cannot be parsed is a [FaultError], which contains the node, the
-//     key and a remedy. Readers of a key with a fault do not change the node.
+//   - A value that cannot be parsed is a [FaultError], which contains the node,
+//     the key and a remedy. Readers of a key with a fault do not change the
+//     node.
 //   - reboot-needed can be any text, or empty. The other values are JSON.
-//   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in memory.
-//     The caller writes it under the optimistic lock.
+//   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in
+//     memory. The caller writes it under the optimistic lock.
 //
-// It does not decide whether a node may be rebooted, which is the task of package
-// rules.
+// It does not decide whether a node may be rebooted, which is the task of
+// package rules.
 package protocol

@@ -23,7 +23,7 @@ func Allow(node *corev1.Node, g Grant) error {
 // AllowNow sets the permission m, with which the controller answers the agent's
 // question whether the machine may go down. It also records the reboot among
 // the recent reboots, with told as its time, and removes the recent reboots
-// from before the time in since.
+// that took place before since.
 func AllowNow(node *corev1.Node, m Permission, told, since metav1.Time) error {
 	recent := slices.DeleteFunc(Read(node).Recent, func(t Told) bool { return t.Epoch == m.Epoch || t.At.Before(&since) })
 	if err := set(node, Recent, append(recent, Told{Epoch: m.Epoch, At: told})); err != nil {
@@ -70,7 +70,7 @@ func Accept(node *corev1.Node, p Progress) error {
 	return set(node, InProgress, p)
 }
 
-// Proceed replaces reboot-in-progress by p. If p records that the machine was
+// Proceed replaces reboot-in-progress with p. If p records that the machine was
 // told to reboot, Proceed also removes the permission, because it has been
 // used.
 func Proceed(node *corev1.Node, p Progress) error {
@@ -88,7 +88,7 @@ func Decline(node *corev1.Node, o Outcome) error {
 }
 
 // CallOff moves reboot-in-progress back to reboot-needed, and writes the reason
-// to last-reboot. It uncordons the node if uncordon is set, and keeps a newer
+// to last-reboot. It uncordons the node if uncordon is true, and keeps a newer
 // request.
 func CallOff(node *corev1.Node, o Outcome, uncordon bool) error {
 	if _, ok := node.Annotations[Needed]; !ok {

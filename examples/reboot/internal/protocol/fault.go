@@ -4,7 +4,7 @@ import "fmt"
 
 // A FaultError describes an annotation that cannot be parsed.
 type FaultError struct {
-	// Node and Key are the node and the annotation's key.
+	// Node is the name of the node, and Key is the key of the annotation.
 	Node, Key string
 	// Problem describes the mistake in the value.
 	Problem string

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Request is a request for a reboot in one epoch. Each epoch has at most one
-// reboot.
+// A Request is a request for a reboot in one epoch. At most one reboot takes
+// place in each epoch.
 type Request struct {
 	Request string `json:"request"`
 	Epoch   int64  `json:"epoch"`
@@ -77,10 +77,11 @@ func (t Terms) Silence() time.Duration { return max(t.DrainTimeout(), time.Minut
 type Progress struct {
 	Request `json:",inline"`
 	Terms   `json:",inline"`
-	// BootID is the kernel's boot id when the agent accepted. The reboot is
-	// complete when the kernel has a different one.
+	// BootID is the boot id that the kernel had when the agent accepted the
+	// reboot. The reboot is complete when the kernel has a different boot id.
 	BootID string `json:"bootID"`
-	// CordonedByAgent is true if the accept write cordoned the node.
+	// CordonedByAgent is true if the agent cordoned the node when it accepted
+	// the reboot. It is false if the node had been cordoned before.
 	CordonedByAgent bool        `json:"cordonedByAgent"`
 	AcceptedAt      metav1.Time `json:"acceptedAt"`
 	// Start identifies the run of the agent that last wrote this state. It is
@@ -90,15 +91,15 @@ type Progress struct {
 	// agent writes from time to time to show that it is alive.
 	Beat int64 `json:"beat,omitempty"`
 	// Blocked describes the Pods whose eviction is refused, and why. It is
-	// empty without such Pods.
+	// empty if there are no such Pods.
 	Blocked string `json:"blocked,omitempty"`
 	// Left describes the Pods that the drain waits for.
 	Left string `json:"left,omitempty"`
 	// Drained is true after the drain.
 	Drained bool `json:"drained,omitempty"`
-	// Try counts the agent's questions whether the machine may go down, and
-	// so identifies the last one. Waits is true while the agent waits for
-	// the answer, a [Permission] with the same number.
+	// Try is the number of times that the agent has asked whether the machine
+	// may go down. So it also identifies the last question. Waits is true while
+	// the agent waits for the answer, a [Permission] with the same number.
 	Try   int64 `json:"try,omitempty"`
 	Waits bool  `json:"waits,omitempty"`
 	// Asked is set before the machine is told to reboot. After that the machine
@@ -246,7 +247,7 @@ func filled(field, value string) error {
 	return nil
 }
 
-const operatorOnly = "it is written by the operator only: remove the annotation to let the operator decide again"
+const operatorOnly = "only the operator writes this value: remove the annotation to let the operator decide again"
 
 // A reader collects the faults of one node.
 type reader struct {
@@ -285,7 +286,7 @@ func (r *reader) paused() bool {
 		return true
 	default:
 		r.fault(Paused, `set "true" or remove the annotation; until then the node counts as paused`,
-			"the value %s is neither", clip(value))
+			`the value %s is not "true"`, clip(value))
 		return true
 	}
 }

@@ -22,7 +22,8 @@ const (
 )
 
 // MaxApart is how far the clocks of the controller and the node may differ. The
-// agent does not accept a grant if its time differs more from the node's clock.
+// agent does not accept a grant whose time differs by more than MaxApart from
+// the node's clock.
 const MaxApart = time.Minute
 
 // Agent returns the agent's next step on a node whose kernel has the given boot
@@ -41,7 +42,7 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	case s.InProgress != nil:
 		return Complete, nil
 	case s.Now != nil && s.Now.At.IsZero():
-		return Idle, nil // An older controller has granted it, and gives no permits.
+		return Idle, nil // A controller of an older release made the grant, and would give no permits.
 	case s.Now != nil && Apart(s.Now, now) != "":
 		return Refuse, nil
 	case s.Now != nil && s.Now.Expired(now):
@@ -57,15 +58,15 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 
 // Apart describes the difference between now, which the clock of the node
 // shows, and the time of the grant, which the controller's clock showed. It
-// returns the empty string if the difference is at most a minute. An old grant
-// looks like a difference of the clocks.
+// returns the empty string if the difference is at most MaxApart. An old grant
+// cannot be distinguished from a difference of the clocks.
 func Apart(g *protocol.Grant, now time.Time) string {
 	apart := now.Sub(g.At.Time)
 	if apart.Abs() <= MaxApart {
 		return ""
 	}
 	return fmt.Sprintf("the controller's clock showed %s at the grant, and the node's shows %s: "+
-		"nothing begins while they differ by more than %v", stamp(g.At.Time), stamp(now), MaxApart)
+		"no reboot begins while the clocks differ by more than %v", stamp(g.At.Time), stamp(now), MaxApart)
 }
 
 // A ProgressStep is the agent's next step in a reboot that it has accepted.

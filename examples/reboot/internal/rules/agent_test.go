@@ -32,7 +32,7 @@ var _ = Describe("Agent", func() {
 		Entry("now", protocol.State{Now: grant}, "b1", rules.Accept),
 		Entry("now, although paused", protocol.State{Now: grant, Paused: true}, "b1", rules.Accept),
 		Entry("now, a moment before the window closes", protocol.State{Now: closing}, "b1", rules.Accept),
-		Entry("now, when the window has closed", protocol.State{Now: closed}, "b1", rules.Idle),
+		Entry("now, when the window closed", protocol.State{Now: closed}, "b1", rules.Idle),
 		Entry("now, of an older controller", protocol.State{Now: older}, "b1", rules.Idle),
 		Entry("now, a minute ago", protocol.State{Now: ago(time.Minute)}, "b1", rules.Accept),
 		Entry("now, longer ago", protocol.State{Now: ago(time.Minute + 1)}, "b1", rules.Refuse),

@@ -1,10 +1,11 @@
-// Package rules contains the decisions of the reboot operator as pure functions:
-// the next steps of the agent of a node and of the controller of a group.
+// Package rules contains the decisions of the reboot operator as pure
+// functions: the next steps of the agent of a node and of the controller of a
+// group.
 //
 //	step, err := rules.Agent(protocol.Read(node), bootID, time.Now())
 //
-// The functions read only their arguments, so a process can crash between any two
-// steps, and another process continues.
+// The functions read only their arguments, so a process can crash between any
+// two steps, and another process continues.
 //
 //	Requested ─reserve▶ Reserved ─grant▶ Granted ─accept▶ Draining ─reboot▶ Booted ─complete▶ Verifying
 //	    ▲                  │ ▲               │                                                 │   │
@@ -35,6 +36,6 @@
 // For example, the step "grant" writes the key reboot-now, and the state of the
 // node is then Granted. In the diagram, the arrows are steps.
 //
-// The rules are safe only if their arguments are fresh enough. Package controller
-// describes how fresh each one must be.
+// The rules are safe only if their arguments are fresh enough. Package
+// controller describes how fresh each one must be.
 package rules

@@ -83,7 +83,7 @@ func (m Membership) Group(node *corev1.Node) (group string, rivals []string) {
 // Contested returns the reason why a node gets no slot if several groups, the
 // rivals, select it.
 func Contested(rivals []string) string {
-	return fmt.Sprintf("the RebootGroups %s select it, and none may reboot it until only one does",
+	return fmt.Sprintf("the RebootGroups %s select it, and none of them may reboot it until only one selects it",
 		strings.Join(rivals, " and "))
 }
 

@@ -25,7 +25,7 @@ func tooOften(recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Ti
 		return 0, ""
 	}
 	next := times[len(times)-count].Add(period)
-	return next.Sub(now), fmt.Sprintf("told to reboot %d times since %s, and not again before %s: find what asks for it, "+
+	return next.Sub(now), fmt.Sprintf("told to reboot %d times since %s, and not told again before %s: find what requests the reboots, "+
 		"or raise spec.maxReboots", len(times), stamp(times[0]), stamp(next))
 }
 
@@ -55,18 +55,18 @@ func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxRebo
 	case state.Paused:
 		return Hold{Why: "it is paused: remove its annotation " + protocol.Paused}
 	case ended(state, protocol.Unproven):
-		return Hold{Lasting: true, Why: "not tried again, but for another request: " + state.Last.Why}
+		return Hold{Lasting: true, Why: "not tried again until the request changes: " + state.Last.Why}
 	case often != "":
 		return Hold{Lasting: true, Left: left, Why: often}
 	case ended(state, protocol.CalledOff) && entry.NotBefore.After(now):
-		return Hold{Left: entry.NotBefore.Sub(now), Why: fmt.Sprintf("called off, and not tried again before %s, but for "+
-			"another request: %s", stamp(entry.NotBefore.Time), state.Last.Why)}
+		return Hold{Left: entry.NotBefore.Sub(now), Why: fmt.Sprintf("called off, and not tried again before %s unless "+
+			"the request changes: %s", stamp(entry.NotBefore.Time), state.Last.Why)}
 	default:
 		return Hold{}
 	}
 }
 
-// ended reports whether the last reboot was for the present request and had
+// ended reports whether the last reboot was for the current request, and had
 // this result.
 func ended(state protocol.State, result string) bool {
 	last := state.Last

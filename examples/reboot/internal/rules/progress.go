@@ -68,7 +68,7 @@ func (s Situation) granted(slot api.Slot) SlotDecision {
 		return SlotDecision{Step: Wait, After: left, Why: "granted; its agent has not accepted yet"}
 	}
 	return SlotDecision{Step: Decline, Why: fmt.Sprintf(
-		"its agent has not accepted within %v: does its Pod of the DaemonSet reboot-agent run?", AcceptTimeout)}
+		"its agent has not accepted within %v: check its Pod of the DaemonSet reboot-agent", AcceptTimeout)}
 }
 
 // accepted returns the next step for a reboot in progress. The controller may
@@ -85,7 +85,7 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 		return d
 	}
 	if s.Shut {
-		return SlotDecision{Step: CallOff, Why: "the maintenance window has closed before the machine was told to reboot"}
+		return SlotDecision{Step: CallOff, Why: "the maintenance window closed before the machine was told to reboot"}
 	}
 	after, why := s.deadline(slot, p)
 	switch {
@@ -98,8 +98,8 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 	}
 }
 
-// permitSeconds returns the validity of a permission: permitTime, or less if
-// the maintenance window closes sooner.
+// permitSeconds returns how many seconds a permission is valid: permitTime, or
+// less if the maintenance window closes sooner.
 func (s Situation) permitSeconds() int32 {
 	if s.WindowLeft > 0 && s.WindowLeft < permitTime {
 		return max(1, int32(s.WindowLeft/time.Second))
@@ -107,8 +107,8 @@ func (s Situation) permitSeconds() int32 {
 	return int32(permitTime / time.Second)
 }
 
-// deadline returns why the reboot must be called off now. If it need not be,
-// why is empty, and after is the time until the next deadline.
+// deadline returns why the reboot must be called off now. If no deadline has
+// passed, why is empty, and after is the time until the next deadline.
 func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Duration, why string) {
 	for _, d := range deadlines(slot, p) {
 		left := d.start.Add(d.limit).Sub(s.Now)
@@ -139,15 +139,15 @@ func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
 	case p.Drained:
 		why := cmp.Or(p.Refused, "its agent has not answered")
 		deadlines = append(deadlines, deadline{since, timeout, "the machine has not been told to reboot within %v", why})
-	case p.Policy == protocol.PolicyForce: // The agent measures the time itself, from its start.
+	case p.Policy == protocol.PolicyForce: // The agent measures the time itself, and begins again after a restart.
 		limit := 2*timeout + AcceptTimeout
 		deadlines = append(deadlines,
 			deadline{since, limit, "the drain is not over after %v, although the policy is force", left})
 	default:
-		deadlines = append(deadlines, deadline{since, timeout, "the drain has taken longer than %v", left})
+		deadlines = append(deadlines, deadline{since, timeout, "the drain did not finish within %v", left})
 	}
 	if p.Start != "" { // Agents of an older release send no beats.
-		deadlines = append(deadlines, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard of for %v", ""})
+		deadlines = append(deadlines, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard from for %v", ""})
 	}
 	return deadlines
 }
@@ -176,7 +176,7 @@ func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) 
 	}
 }
 
-// progress describes how far a reboot is.
+// progress describes the progress of a reboot that an agent has accepted.
 func progress(p *protocol.Progress) string {
 	switch {
 	case p.MayGoDown():

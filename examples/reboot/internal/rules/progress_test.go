@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
-// Every deadline is the controller's, and counts from when it first saw a stage.
+// Every deadline is the controller's, and counts from when it first saw a
+// stage.
 func TestARebootEndsAtTheDeadlinesOfTheController(t *testing.T) {
 	const minute = time.Minute
 	progress := func(more string) fixture {
@@ -45,19 +46,19 @@ func TestARebootEndsAtTheDeadlinesOfTheController(t *testing.T) {
 		"a drain is seen":        {stage: "granted", since: minute, node: []fixture{progress("")}, want: rules.Rewrite, why: "draining"},
 		"a drain goes on":        {stage: "draining", since: minute, node: []fixture{progress("")}, want: rules.Wait, after: 150 * time.Second},
 		"abort, in time":         {stage: "draining", since: 10*minute - 1, beat: 7, node: []fixture{progress("")}, want: rules.Wait, after: 1},
-		"abort, too late":        {stage: "draining", since: 10 * minute, beat: 7, node: []fixture{progress(`,"left":"Pod a/b: 50%d"`)}, want: rules.CallOff, why: "the drain has taken longer than 10m0s: Pod a/b: 50%d"},
+		"abort, too late":        {stage: "draining", since: 10 * minute, beat: 7, node: []fixture{progress(`,"left":"Pod a/b: 50%d"`)}, want: rules.CallOff, why: "the drain did not finish within 10m0s: Pod a/b: 50%d"},
 		"an unknown policy":      {stage: "draining", since: 10 * minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"?"`)}, want: rules.CallOff},
 		"wait, too late":         {stage: "draining", since: time.Hour, beat: 7, node: []fixture{progress(`,"drainPolicy":"wait"`)}, want: rules.Wait, after: 10 * minute},
 		"force, too late":        {stage: "draining", since: 11 * minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"force"`)}, want: rules.Wait, after: 10 * minute},
 		"force, much too late":   {stage: "draining", since: 23 * minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"force"`)}, want: rules.CallOff, why: "although the policy is force"},
-		"wait, no sign":          {stage: "draining", since: time.Hour, heard: 10 * minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"wait"`)}, want: rules.CallOff, why: "its agent has not been heard of for 10m0s"},
+		"wait, no sign":          {stage: "draining", since: time.Hour, heard: 10 * minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"wait"`)}, want: rules.CallOff, why: "its agent has not been heard from for 10m0s"},
 		"a sign is noted":        {stage: "draining", since: time.Hour, heard: 10 * minute, beat: 6, node: []fixture{progress(`,"drainPolicy":"wait"`)}, want: rules.Rewrite},
 		"not each sign is noted": {stage: "draining", since: time.Hour, heard: minute, beat: 6, node: []fixture{progress(`,"drainPolicy":"wait"`)}, want: rules.Wait, after: 90 * time.Second},
 		"an older agent gives no sign": {stage: "draining", since: time.Hour, heard: time.Hour, node: []fixture{
 			annotated(protocol.InProgress, `{"request":"r","epoch":1,"bootID":"b1","drainPolicy":"wait"}`),
 		}, want: rules.Wait},
-		"the window has closed":       {situation: shut, stage: "draining", since: minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"wait"`)}, want: rules.CallOff, why: "window has closed"},
-		"the window has closed after": {situation: shut, stage: "drained", since: minute, beat: 7, node: []fixture{progress(asks)}, want: rules.CallOff, why: "window has closed"},
+		"the window closed":       {situation: shut, stage: "draining", since: minute, beat: 7, node: []fixture{progress(`,"drainPolicy":"wait"`)}, want: rules.CallOff, why: "window closed"},
+		"the window closed after": {situation: shut, stage: "drained", since: minute, beat: 7, node: []fixture{progress(asks)}, want: rules.CallOff, why: "window closed"},
 		"another boot id, and no sign": {stage: "draining", since: time.Hour, heard: time.Hour, beat: 7, node: []fixture{
 			progress(`,"drainPolicy":"wait"`), booted("b2"),
 		}, want: rules.CallOff},

@@ -39,8 +39,8 @@ const (
 // Facts are the input for a group's conditions.
 type Facts struct {
 	Group *api.RebootGroup
-	// Faults are the errors in the spec.
-	Faults error
+	// SpecErr joins the mistakes in the spec, or is nil.
+	SpecErr error
 	// Limit is how many nodes may be unavailable, and Nodes how many belong to
 	// the group.
 	Limit, Nodes int
@@ -59,9 +59,9 @@ type Facts struct {
 	Overlaps map[string][]string
 	// Barred contains the reasons why nodes get no slot of this group, by node.
 	Barred map[string]string
-	// Closed is when the next maintenance window opens, and Blocked is the
-	// alert or command that forbids reboots. They are empty if reboots are
-	// allowed.
+	// Closed says when the next maintenance window opens, and is empty if a
+	// window is open. Blocked names the alert or command that forbids reboots,
+	// and is empty if reboots are allowed.
 	Closed, Blocked string
 	Now             time.Time
 }
@@ -77,8 +77,8 @@ func Report(f Facts) []metav1.Condition {
 }
 
 func (f Facts) valid() metav1.Condition {
-	if f.Faults != nil {
-		return condition(ConditionValid, metav1.ConditionFalse, ReasonSpec, lines(f.Faults.Error()))
+	if f.SpecErr != nil {
+		return condition(ConditionValid, metav1.ConditionFalse, ReasonSpec, lines(f.SpecErr.Error()))
 	}
 	return condition(ConditionValid, metav1.ConditionTrue, "Understood",
 		fmt.Sprintf("at most %d of %d nodes are unavailable at once", f.Limit, f.Nodes))
@@ -101,8 +101,8 @@ func (f Facts) waiting() metav1.Condition {
 // the condition and as a text.
 func (f Facts) obstacle() (reason, why string) {
 	switch {
-	case f.Faults != nil:
-		return ReasonSpec, "nothing is rebooted until the spec is corrected"
+	case f.SpecErr != nil:
+		return ReasonSpec, "no node is rebooted until the spec is corrected"
 	case f.Group.DeletionTimestamp != nil:
 		return ReasonPaused, "the group is being deleted"
 	case f.Group.Spec.Paused:
@@ -126,7 +126,7 @@ func (f Facts) obstacle() (reason, why string) {
 	}
 	reason, why = f.space(first)
 	if len(held) > 0 {
-		why += "; held back besides: " + abbreviate(held)
+		why += "; also held back: " + abbreviate(held)
 	}
 	return reason, why
 }

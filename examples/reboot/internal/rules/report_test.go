@@ -30,7 +30,7 @@ func TestTheQueueHasAReasonForEachThatWaits(t *testing.T) {
 			Slots: slotsOf("x"), Queue: queueOf("a", "b"),
 			Members: []*corev1.Node{makeNode("a", needed, paused), makeNode("b", needed), makeNode("x")},
 		}, "MaxUnavailableReached oldest first: a; b; 1 of 1 may be unavailable: x; " +
-			"held back besides: a: it is paused: remove its annotation reboot.homeostat.dev/reboot-paused"},
+			"also held back: a: it is paused: remove its annotation reboot.homeostat.dev/reboot-paused"},
 		"each for its own reason": {rules.Facts{
 			Queue: queueOf("a", "b", "c", "d"), Barred: map[string]string{"b": "others select it"},
 			Members: []*corev1.Node{
@@ -38,7 +38,7 @@ func TestTheQueueHasAReasonForEachThatWaits(t *testing.T) {
 				makeNode("d", needed, annotated(protocol.Void, "x")),
 			},
 		}, "NodesHeldBack oldest first: a; b; c; d; " +
-			"a: called off, and not tried again before 2026-11-22T13:00:00Z, but for another request: a budget; b: others select it; " +
+			"a: called off, and not tried again before 2026-11-22T13:00:00Z unless the request changes: a budget; b: others select it; " +
 			"c: it is paused: remove its annotation reboot.homeostat.dev/reboot-paused; d: it has an annotation that cannot be read"},
 		"called off, but long ago": {rules.Facts{
 			Slots: slotsOf("x"), Queue: queueOf("a"), Now: time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC),

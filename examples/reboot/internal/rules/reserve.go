@@ -24,8 +24,9 @@ type Reservation struct {
 	Joined []string
 	// Full is true if a request waits for no reason other than the limit.
 	Full bool
-	// After is the time until the next reservation, even if nothing changes
-	// before. 0 means that no time is set.
+	// After is the time after which Reserve must be called again, even if
+	// nothing has changed. 0 means that it need not be called before something
+	// changes.
 	After time.Duration
 }
 
@@ -43,11 +44,11 @@ type Terms struct {
 	Now    time.Time
 }
 
-// Reserve assigns free slots, to the oldest requests first. Requests are as old
-// as their position in the ledger's queue says, and requests that were first
-// seen together are sorted by name. members are the nodes that the group
-// selects, read after the ledger. The node of a request does not count as
-// unavailable itself, and a node with a slot counts only once.
+// Reserve assigns free slots, to the oldest requests first. The order of the
+// ledger's queue decides which request is older. New requests join its end,
+// sorted by the names of their nodes. members are the nodes that the group
+// selects, and must have been read after the ledger. The node of a request does
+// not count as unavailable itself, and a node with a slot counts only once.
 func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Reservation {
 	byName := map[string]*corev1.Node{}
 	for _, n := range members {
@@ -82,7 +83,7 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 }
 
 // join returns the queue without the nodes that no longer request a reboot, and
-// with new ones at its end.
+// with the nodes that now do at its end.
 func join(ledger *api.RebootGroupStatus, members []*corev1.Node, now time.Time, r *Reservation) []api.Waiting {
 	asking := map[string]*corev1.Node{}
 	for _, n := range members {

@@ -227,7 +227,7 @@ var _ = Describe("Membership", func() {
 		Entry("to another group", "it belongs to RebootGroup all now", selecting("all", nil), selecting("web", broken)),
 		Entry("to default", "it belongs to RebootGroup default now", selecting("default", nil), selecting("web", broken)),
 		Entry("to no group", "RebootGroup web no longer selects it", selecting("web", broken)),
-		Entry("to several", "the RebootGroups all and web select it, and none may reboot it until only one does",
+		Entry("to several", "the RebootGroups all and web select it, and none of them may reboot it until only one selects it",
 			selecting("all", nil), selecting("web", web)),
 		Entry("several others", "RebootGroup web no longer selects it", selecting("a", web), selecting("b", web), selecting("web", broken)),
 	)

@@ -25,7 +25,7 @@ const (
 	Revoke SlotStep = "revoke"
 	// Void makes the epoch of a slot void before the controller has granted it.
 	Void SlotStep = "void"
-	// Rewrite replaces the slot by Next, for example for another request.
+	// Rewrite replaces the slot with Next, for example for another request.
 	Rewrite SlotStep = "rewrite"
 	// Release removes the slot.
 	Release SlotStep = "release"
@@ -54,8 +54,8 @@ type SlotDecision struct {
 	NotBefore metav1.Time
 	// Seconds is how long the permission is valid if the step is Permit.
 	Seconds int32
-	// After is the time until the next decision, even if nothing changes
-	// before.
+	// After is the time after which ForSlot must be called again, even if
+	// nothing has changed.
 	After time.Duration
 	// Why is the reason for the step, as a text for people.
 	Why string
@@ -64,18 +64,18 @@ type SlotDecision struct {
 // A Situation is the input for the next step of a slot, besides the slot and
 // its node.
 type Situation struct {
-	// Closed is why no reboot may start in the group: it is paused, invalid,
-	// being deleted or outside of its windows. It is empty if a reboot may
-	// start.
+	// Closed is why no reboot may start in the group. For example, the group is
+	// paused, invalid or being deleted, or no window is open. Closed is empty
+	// if a reboot may start.
 	Closed string
 	// Shut is true if no maintenance window is open, and Invalid if the windows
 	// are malformed. WindowLeft is how long a window is still open, where 0
 	// means forever.
 	Shut, Invalid bool
 	WindowLeft    time.Duration
-	// Stray is why the node no longer belongs to the group: its labels or the
-	// selectors have changed. It is empty if the node belongs to the group. A
-	// reboot that has begun continues.
+	// Stray is why the node no longer belongs to the group, because its labels
+	// or the selectors have changed. It is empty if the node belongs to the
+	// group. A reboot that has begun continues nevertheless.
 	Stray string
 	// Over is true if the group has more slots than its limit, because the
 	// limit was lowered, and this slot is one of the slots to release.
@@ -115,9 +115,9 @@ func ForSlot(s Situation, slot api.Slot, node *corev1.Node) SlotDecision {
 	}
 }
 
-// foreign reports whether the grant on a stray node was made by another group.
-// Such a grant has a later epoch than the slot, and the slot's own epoch is
-// spent.
+// foreign reports whether another group made the grant on a node that no longer
+// belongs to this group. Such a grant has a later epoch than the slot, and the
+// slot's own epoch is spent.
 func (s Situation) foreign(slot api.Slot, state protocol.State) bool {
 	return s.Stray != "" && state.Spent() >= slot.Epoch && state.Now.Epoch > slot.Epoch
 }
@@ -223,7 +223,7 @@ func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State
 	return d
 }
 
-// rewrite changes the slot to the node's present request.
+// rewrite changes the slot to the node's current request.
 func (s Situation) rewrite(slot api.Slot, state protocol.State, epoch int64) SlotDecision {
 	slot.Request, slot.Epoch = *state.Needed, epoch
 	slot.Since.Time = s.Now

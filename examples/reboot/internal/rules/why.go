@@ -98,13 +98,13 @@ func Why(node *corev1.Node, place Place, now time.Time) []string {
 	case len(place.Rivals) > 0:
 		say("%s: narrow a nodeSelector, or change the labels of the node", Contested(place.Rivals))
 	case group == nil:
-		say("no RebootGroup has node %s yet: the controller makes the group %s when a reboot is asked for",
+		say("no RebootGroup has node %s yet: the controller creates the group %s when a reboot is requested",
 			node.Name, api.DefaultName)
 	}
 	switch p := s.InProgress; {
 	case p != nil && p.MayGoDown():
 		say("the node is drained, and its machine was told to reboot: it still runs boot %s, "+
-			"or its agent has not said otherwise", p.BootID)
+			"or its agent has not reported the new boot yet", p.BootID)
 	case p != nil && p.Drained:
 		say("the node is drained, and its machine has not been told to reboot yet%s", withReason(p.Refused))
 	case p != nil:
@@ -113,12 +113,12 @@ func Why(node *corev1.Node, place Place, now time.Time) []string {
 			say("evictions are refused: %s", p.Blocked)
 		}
 	case s.Now != nil:
-		say("granted for request %q, and its agent has not accepted: does its Pod of the DaemonSet reboot-agent run?",
+		say("granted for request %q, and its agent has not accepted: check its Pod of the DaemonSet reboot-agent",
 			s.Now.Request.Request)
 	case s.Needed != nil:
 		lines = append(lines, waits(node, s, place, now)...)
 	default:
-		say("no reboot is asked for: kubectl reboot request %s", node.Name)
+		say("no reboot is requested; to request one: kubectl reboot request %s", node.Name)
 	}
 	if s.Last != nil {
 		say("last: %s at %s for request %q%s",
@@ -171,7 +171,7 @@ func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
 	queue := group.Status.Queue
 	place := slices.IndexFunc(queue, func(w api.Waiting) bool { return w.Node == node.Name })
 	if place < 0 {
-		return []string{fmt.Sprintf("RebootGroup %s has not queued it yet: does the controller run?", group.Name)}
+		return []string{fmt.Sprintf("RebootGroup %s has not queued it yet: check that the controller runs", group.Name)}
 	}
 	lines := []string{fmt.Sprintf("number %d of %d in the queue of RebootGroup %s", place+1, len(queue), group.Name)}
 	c := meta.FindStatusCondition(group.Status.Conditions, ConditionWaiting)
@@ -187,7 +187,7 @@ func patience(p *protocol.Progress) string {
 	case protocol.PolicyWait:
 		return "until the last Pod has left"
 	case protocol.PolicyForce:
-		return fmt.Sprintf("and rebooted after %v with the Pods that are left then", p.DrainTimeout())
+		return fmt.Sprintf("and rebooted after %v even if Pods are left", p.DrainTimeout())
 	default:
 		return fmt.Sprintf("and called off after %v", p.DrainTimeout())
 	}

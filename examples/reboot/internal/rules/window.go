@@ -70,12 +70,12 @@ func minute(text string) (int, error) {
 	return t.Hour()*60 + t.Minute(), err
 }
 
-// Open reports whether a reboot may begin at that time.
+// Open reports whether a reboot may begin at the time t.
 func (w Windows) Open(t time.Time) bool {
 	return len(w) == 0 || slices.ContainsFunc(w, func(one window) bool { return one.open(t) })
 }
 
-// open reports whether the window is open at that time.
+// open reports whether the window is open at the time t.
 func (w window) open(t time.Time) bool {
 	local := t.In(w.zone)
 	now, today := local.Hour()*60+local.Minute(), local.Weekday()

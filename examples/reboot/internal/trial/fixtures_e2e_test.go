@@ -164,8 +164,8 @@ func startController(ctx context.Context) {
 	background(c.Run)
 }
 
-// startAgent runs an agent in this process, on a machine that is switched on again
-// by the test.
+// startAgent runs an agent in this process, on a machine that is switched on
+// again by the test.
 func startAgent(ctx context.Context, node string) *machine.Simulated {
 	recorder, stop, err := operator.Recorder(ctx, stage.Reach(cluster.Config()), protocol.AgentManager)
 	Expect(err).NotTo(HaveOccurred())
@@ -244,7 +244,8 @@ func unfinalize(ctx SpecContext, namespace, pod string) {
 	Expect(ignoreNotFound(err)).To(Succeed())
 }
 
-// process runs one of the programs until its context ends, and then lets it drain.
+// process runs one of the programs until its context ends, and then lets it
+// drain.
 func process(name string, args ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		cmd := exec.CommandContext(ctx, filepath.Join(programs, name), args...)

@@ -26,7 +26,8 @@ func sharedRules() []rbacv1.PolicyRule {
 	}
 }
 
-// controllerRules are the permissions of the controller, as the README has them.
+// controllerRules are the permissions of the controller, as the README has
+// them.
 func controllerRules() []rbacv1.PolicyRule {
 	group := []string{"reboot.homeostat.dev"}
 	return append(sharedRules(),

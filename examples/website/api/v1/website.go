@@ -19,8 +19,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Website runs a web server, and tells the CDN where it is. Its Service has the same
-// name, which must be a DNS label.
+// Website describes a web server that visitors reach through a CDN. The name of
+// a Website must be a DNS label, because its Service has the same name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -41,22 +41,23 @@ type WebsiteSpec struct {
 	// Host is the host name under which visitors reach the website.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
 	Host string `json:"host"`
-	// Image is a web server that listens on port 8080.
+	// Image is the container image of a web server that listens on port 8080.
 	// +kubebuilder:validation:MinLength=1
 	Image string `json:"image"`
 	// Replicas is the number of Pods.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// SecretName is the name of a Secret in the same namespace. It becomes the environment
-	// of the web server, which is restarted when the Secret changes.
+	// SecretName is the name of a Secret in the same namespace. The web server
+	// gets the Secret's keys and values as environment variables, and is
+	// restarted when they change.
 	// +kubebuilder:validation:MinLength=1
 	SecretName string `json:"secretName"`
 }
 
 // WebsiteStatus is the result of the last reconcile.
 type WebsiteStatus struct {
-	// ObservedGeneration is the last reconciled generation.
+	// ObservedGeneration is the generation that was reconciled last.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions contains the condition Ready.
 	// +listType=map

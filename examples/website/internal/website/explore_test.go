@@ -26,7 +26,8 @@ import (
 // exploration is how long it may look, in real time.
 const exploration = 8 * time.Second
 
-// lifeOfWebsites is a world in which Websites are made, changed and deleted, and their Secrets, too.
+// lifeOfWebsites is a world in which Websites are made, changed and deleted,
+// and their Secrets, too.
 func lifeOfWebsites(t *testing.T) *reconciletest.Case {
 	return &reconciletest.Case{
 		Roles:    []string{"../../deploy/rbac.yaml", "testdata/secrets.yaml"},
@@ -79,7 +80,8 @@ func lifeOfWebsites(t *testing.T) *reconciletest.Case {
 	}
 }
 
-// rollout makes the replicas of Deployments available: the least that actors.Deployments and actors.Kubelet do.
+// rollout makes the replicas of Deployments available: the least that
+// actors.Deployments and actors.Kubelet do.
 func rollout() reconciletest.Actor {
 	waiting := func(w *reconciletest.World) []*unstructured.Unstructured {
 		all, err := w.Objects("deployments.apps")

@@ -31,7 +31,8 @@ var bugs = []bug{
 	},
 }
 
-// patience is more than any of them takes on a busy machine: the runs are the same ones in the same order.
+// patience is more than any of them takes on a busy machine: the runs are the
+// same ones in the same order.
 const patience = 3 * time.Minute
 
 var withBug = flag.String("bug", "", "look for what breaks in the sources as they are, which have this bug")

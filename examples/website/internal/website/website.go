@@ -1,5 +1,6 @@
-// Package website keeps a Deployment and a Service for each Website, which are its
-// children, and an entry in the CDN, outside the cluster.
+// Package website creates and updates the children of each Website, a
+// Deployment and a Service, and the Website's entry in a CDN outside the
+// cluster.
 package website
 
 import (
@@ -44,7 +45,7 @@ type Client interface {
 func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
 	resource := v1.GroupVersion.WithResource("websites")
 	websites, err := cluster.NewKind[*v1.Website, *v1.WebsiteList](env.Cluster, resource, v1.AddToScheme)
-	check := reconcile.Key{Name: "check"} // belongs to no Website: an unwritable directory ends the program here
+	check := reconcile.Key{Name: "check"} // not the key of a Website: it only tests that the directory is writable
 	if err = errors.Join(err, cdn.Publish(check, ""), cdn.Remove(check)); err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ type reconciler struct {
 	options     *reconcile.Options
 }
 
-// New returns the controller. It does not start it.
+// New returns the controller, which the caller must run.
 func New(
 	client kubernetes.Interface, websites func(namespace string) Client, cdn CDN, o *reconcile.Options,
 ) (*reconcile.Controller, error) {
@@ -93,7 +94,8 @@ func New(
 	}, o)
 }
 
-// Reconcile brings a Website to its desired state, and reports the result in its status.
+// Reconcile brings a Website to its desired state, and reports the result in
+// its status.
 func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Website]) (reconcile.Result, error) {
 	site, ok := q.Object()
 	if !ok {
@@ -104,9 +106,9 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 	if err != nil || !live {
 		return reconcile.Result{}, err
 	}
-	lacks, err := r.keep(ctx, site)
+	missing, err := r.keep(ctx, site)
 	if !patch.IsStale(err) { // the next reconcile sees newer objects, and has something to report
-		err = errors.Join(err, r.report(ctx, site, lacks))
+		err = errors.Join(err, r.report(ctx, site, missing))
 	}
 	return reconcile.Result{}, err
 }
@@ -118,7 +120,7 @@ func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cd
 // keep creates or updates the children and the CDN's entry of a Website. It
 // returns the reason why visitors cannot see the Website yet, or the empty
 // string.
-func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, err error) {
+func (r *reconciler) keep(ctx context.Context, site *v1.Website) (missing string, err error) {
 	secret, ok := r.secrets.Get(secretOf(site))
 	if !ok {
 		return fmt.Sprintf("Secret %q does not exist", site.Spec.SecretName), nil
@@ -135,9 +137,9 @@ func (r *reconciler) keep(ctx context.Context, site *v1.Website) (lacks string, 
 }
 
 // publish sets the Website's entry in the CDN. It first asks the server whether
-// the Website still exists, because the cache may be late, even by minutes
-// after a restart, and the CDN does not check preconditions. While the Website
-// exists, its finalizer ensures that the entry will be removed.
+// the Website still exists, because the CDN checks no preconditions, and the
+// cache may be late, even by minutes after a restart. While the Website exists,
+// its finalizer ensures that the entry will be removed.
 func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	if entry, _ := r.cdn.Entry(keyOf(site)); string(entry) == entryOf(site) {
 		return nil
@@ -150,12 +152,12 @@ func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 }
 
 // report writes the condition Ready to the status if it has changed. When its
-// status becomes True or False, report also records an Event. lacks is the
+// status becomes True or False, report also records an Event. missing is the
 // reason why visitors cannot see the Website, or the empty string.
-func (r *reconciler) report(ctx context.Context, site *v1.Website, lacks string) error {
+func (r *reconciler) report(ctx context.Context, site *v1.Website, missing string) error {
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Complete"}
-	if lacks != "" {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Incomplete", lacks
+	if missing != "" {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Incomplete", missing
 	}
 	_, err := patch.Status(ctx, r.websites, site, nil, func(edit *v1.Website) {
 		meta.SetStatusCondition(&edit.Status.Conditions, ready)
@@ -174,10 +176,12 @@ func deploymentOf(site *v1.Website, secret *corev1.Secret) children.Child[*appsv
 		d.Spec.Replicas = new(site.Spec.Replicas)
 		d.Spec.Selector = metav1.SetAsLabelSelector(map[string]string{siteLabel: site.Name})
 		metav1.SetMetaDataLabel(&d.Spec.Template.ObjectMeta, siteLabel, site.Name)
-		// A changed annotation restarts the Pods. The text of a map is sorted.
+		// A changed annotation restarts the Pods. Append sorts the keys of the
+		// map.
 		sum := fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, secret.Data)))
 		metav1.SetMetaDataAnnotation(&d.Spec.Template.ObjectMeta, "web.homeostat.dev/secret", sum)
-		// One container, with the server's defaults.
+		// This is the only container, and keeps the defaults that the server
+		// has set.
 		d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{})[:1]
 		web := &d.Spec.Template.Spec.Containers[0]
 		web.Name, web.Image = "web", site.Spec.Image
@@ -206,16 +210,16 @@ func keyOf(o metav1.Object) reconcile.Key {
 	return reconcile.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// CDN is the directory from which a content delivery network reads where its
-// websites are. Each website has a file in it. It is an example of state
-// outside of the cluster, such as DNS records or a load balancer.
+// CDN is a directory from which a content delivery network reads the addresses
+// of websites. The directory contains one file for each website. It is an
+// example of state outside the cluster, such as DNS records or a load balancer.
 type CDN string
 
 // Entry returns the entry of a website.
 func (c CDN) Entry(site reconcile.Key) ([]byte, error) { return os.ReadFile(c.file(site)) }
 
-// Publish sets the entry of a website. If it fails, for example because the disk is
-// full, the CDN still reads the last entry, except on Windows.
+// Publish sets the entry of a website. If it fails, for example because the
+// disk is full, the CDN still reads the last entry, except on Windows.
 func (c CDN) Publish(site reconcile.Key, entry string) error {
 	return maybe.WriteFile(c.file(site), []byte(entry), 0o644)
 }

@@ -49,7 +49,8 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 })
 
-// start runs the operator under its account, with the rights that it ships, until the spec ends.
+// start runs the operator under its account, with the rights that it ships,
+// until the spec ends.
 func start(tap *wiretap.Tap, cdn website.CDN) *stage.Run {
 	GinkgoHelper()
 	return server.Start(server.Account, tap, func(env operator.Env) (*reconcile.Controller, error) {
@@ -58,7 +59,8 @@ func start(tap *wiretap.Tap, cdn website.CDN) *stage.Run {
 	})
 }
 
-// stored is a Website without replicas, which is ready without a kubelet, and its Secret.
+// stored is a Website without replicas, which is ready without a kubelet, and
+// its Secret.
 func stored(ctx context.Context, namespace, name string) {
 	GinkgoHelper()
 	secret, site := secretOf("one", "first"), siteOf(name, "one")
@@ -79,7 +81,8 @@ func stored(ctx context.Context, namespace, name string) {
 	}, stage.Patience).Should(BeTrue())
 }
 
-// outputs are the operator's objects for a Website, without fields that every write changes.
+// outputs are the operator's objects for a Website, without fields that every
+// write changes.
 type outputs struct {
 	deployment *appsv1.DeploymentSpec
 	service    *corev1.ServiceSpec
@@ -204,7 +207,8 @@ var _ = Describe("website", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// The case of the exploration, on a real server: killed after every write. There are no nodes, so no Website gets ready.
+// The case of the exploration, on a real server: killed after every write.
+// There are no nodes, so no Website gets ready.
 func TestE2ESmoke(t *testing.T) {
 	crd, err := os.ReadFile("../../deploy/crd.yaml")
 	if err != nil {

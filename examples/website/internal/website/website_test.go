@@ -68,7 +68,8 @@ func inFixture(t *testing.T, f func(w *fixture)) {
 
 type fakeWebsites = *gentype.FakeClientWithList[*v1.Website, *v1.WebsiteList]
 
-// newFakeWebsites returns fake clients of Websites, which client-gen would have generated.
+// newFakeWebsites returns fake clients of Websites, which client-gen would have
+// generated.
 func newFakeWebsites() func(namespace string) fakeWebsites {
 	scheme := runtime.NewScheme()
 	if err := v1.AddToScheme(scheme); err != nil {
@@ -92,7 +93,8 @@ func newFakeWebsites() func(namespace string) fakeWebsites {
 	}
 }
 
-// numbered gives stored objects a resourceVersion, as a server does: only then a reconcile waits for its own writes.
+// numbered gives stored objects a resourceVersion, as a server does: only then
+// a reconcile waits for its own writes.
 type numbered struct {
 	clienttesting.ObjectTracker
 	last int
@@ -122,8 +124,9 @@ func (n *numbered) Patch(
 	return n.ObjectTracker.Patch(r, n.next(o), ns, opts...)
 }
 
-// settle returns when the operator has nothing to do. The fake clientset numbers no versions, so that a key may wait
-// for its own writes until the deadline of ten seconds.
+// settle returns when the operator has nothing to do. The fake clientset
+// numbers no versions, so that a key may wait for its own writes until the
+// deadline of ten seconds.
 func (w *fixture) settle() {
 	<-time.After(20 * time.Second)
 	synctest.Wait()
@@ -301,7 +304,8 @@ func TestADeploymentOfAnotherClientIsLeftAlone(t *testing.T) {
 	})
 }
 
-// No event follows a status that was not written: only the error makes it try again.
+// No event follows a status that was not written: only the error makes it try
+// again.
 func TestAStatusThatIsRefusedIsWrittenLater(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		var refuses atomic.Bool
@@ -355,7 +359,8 @@ func TestADeploymentThatIsRefusedIsMadeLater(t *testing.T) {
 	})
 }
 
-// The cache is late: the server has deleted the Website, or has a recreated one.
+// The cache is late: the server has deleted the Website, or has a recreated
+// one.
 func TestAWebsiteThatOnlyTheCacheHasIsNotPublished(t *testing.T) {
 	recreated := siteOf("shop", "one")
 	recreated.UID = "of another one"
@@ -391,7 +396,8 @@ func TestACDNThatFailsIsNamedAndTriedAgain(t *testing.T) {
 	})
 }
 
-// The CDN must not read a part of an entry, such as what was written to a full disk.
+// The CDN must not read a part of an entry, such as what was written to a full
+// disk.
 func TestAnEntryIsReplacedAsAWhole(t *testing.T) {
 	g, cdn, site := NewWithT(t), newCDN(t), reconcile.Key{Namespace: "d", Name: "shop"}
 	g.Expect(cdn.Publish(site, "one\n")).To(Succeed())

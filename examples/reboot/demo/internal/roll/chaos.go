@@ -38,7 +38,7 @@ const chaosInterval = 30 * time.Millisecond
 // machine is up, and returns the agent's name. It returns the empty string if
 // there is no such agent. It spares the agents in killed.
 func (r *roll) killAgent(killed []string) string {
-	nodes, _ := r.witness.Now()
+	nodes, _ := r.witness.State()
 	for _, m := range r.machines {
 		n := nodes[m.name]
 		name := "the agent of " + m.name

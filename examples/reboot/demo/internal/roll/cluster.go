@@ -22,7 +22,7 @@ const (
 	// GroupName is the name of the roll's RebootGroup.
 	GroupName = "demo"
 	label     = "reboot-demo"
-	needed    = "reboot.homeostat.dev/reboot-needed"
+	neededKey = "reboot.homeostat.dev/reboot-needed"
 
 	pollInterval = 100 * time.Millisecond
 	tidyTimeout  = 20 * time.Second
@@ -37,7 +37,7 @@ type cluster struct {
 
 func newCluster(config *rest.Config) (*cluster, error) {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // Twelve kubelets share the client.
+	config.QPS = -1 // no limit, because all simulated kubelets share the client
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
@@ -61,7 +61,8 @@ func (c *cluster) groups() dynamic.ResourceInterface {
 	})
 }
 
-// install creates the definition, and returns when the server serves it.
+// install creates the CustomResourceDefinition of RebootGroup, and returns when
+// the server serves RebootGroups. definition is the YAML text.
 func (c *cluster) install(ctx context.Context, definition string) error {
 	crd := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(definition), &crd.Object); err != nil {
@@ -120,11 +121,12 @@ func (c *cluster) furnish(ctx context.Context, names []string, limit int) error 
 	return nil
 }
 
-// ask sets reboot-needed on the node, as an administrator would.
+// ask requests a reboot of the node, as an administrator would: it sets the
+// annotation reboot-needed.
 func (c *cluster) ask(ctx context.Context, name string) error {
 	nodes := patch.ClusterScoped(c.core.CoreV1().Nodes())
 	_, err := patch.Merge(ctx, nodes, named(name), nil, func(node *corev1.Node) {
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, needed, "demo")
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, neededKey, "demo")
 	})
 	return err
 }
@@ -141,12 +143,13 @@ func (c *cluster) report(ctx context.Context, name string, ready corev1.Conditio
 	return err
 }
 
-// named returns a node with only a name. A patch from it contains every field
-// that the edit sets.
+// named returns a node that has only a name. A patch that edits this node
+// contains every field that the edit sets.
 func named(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// tidy deletes the group and the nodes while the controllers still run, because
-// the group exists until its ledger is empty.
+// tidy deletes the group and the nodes. It must be called while a controller
+// still runs, because a controller removes the group's finalizer once the
+// group's ledger is empty.
 func (c *cluster) tidy(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
 	defer cancel()

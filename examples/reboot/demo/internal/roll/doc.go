@@ -1,8 +1,9 @@
-// Package roll plays a roll of reboots on an API server:
+// Package roll lets the reboot operator reboot simulated machines, one after
+// the other, and reports whether the operator has kept its promises:
 //
 //	verdict, err := roll.Run(ctx, &roll.Options{Kubeconfig: file, Program: program})
 //
-// It plays everything that a cluster adds: machines that go down, kubelets that
+// It simulates what a cluster contributes: machines that go down, kubelets that
 // report late, and processes that die.
 //
 //	API server ◀── controllers (processes) ── one is killed
@@ -12,12 +13,15 @@
 //	    │             │ boot id file, reboot file
 //	    └── kubelet ── machine (goroutine for each node): runs the agent, goes down, boots
 //
-// The rules of the play:
-//   - The programs are the real ones. Only the machine is simulated: an agent reads
-//     its boot id from a file, and requests a reboot by creating one.
-//   - A machine that goes down ends its agent. Its kubelet starts another agent
-//     after the boot, and after a kill.
-//   - Run ends by itself, and ends every process that it has started.
+// The rules of the simulation:
+//   - The controllers and agents are the real programs. Only the machine is
+//     simulated: an agent reads the boot id from a file, and requests a reboot
+//     by creating another file.
+//   - When a machine goes down, its agent ends. The machine's kubelet starts
+//     the agent again after the next boot, and after a kill.
+//   - Run returns without being stopped, and ends every process that it has
+//     started.
 //
-// Of the operator it uses only the annotations, the resource and the flags.
+// The package shares no code with the operator. It knows only the operator's
+// annotations, resource and flags.
 package roll

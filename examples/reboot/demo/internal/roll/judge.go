@@ -13,7 +13,7 @@ func hasSlot(l witness.Ledger, n witness.Node) bool {
 }
 
 func (r *roll) draw() {
-	nodes, ledger := r.witness.Now()
+	nodes, ledger := r.witness.State()
 	f := frame{slots: len(ledger.Slots), max: r.options.Max, done: r.done(), violations: r.witness.Violations()}
 	for _, m := range r.machines {
 		n := nodes[m.name]
@@ -34,7 +34,7 @@ func (r *roll) draw() {
 }
 
 func (r *roll) allReady() bool {
-	nodes, _ := r.witness.Now()
+	nodes, _ := r.witness.State()
 	for _, m := range r.machines {
 		if nodes[m.name].Ready != "True" {
 			return false
@@ -43,10 +43,10 @@ func (r *roll) allReady() bool {
 	return true
 }
 
-// done returns the number of nodes that have rebooted and have no slot any
-// more.
+// done returns the number of nodes that have rebooted and have released their
+// slot.
 func (r *roll) done() int {
-	nodes, ledger := r.witness.Now()
+	nodes, ledger := r.witness.State()
 	count := 0
 	for _, m := range r.machines {
 		n := nodes[m.name]
@@ -64,7 +64,7 @@ func (r *roll) allDone() bool { return r.done() == len(r.machines) }
 func (r *roll) judge(took time.Duration, killed []string) Verdict {
 	r.draw()
 	violations, events, err := r.witness.Verdict()
-	nodes, _ := r.witness.Now()
+	nodes, _ := r.witness.State()
 	v := Verdict{Nodes: len(r.machines), Max: r.options.Max, Took: took, Events: events, Killed: killed}
 	r.mu.Lock()
 	v.MostSlots, v.Faults = r.mostSlots, slices.Clone(r.faults)

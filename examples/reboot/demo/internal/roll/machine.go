@@ -69,21 +69,23 @@ func (m *machine) run(ctx context.Context) error {
 		}
 		m.say("%s is off", m.name)
 		if err := m.beOff(ctx); err != nil {
-			return ctxless(ctx, err)
+			return unlessEnded(ctx, err)
 		}
 	}
 	return nil
 }
 
-// ctxless returns err, or nil if ctx has ended and that has caused err.
-func ctxless(ctx context.Context, err error) error {
+// unlessEnded returns err, or nil if ctx has ended. An error is expected after
+// the end of ctx, and does not count as a fault of the machine.
+func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
 }
 
-// powerOn writes and returns the id of a new boot.
+// powerOn starts a new boot. It writes the id of the boot to the boot id file,
+// and returns it.
 func (m *machine) powerOn() (string, error) {
 	m.mu.Lock()
 	m.boots++
@@ -114,10 +116,11 @@ func (m *machine) live(ctx context.Context, bootID string) error {
 	}
 	powerOff()
 	running.Wait()
-	return ctxless(ctx, err)
+	return unlessEnded(ctx, err)
 }
 
-// awaitReboot returns nil a moment after the agent has requested a reboot.
+// awaitReboot waits until the agent requests a reboot, and then for
+// shutdownTime. It returns an error if ctx ends first.
 func (m *machine) awaitReboot(ctx context.Context) error {
 	for {
 		if _, err := os.Stat(m.rebootFile()); err == nil {
@@ -186,7 +189,7 @@ func (m *machine) keepAgent(ctx context.Context) {
 	}
 }
 
-// state returns how often the machine has booted, and whether it is up.
+// state returns how many times the machine has booted, and whether it is up.
 func (m *machine) state() (boots int, isUp bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

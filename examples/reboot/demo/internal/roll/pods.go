@@ -18,9 +18,9 @@ const (
 	podNamespace = "reboot-demo"
 	budgetName   = "one-must-stay"
 	inProgress   = "reboot.homeostat.dev/reboot-in-progress"
-	// lookOn is how long the disruption budget exists after it has refused an
+	// showTime is how long the disruption budget exists after it has refused an
 	// eviction, so that people can see the blocked drain.
-	lookOn = 2 * time.Second
+	showTime = 2 * time.Second
 )
 
 // populate runs a Pod on each node. A disruption budget protects the first Pod.
@@ -65,7 +65,7 @@ func (c *cluster) populate(ctx context.Context, nodes []string, simulated bool) 
 // runPod creates a Pod and reports it as running, as a kubelet would.
 func (c *cluster) runPod(ctx context.Context, app, node string) error {
 	pods := c.core.CoreV1().Pods(podNamespace)
-	grace := int64(0) // No kubelet would report its end.
+	grace := int64(0) // because no kubelet reports that the Pod has ended
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: app + "-on-" + node, Labels: map[string]string{"app": app}},
 		Spec: corev1.PodSpec{
@@ -74,7 +74,7 @@ func (c *cluster) runPod(ctx context.Context, app, node string) error {
 		},
 	}
 	created, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-	for err != nil { // The account of a new namespace takes a moment.
+	for err != nil { // the namespace's ServiceAccount is created a moment later
 		if pause(ctx, pollInterval) != nil {
 			return fmt.Errorf("creating Pod %q: %w", pod.Name, err)
 		}
@@ -107,7 +107,8 @@ func (c *cluster) endPods(ctx context.Context, node string) {
 	}
 }
 
-// awaitRefusal returns the agent's message about refused evictions on a node.
+// awaitRefusal waits until the agent of a node reports refused evictions, and
+// returns the report.
 func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error) {
 	for {
 		var progress struct {
@@ -126,15 +127,16 @@ func (c *cluster) awaitRefusal(ctx context.Context, node string) (string, error)
 	}
 }
 
-// giveWay deletes the budget some time after it has refused an eviction, as an
-// administrator would. It returns the message of the refusal.
-func (r *roll) giveWay(ctx context.Context) (string, error) {
+// unblock waits until the disruption budget has refused an eviction, and
+// deletes the budget after showTime, as an administrator would. It returns the
+// agent's report about the refusal.
+func (r *roll) unblock(ctx context.Context) (string, error) {
 	refused, err := r.cluster.awaitRefusal(ctx, r.machines[0].name)
 	if err != nil {
 		return "", err
 	}
 	r.show.say("%s cannot be drained: %s", r.machines[0].name, refused)
-	if err := pause(ctx, lookOn); err != nil {
+	if err := pause(ctx, showTime); err != nil {
 		return "", err
 	}
 	if _, isUp := r.machines[0].state(); !isUp {
@@ -148,7 +150,8 @@ func (r *roll) giveWay(ctx context.Context) (string, error) {
 	return refused, nil
 }
 
-// leftovers returns the names of the Pods that a drain should have evicted.
+// leftovers returns the names of the Pods that still exist. All of them should
+// have been evicted by the drains.
 func (c *cluster) leftovers(ctx context.Context) ([]string, error) {
 	list, err := c.core.CoreV1().Pods(podNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

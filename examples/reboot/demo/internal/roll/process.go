@@ -16,9 +16,9 @@ import (
 // stopGrace is how long a process may run after SIGTERM.
 const stopGrace = 5 * time.Second
 
-// A spawner starts processes that die with this process, even if it is killed.
-// It starts all of them from one thread, because the kernel ties them to the
-// thread.
+// A spawner starts processes that die when this process ends, even if this
+// process is killed. It starts all of them from one thread, because the kernel
+// kills them when the thread that started them ends.
 type spawner struct {
 	dir      string // the directory of the logs
 	requests chan func()
@@ -44,7 +44,7 @@ func newSpawner(ctx context.Context, dir string) *spawner {
 type process struct {
 	name string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 }
 
 // start starts a program. Its output is appended to the log with its name.

@@ -38,9 +38,10 @@ type roll struct {
 	faults    []string
 }
 
-// Run plays a roll and returns its verdict. It keeps the logs of all processes
-// if the verdict is not good. It returns an error if the roll could not be
-// played, or if ctx has ended.
+// Run reboots all nodes with the operator, and returns a verdict. It keeps the
+// logs of all processes if the operator has broken a promise. It returns an
+// error if the demo itself fails, for example because a process cannot be
+// started, or if ctx has ended.
 func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	options := o.withDefaults()
 	if err := options.validate(); err != nil {
@@ -110,12 +111,13 @@ func (r *roll) startAgent(m *machine) (*process, error) {
 		"--drain-period", "500ms", "--listen-addr", "")
 }
 
-// play starts all processes, plays the roll, and stops all processes.
+// play starts all processes, lets the operator reboot all nodes, and stops all
+// processes.
 func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
 	spawning, stopSpawning := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSpawning()
 	r.spawner = newSpawner(spawning, r.dir)
-	if !r.options.Simulated { // the simulated server serves them already
+	if !r.options.Simulated { // the simulated server already serves RebootGroups
 		if err := r.cluster.install(ctx, deploy.Manifest("crd.yaml")); err != nil {
 			return verdict, err
 		}
@@ -166,7 +168,7 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	if err := r.await(ctx, r.allReady); err != nil {
 		return Verdict{}, fmt.Errorf("waiting for the nodes to be Ready: %w", err)
 	}
-	r.show.say("asking for a reboot of every node, with %d controllers and %d agents", len(r.controllers), len(r.machines))
+	r.show.say("requesting a reboot of every node, with %d controllers and %d agents", len(r.controllers), len(r.machines))
 	if err := r.cluster.populate(ctx, r.names(), r.options.Simulated); err != nil {
 		return Verdict{}, err
 	}
@@ -188,9 +190,9 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	}()
 	refused := make(chan string, 1)
 	go func() {
-		text, err := r.giveWay(rampage)
+		text, err := r.unblock(rampage)
 		if err != nil {
-			r.fault("the drain that a budget holds up: %v", err)
+			r.fault("the drain that the disruption budget must block for a while: %v", err)
 		}
 		refused <- text
 	}()
@@ -201,7 +203,7 @@ func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	stopRampage()
 	victims, text := <-killed, <-refused
 	if left, err := r.cluster.leftovers(context.WithoutCancel(ctx)); err != nil || len(left) > 0 {
-		r.fault("Pods that were not evicted: %v, %v", left, err)
+		r.fault("Pods that were not evicted: %v (error: %v)", left, err)
 	}
 	if ctx.Err() == nil {
 		_ = pause(ctx, afterglow) // The verdict reports the end of ctx.

@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// TestE2ERoll rolls twelve nodes, two at a time, with two controllers at once, and
-// kills one of them and two agents on the way.
+// TestE2ERoll rolls twelve nodes, two at a time, with two controllers at once,
+// and kills one of them and two agents on the way.
 func TestE2ERoll(t *testing.T) {
 	g := gomega.NewWithT(t)
 	cluster, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})

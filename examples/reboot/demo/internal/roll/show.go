@@ -28,7 +28,8 @@ func newShow(out io.Writer, table bool) *show {
 	return &show{out: out, table: table, started: time.Now(), last: map[string]string{}}
 }
 
-// say shows a line of text, above the table if there is one.
+// say writes a line of text, above the table if the progress is shown as a
+// table.
 func (s *show) say(format string, args ...any) {
 	line := fmt.Sprintf("%6.1fs  %s", time.Since(s.started).Seconds(), fmt.Sprintf(format, args...))
 	s.mu.Lock()
@@ -46,7 +47,7 @@ func (s *show) write(text string) { _, _ = io.WriteString(s.out, text) } // The 
 // A row is one node in the table.
 type row struct{ name, state, machine, ready, slot string }
 
-// A frame is the whole table at one time.
+// A frame contains what the table shows at one time.
 type frame struct {
 	rows             []row
 	slots, max, done int

@@ -14,8 +14,8 @@ type Verdict struct {
 	// Nodes is the number of nodes, and Rebooted is how many of them have
 	// rebooted exactly once.
 	Nodes, Rebooted int
-	// MostSlots is the largest number of slots that were held at once. Max is
-	// the limit.
+	// MostSlots is the largest number of slots that were held at the same time.
+	// Max is the number that the group allows.
 	MostSlots, Max int
 	// Took is the time from the first request to the last release.
 	Took time.Duration
@@ -25,7 +25,8 @@ type Verdict struct {
 	Killed []string
 	// Refused describes the eviction that a disruption budget refused.
 	Refused string
-	// Faults are the broken promises.
+	// Faults describes each promise that was broken, such as "node-03 was left
+	// cordoned".
 	Faults []string
 }
 
@@ -46,7 +47,7 @@ func (v Verdict) Write(out io.Writer) error {
 		fmt.Fprintf(&b, "  killed on the way (SIGKILL): %s\n", strings.Join(v.Killed, ", "))
 	}
 	if v.Refused != "" {
-		fmt.Fprintf(&b, "  drained every node; for a while not: %s\n", v.Refused)
+		fmt.Fprintf(&b, "  drained every node, after this refusal: %s\n", v.Refused)
 	}
 	for _, f := range v.Faults {
 		fmt.Fprintf(&b, "  FAULT %s\n", f)

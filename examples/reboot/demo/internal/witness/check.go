@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Invariants returns the names of the checks.
+// Invariants returns the names of the invariants that Check checks.
 func Invariants() []string { return []string{"I1", "I2", "I3", "I4", "I5"} }
 
-// A Violation is an invariant that did not hold at a version.
+// A Violation is an invariant that did not hold at one resourceVersion.
 type Violation struct {
 	Invariant string
 	Version   int64
@@ -21,8 +21,8 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s at version %d: %s", v.Invariant, v.Version, v.Text)
 }
 
-// Check checks a history of one group and its nodes, which must be in the order
-// of the versions. It returns all violations.
+// Check checks the history of one group and its nodes, and returns all
+// violations. The events must be in the order of their versions.
 func Check(history []Event) []Violation {
 	sorted := slices.Clone(history)
 	slices.SortStableFunc(sorted, func(a, b Event) int { return cmp.Compare(a.Version, b.Version) })
@@ -52,9 +52,11 @@ type seen struct {
 	isDown   bool            // a reboot by the operator has begun, and the node is not back yet
 	accepted map[int64]bool  // the epochs of accepted reboots
 	boots    map[string]bool // the ids of all boots except the first
-	first    string
+	first    string          // the id of the first boot
 }
 
+// A referee applies the events of a history one by one, and collects the
+// violations.
 type referee struct {
 	version int64
 	nodes   map[string]*seen

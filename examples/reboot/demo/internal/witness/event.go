@@ -10,8 +10,9 @@ import (
 
 const prefix = "reboot.homeostat.dev/"
 
-// An Event is a new state of a node or of a ledger, or its deletion, as the API
-// server has sent it.
+// An Event is a new state of a node or of a ledger, or the deletion of one, as
+// the API server has sent it. Either Node or Ledger is set. Version is the
+// resourceVersion as a number.
 type Event struct {
 	Version int64
 	Node    *Node

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// settle is the age of an event at which all earlier events are assumed to have
-// arrived.
-const settle = time.Second
+// maxDelay is how much later than an event of one watch an earlier event of the
+// other watch is assumed to arrive at most.
+const maxDelay = time.Second
 
 const retryPause = 200 * time.Millisecond
 
@@ -33,10 +33,11 @@ type Witness struct {
 	arrived []time.Time
 	nodes   map[string]*Node
 	ledger  *Ledger
-	broken  error // why the history is not complete
+	broken  error // why the history is incomplete; nil if it is complete
 }
 
-// New returns a witness of the group with this name. It does not start it.
+// New returns a witness of the group with this name. It sees nothing until the
+// caller runs it with Run.
 func New(config *rest.Config, group string) (*Witness, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -45,8 +46,8 @@ func New(config *rest.Config, group string) (*Witness, error) {
 	return &Witness{client: client, group: group, nodes: map[string]*Node{}}, nil
 }
 
-// Run watches until ctx ends. It calls the function started when both watches
-// have their first list, so that all later events will be seen.
+// Run watches until ctx ends. It calls the function started when both kinds
+// have been listed. The witness sees all later events.
 func (w *Witness) Run(ctx context.Context, started func()) {
 	var listed, running sync.WaitGroup
 	for _, resource := range []schema.GroupVersionResource{
@@ -93,8 +94,8 @@ func (w *Witness) follow(ctx context.Context, client dynamic.ResourceInterface, 
 	}
 }
 
-// consume reads a watch to its end, and returns the last version that it has
-// sent.
+// consume reads a watch to its end, and returns the resourceVersion of the last
+// event. version is the result if there is no event.
 func (w *Witness) consume(ctx context.Context, stream watch.Interface, version string) string {
 	defer stream.Stop()
 	for {
@@ -106,7 +107,7 @@ func (w *Witness) consume(ctx context.Context, stream watch.Interface, version s
 				return version
 			}
 			u, isObject := e.Object.(*unstructured.Unstructured)
-			if !isObject { // it is a Status
+			if !isObject { // the server reports an error with a Status
 				if err := apierrors.FromObject(e.Object); apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 					w.fail(fmt.Errorf("the watch missed events: %w", err))
 				}
@@ -158,8 +159,8 @@ func (w *Witness) add(u *unstructured.Unstructured, deleted bool) {
 	}
 }
 
-// Now returns the newest nodes by name, and the newest ledger.
-func (w *Witness) Now() (map[string]Node, Ledger) {
+// State returns the newest nodes by name, and the newest ledger.
+func (w *Witness) State() (map[string]Node, Ledger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	nodes := map[string]Node{}
@@ -177,7 +178,7 @@ func (w *Witness) Now() (map[string]Node, Ledger) {
 func (w *Witness) Violations() []Violation {
 	w.mu.Lock()
 	n := 0
-	for n < len(w.arrived) && time.Since(w.arrived[n]) > settle {
+	for n < len(w.arrived) && time.Since(w.arrived[n]) > maxDelay {
 		n++
 	}
 	history := w.history[:n:n]

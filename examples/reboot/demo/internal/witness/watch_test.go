@@ -84,7 +84,7 @@ func (w *trial) patch(node, change string) {
 // names returns the names of the nodes that the witness knows.
 func (w *trial) names() (names []string) {
 	synctest.Wait()
-	nodes, _ := w.Now()
+	nodes, _ := w.State()
 	for name := range nodes {
 		names = append(names, name)
 	}
@@ -94,13 +94,13 @@ func (w *trial) names() (names []string) {
 func TestAWitnessSeesWhatThereIsAndWhatHappens(t *testing.T) {
 	watched(t, nil, func(w *trial) {
 		w.Expect(w.names()).To(ConsistOf("before"))
-		_, ledger := w.Now()
+		_, ledger := w.State()
 		w.Expect(ledger).To(Equal(witness.Ledger{Name: "g", Max: 2}))
 		w.node("later")
 		w.Expect(w.names()).To(ConsistOf("before", "later"))
 		w.patch("later", `{"spec":{"unschedulable":true}}`)
 		synctest.Wait()
-		nodes, _ := w.Now()
+		nodes, _ := w.State()
 		w.Expect(nodes["later"].Unschedulable).To(BeTrue())
 		w.Expect(w.core.CoreV1().Nodes().Delete(w.ctx, "before", metav1.DeleteOptions{})).To(Succeed())
 		w.Expect(w.names()).To(ConsistOf("later"))
@@ -108,7 +108,7 @@ func TestAWitnessSeesWhatThereIsAndWhatHappens(t *testing.T) {
 			[]byte(`{"status":{"slots":[{"node":"later","nodeUID":"u","epoch":1}]}}`), metav1.PatchOptions{}, "status")
 		w.Expect(err).NotTo(HaveOccurred())
 		synctest.Wait()
-		_, ledger = w.Now()
+		_, ledger = w.State()
 		w.Expect(ledger.Slots).To(Equal([]witness.Slot{{Node: "later", UID: "u"}}))
 		violations, events, err := w.Verdict()
 		w.Expect(err).NotTo(HaveOccurred())
