@@ -102,6 +102,31 @@ type call struct {
 // and a program may rely on that event: see plan.Rivalled.
 func (c *call) conflicts() bool { return c.Verb == "create" || c.Verb == "patch" }
 
+// may reports whether a server, or the network before it, answers such a call
+// with the fault. For example, no server answers a read with a conflict.
+func (c *call) may(f apisim.Fault) bool {
+	switch f {
+	case apisim.Conflict:
+		return c.conflicts()
+	case apisim.Expired:
+		return c.Verb == "list" || c.Verb == "watch"
+	case apisim.OtherNotFound:
+		return c.Verb == "get" || c.Verb == "delete"
+	case apisim.ProxyNotFound, apisim.NotServed:
+		return c.Verb == "get" || c.Verb == "delete" || c.Verb == "list"
+	case plan.Hold:
+		return c.Verb != "watch"
+	default:
+		return true
+	}
+}
+
+// possible reports whether the run may suffer a deviation. A deviation at a
+// call is not possible if no server answers the call with its fault.
+func (o *outcome) possible(d plan.Deviation) bool {
+	return d.Kind != plan.AtCall || d.Index > len(o.calls) || o.calls[d.Index-1].may(d.Fault)
+}
+
 // reads reports whether the call with the number index is a read.
 func (o *outcome) reads(index int) bool { return index <= len(o.calls) && !o.calls[index-1].Write() }
 

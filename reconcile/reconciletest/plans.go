@@ -100,10 +100,11 @@ func (p *planner) lasting() []plan.Plan {
 // object is not deleted. The answer comes from a proxy, or from a server that
 // does not serve the version, or is about a different object.
 func (p *planner) notFound() []plan.Plan {
-	ofOne := p.calls(func(c *call) bool { return c.Verb == "get" || c.Verb == "delete" })
-	all := p.calls(func(c *call) bool { return c.Verb == "get" || c.Verb == "delete" || c.Verb == "list" })
-	return slices.Concat(plansOf(plan.AtCall, all, apisim.ProxyNotFound), plansOf(plan.AtCall, all, apisim.NotServed),
-		plansOf(plan.AtCall, ofOne, apisim.OtherNotFound))
+	var plans []plan.Plan
+	for _, f := range []apisim.Fault{apisim.ProxyNotFound, apisim.NotServed, apisim.OtherNotFound} {
+		plans = append(plans, plansOf(plan.AtCall, p.calls(func(c *call) bool { return c.may(f) }), f)...)
+	}
+	return plans
 }
 
 // quieter returns plans that are less likely to fail: stops at times without a
@@ -150,11 +151,7 @@ func (p *planner) ofWrites(writes []int) []plan.Plan {
 	for _, f := range []apisim.Fault{
 		apisim.CrashBefore, apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Late,
 	} {
-		indices := writes
-		if f == apisim.Conflict {
-			indices = p.calls(func(c *call) bool { return c.effect && c.conflicts() })
-		}
-		plans = append(plans, plansOf(plan.AtCall, indices, f)...)
+		plans = append(plans, plansOf(plan.AtCall, p.calls(func(c *call) bool { return c.effect && c.may(f) }), f)...)
 	}
 	changes := p.calls(func(c *call) bool {
 		return c.Name != "" && (c.Verb == "get" || c.effect && c.Verb != "create")
@@ -166,11 +163,11 @@ func (p *planner) ofWrites(writes []int) []plan.Plan {
 // kind except watches.
 func (p *planner) ofReads() []plan.Plan {
 	reads := p.calls(func(c *call) bool { return !c.Write() })
-	lists := p.calls(func(c *call) bool { return !c.Write() && c.Verb != "get" })
-	slow := p.calls(func(c *call) bool { return c.Verb != "watch" })
 	plans := plansOf(plan.AtCall, reads, apisim.Internal)
-	plans = append(plans, plansOf(plan.AtCall, lists, apisim.Expired)...)
-	return append(plans, plansOf(plan.AtCall, slow, plan.Hold)...)
+	for _, f := range []apisim.Fault{apisim.Expired, plan.Hold} {
+		plans = append(plans, plansOf(plan.AtCall, p.calls(func(c *call) bool { return c.may(f) }), f)...)
+	}
+	return plans
 }
 
 // past returns plans with a restart after which the caches show an older state,

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/backend"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
@@ -99,31 +98,16 @@ func (s *shrinker) dropDeviations() {
 	}
 }
 
-// These list the faults of calls and deliveries, from the weakest to the
-// strongest.
-var (
-	callStrength = []apisim.Fault{
-		apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Expired, apisim.LostReply, apisim.Late,
-		apisim.CrashBefore, apisim.CrashAfter,
-	}
-	deliveryStrength = []apisim.Fault{apisim.Duplicated, plan.Hold, apisim.Dropped, apisim.Expired}
-)
-
-// weakenFaults replaces each fault by the weakest fault that still fails,
-// because a conflict is easier to understand than a crash. It does not try
-// conflicts for reads, because no server answers a read with a conflict.
+// weakenFaults replaces each deviation by the weakest one that still fails,
+// because a conflict is easier to understand than a crash.
 func (s *shrinker) weakenFaults() {
 	for i, d := range s.best.p {
-		order := map[byte][]apisim.Fault{plan.AtCall: callStrength, plan.AtDelivery: deliveryStrength}[d.Kind]
-		if d.Kind == plan.AtCall && d.Fault == plan.Hold {
-			continue
-		}
-		for _, f := range order[:max(slices.Index(order, d.Fault), 0)] {
-			if f == apisim.Conflict && s.best.out.reads(d.Index) {
+		for _, other := range d.Weaker() {
+			if !s.best.out.possible(other) {
 				continue
 			}
 			p := slices.Clone(s.best.p)
-			p[i].Fault = f
+			p[i] = other
 			if s.try(s.best.x, p) {
 				break
 			}
