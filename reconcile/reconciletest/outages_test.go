@@ -73,9 +73,13 @@ func TestLongOutagesAreFound(t *testing.T) {
 		match string
 		want  string // in the failure; empty if the case must not fail
 	}{
-		"it tries twelve times": {
-			dropping(func(_ error, failures int) bool { return failures == 12 }), `\.1$`,
+		"it tries seventeen times": {
+			dropping(func(_ error, failures int) bool { return failures == 17 }), `\.1$`,
 			"the server refuses every call for half an hour, from call",
+		},
+		"it tries twelve times, and less than half an hour suffices": {
+			dropping(func(_ error, failures int) bool { return failures == 12 }), `\.1$`,
+			"429 instead of every call for three minutes, from call",
 		},
 		"it takes 429 for a refusal": {
 			dropping(func(err error, _ int) bool { return apierrors.IsTooManyRequests(err) }), `\.2$`,
