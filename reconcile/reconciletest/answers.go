@@ -35,6 +35,7 @@ type refusal struct {
 	line          int  // the trace line of the latest refusal
 	done          bool // whether a later attempt of the write has succeeded
 	stays         bool // whether the write was refused while the program had to stay at rest
+	lost          bool // whether it is an Event, which recorders drop when it is refused
 }
 
 // oftenRefused is how many refusals of the same write are needed for a finding.
@@ -45,7 +46,11 @@ const maxMessage = 120
 
 // record records the answer to a call.
 func (r *answers) record(c apisim.Call, a apisim.Answer) {
-	if state.Ignored(c.Resource.GroupResource()) || !ofProgram(c.Client) {
+	if !ofProgram(c.Client) {
+		return
+	}
+	if state.Ignored(c.Resource.GroupResource()) {
+		r.noteLost(c, a)
 		return
 	}
 	text := textOf(a)
@@ -119,6 +124,18 @@ func (r *answers) note(c apisim.Call, answer string) {
 	f.stays = f.stays || r.staying
 }
 
+// noteLost records an Event that the server has refused because of its content.
+// For example, its note has more than 1,024 bytes. One refusal is enough for a
+// finding: client-go's recorders drop such an Event, and tell nobody.
+func (r *answers) noteLost(c apisim.Call, a apisim.Answer) {
+	if c.Resource.Resource != "events" || a.Code != http.StatusUnprocessableEntity {
+		return
+	}
+	r.out.refused = append(r.out.refused, &refusal{
+		write: c.Verb + " " + c.Resource.GroupResource().String() + " in " + c.Namespace, answer: textOf(a), lost: true,
+	})
+}
+
 // markDone marks the refusals of a write as done, because the server has
 // accepted the write.
 func (r *answers) markDone(c apisim.Call) {
@@ -137,12 +154,19 @@ func (r *answers) recordFinal() {
 }
 
 // refusals returns a finding for each write that the program repeats and the
-// server refuses until the end of the run. The text of each finding contains
-// condition, which says why no fault explains the refusals, such as "without
-// any fault".
+// server refuses until the end of the run, and for each Event that the server
+// refuses. The text of a finding about a repeated write contains condition,
+// which says why no fault explains the refusals, such as "without any fault".
 func (o *outcome) refusals(condition string) []*report.Finding {
 	var findings []*report.Finding
 	for _, f := range o.refused {
+		if f.lost {
+			findings = append(findings, &report.Finding{
+				Oracle: report.Vain, Reason: report.EventRefused,
+				Text: "the server refuses an Event, so that nobody reads it: " + f.write + report.Answered + f.answer,
+			})
+			continue
+		}
 		if f.done || !f.stays || f.times < oftenRefused {
 			continue
 		}
@@ -160,8 +184,10 @@ func (o *outcome) refusals(condition string) []*report.Finding {
 func (o *outcome) refusedAll() string {
 	times, latest := 0, ""
 	for _, f := range o.refused {
-		times += f.times
-		latest = f.answer
+		if !f.lost {
+			times += f.times
+			latest = f.answer
+		}
 	}
 	if times == 0 || times < o.asked {
 		return ""

@@ -36,6 +36,7 @@ func Explore(t *testing.T, c *Case, o *Options) *Report {
 		return r
 	}
 	t.Attr("reconciletest", r.String())
+	t.Attr("reconciletest-processor", r.Processor.String())
 	if len(r.Unused) > 0 {
 		x.say("declared, and never used: " + strings.Join(r.Unused, ", "))
 	}
@@ -72,7 +73,7 @@ func (x *explorer) search() *Report {
 	x.report.Narrower = x.granted.Narrower(x.rules)
 	x.checkGrants()
 	x.report.Unused = unused(x)
-	x.report.Elapsed = time.Since(x.began)
+	x.report.Elapsed, x.report.Processor = time.Since(x.began), processorTime()-x.processor
 	return x.report
 }
 

@@ -35,6 +35,7 @@ type explorer struct {
 	complete  bool            // whether every run was made, including pairs and orders
 	loud      bool            // whether Report.Chance is printed as soon as it is found
 	began     time.Time
+	processor time.Duration     // the processor time of the process when the exploration began
 	reference *outcome          // the outcome of the first run without faults
 	masked    []map[string]bool // by rest, the fields in which runs without faults differ
 	endures   []*refusal        // the writes that are refused without faults
@@ -60,7 +61,8 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 			c: c, o: opts, granted: granted, ignore: state.NewIgnore(c.Ignore...), errs: errs,
 			foreign: state.BuiltinFields,
 		},
-		t: t, used: map[string]bool{}, whole: c, began: time.Now(), report: &Report{}, rules: rules.Set{},
+		t: t, used: map[string]bool{}, whole: c, began: time.Now(), processor: processorTime(), report: &Report{},
+		rules: rules.Set{},
 	}
 }
 

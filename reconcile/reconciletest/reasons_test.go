@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -274,6 +275,7 @@ func TestEachReasonHasItsProgram(t *testing.T) {
 		{"idle", "", breed(nothing)},
 		{"only-fails", "", breed(failing)},
 		{"refused", "", breed(retyping)},
+		{"event-refused", "", breed(telling(strings.Repeat("x", 1025), "Bred"))},
 		{"not-synced", "", boots(unsyncing)},
 		{"step-fails", "", func(_ *testing.T, c *reconciletest.Case) {
 			c.Workload = []reconciletest.Step{reconciletest.Delete("secrets", "d/none")}

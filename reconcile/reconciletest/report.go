@@ -96,6 +96,10 @@ type Report struct {
 	Trace []string
 	// Elapsed is how long the exploration took, in real time.
 	Elapsed time.Duration
+	// Processor is the processor time that the process used meanwhile, user and
+	// system time together. Unlike Elapsed, it hardly depends on what else the
+	// machine does. It is zero where the system is not a Unix.
+	Processor time.Duration
 }
 
 // String summarizes the report in one line.

@@ -9,15 +9,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // event is a line of go test -json.
 type event struct {
 	Action, Package, Test, Output, Key, Value string
-	Elapsed                                   float64
 }
 
-// exploration is one test's report of its exploration.
+// exploration is one test's report of its exploration. seconds is its processor
+// time.
 type exploration struct {
 	runs, tried, planned, pairs, calls, writes, events int
 	seconds, load                                      float64
@@ -58,11 +59,14 @@ func read(r io.Reader, load func() float64) (*measured, error) {
 			}
 			x.load = load()
 			began[test] = x
-		case e.Action == "pass" && e.Test != "":
-			if x, ok := began[test]; ok {
-				x.seconds = e.Elapsed
-				m.explored[title(e.Package, e.Test)] = x
+		case e.Action == "attr" && e.Key == "reconciletest-processor":
+			x := began[test]
+			took, err := time.ParseDuration(e.Value)
+			if err != nil || took <= 0 {
+				return nil, fmt.Errorf("reading the output of %s: %q is not a processor time", test, e.Value)
 			}
+			x.seconds = took.Seconds()
+			m.explored[title(e.Package, e.Test)] = x
 		case e.Action == "output":
 			if err := m.zoo(&e, load); err != nil {
 				return nil, err

@@ -16,10 +16,10 @@ const said = `{"Action":"output","Package":"p/zoo","Test":"TestZoo/x/bug","Outpu
 {"Action":"output","Package":"p/zoo","Test":"TestZoo/x/twin","Output":"    zoo_test.go:7: 71 runs: 18 of 18 single deviations (100 %), 0 pairs; without faults: 4 calls, 1 writes, 3 deliveries, in 1s\n"}
 {"Action":"output","Package":"p/zoo","Test":"TestZoo/y/twin","Output":"    zoo_test.go:7: 1408 runs: 195 of 195 single deviations (100 %), 3 pairs; without faults: 4 calls, 1 writes, 3 deliveries, in 1s\n"}
 {"Action":"attr","Package":"p/examples/website/internal/website","Test":"TestIt","Key":"reconciletest","Value":"1722 runs: 625 of 625 single deviations (100 %), 1044 pairs; without faults: 37 calls, 17 writes, 28 deliveries"}
-{"Action":"pass","Package":"p/examples/website/internal/website","Test":"TestIt","Elapsed":43.05}
+{"Action":"attr","Package":"p/examples/website/internal/website","Test":"TestIt","Key":"reconciletest-processor","Value":"43.05s"}
 {"Action":"attr","Package":"p/examples/reboot/internal/model","Test":"TestExploreFailing","Key":"reconciletest","Value":"437 runs: 240 of 240 single deviations (100 %), 144 pairs; without faults: 24 calls, 6 writes, 12 deliveries"}
-{"Action":"pass","Package":"p/examples/reboot/internal/model","Test":"TestExploreFailing","Elapsed":6.96}
-{"Action":"pass","Package":"p/examples/reboot/internal/model","Elapsed":7}
+{"Action":"attr","Package":"p/examples/reboot/internal/model","Test":"TestExploreFailing","Key":"reconciletest-processor","Value":"6.96s"}
+{"Action":"pass","Package":"p/examples/reboot/internal/model"}
 `
 
 const (
@@ -44,7 +44,7 @@ between
 | class | y | goal | found, too | 3 | 1 | 0.1 s |
 | another | z | rest | found, too | 1994 | 1 | 0.1 s |
 
-Measured on 2026-11-23, at a load of 3, by the clock. None of the 1,479 runs of the 2 twins fails: 71 to 1408 for each, with 18 to 195 single faults.
+Measured on 2026-11-23, in processor time, at a load of 3. None of the 1,479 runs of the 2 twins fails: 71 to 1408 for each, with 18 to 195 single faults.
 <!-- end of the measured zoo -->
 between
 <!-- begin of the measured examples -->
@@ -71,6 +71,7 @@ func TestIncompleteMeasurementsAreRefused(t *testing.T) {
 		"a failure":    {`{"Action":"fail","Package":"p","Test":"TestX"}`, old, "p TestX has failed"},
 		"a part":       {strings.Replace(said, "625 of 625", "624 of 625", 1), old, "not every single fault was tried"},
 		"no summary":   {strings.Replace(said, "1722 runs: 625 of 625", "done", 1), old, "is not a summary"},
+		"no time":      {strings.Replace(said, "43.05s", "0s", 1), old, `"0s" is not a processor time`},
 		"no JSON":      {"ok", old, "reading the output of go test -json"},
 		"no place":     {said, "", "no place for the measured zoo"},
 		"an unknown":   {strings.ReplaceAll(said, "website", "other"), old, `no row for "other"`},

@@ -65,7 +65,7 @@ func (m *measured) zooTable(day string) string {
 	for _, row := range byClass(m.bugs) {
 		b.WriteString(row + "\n")
 	}
-	fmt.Fprintf(&b, "\nMeasured on %s, at a load of %s, by the clock.", day,
+	fmt.Fprintf(&b, "\nMeasured on %s, in processor time, at a load of %s.", day,
 		span(m.loads, func(l float64) string { return strconv.Itoa(int(math.Round(l))) }))
 	if len(m.twins) > 0 {
 		runs := 0

@@ -55,7 +55,7 @@ func found(t *testing.T, s *zoo.Specimen, run zoo.Program, oracle string) {
 	if want := misled(r, s.Name); oracle != "" && want != "" {
 		t.Errorf("the reason is %q, want %q", r.Reason, want)
 	}
-	t.Logf("%s %d | %d | %.1f s |", row(s), len(r.Trace), r.Runs, r.Elapsed.Seconds())
+	t.Logf("%s %d | %d | %.1f s |", row(s), len(r.Trace), r.Runs, r.Processor.Seconds())
 }
 
 // row is the beginning of the specimen's line in the document: its name, the
@@ -86,7 +86,7 @@ func search(
 	c.Run, o.Budget = run, budget
 	o.KnownFindings = append(o.KnownFindings, "the program writes nothing") // some must not
 	r := reconciletest.Search(t, c, &o)
-	t.Logf("%v, in %v\n%s", r, r.Elapsed, r.Failure)
+	t.Logf("%v, in %v\n%s", r, r.Processor, r.Failure)
 	return r
 }
 

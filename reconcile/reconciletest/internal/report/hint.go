@@ -24,6 +24,8 @@ var hints = map[Reason]string{
 		"the error says which",
 	Refused: "the answer says what the server does not accept, and a retry does not change that: write what it accepts, " +
 		"replace the object if the field is immutable, or report the error in a status and return it with reconcile.Terminal",
+	EventRefused: "the note of an Event has at most 1,024 bytes, its reason and its action at most 128, and recorders drop a " +
+		"longer one: shorten what comes from an error or an object",
 	StepFails: "a step is done when the program is at rest: the object that it needs must exist at that time, and the " +
 		"server must accept the body that it sends",
 	NeverSynced: "does the program watch or index a kind that is neither built in nor in Case.Definitions, " +

@@ -35,6 +35,9 @@ const (
 	// Refused means that the server refuses a write again and again although no
 	// fault was injected.
 	Refused Reason = "refused"
+	// EventRefused means that the server refuses an Event because of its content,
+	// and recorders drop such an Event.
+	EventRefused Reason = "event-refused"
 	// StepFails means that a step of the workload fails in a run without
 	// faults, or fails twice in a run with faults.
 	StepFails Reason = "step-fails"
