@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -30,6 +32,7 @@ var remembered = forms{results: map[form]object{}}
 // lookup returns the result of shape for an object. The caller owns it.
 func (f *forms) lookup(r *Resource, obj object, shape func(*Resource, object) (object, error)) (object, error) {
 	obj, identity := withoutIdentity(obj)
+	obj, times := withoutTimes(r, obj)
 	encoded, err := encode(obj)
 	if err != nil {
 		return nil, err
@@ -51,7 +54,32 @@ func (f *forms) lookup(r *Resource, obj object, shape func(*Resource, object) (o
 	}
 	result = clone(result)
 	maps.Copy(metaOf(result), identity)
+	if len(times) > 0 {
+		maps.Copy(result["spec"].(object), times)
+	}
 	return result, nil
+}
+
+// withoutTimes splits a Lease in two: the times of its spec that its Go type
+// encodes unchanged, and the rest. The holder of a Lease writes it every few
+// seconds, and only these times differ. It returns any other object as it is.
+func withoutTimes(r *Resource, obj object) (rest, times object) {
+	spec, ok := obj["spec"].(object)
+	if !ok || r.gvk() != coordinationv1.SchemeGroupVersion.WithKind("Lease") {
+		return obj, nil
+	}
+	times = object{}
+	for _, field := range []string{"acquireTime", "renewTime"} {
+		value := text(spec, field)
+		t, err := time.Parse(metav1.RFC3339Micro, value)
+		if err == nil && !t.IsZero() && t.UTC().Format(metav1.RFC3339Micro) == value {
+			times[field] = value
+		}
+	}
+	rest, spec = maps.Clone(obj), maps.Clone(spec)
+	maps.DeleteFunc(spec, func(field string, _ any) bool { return times[field] != nil })
+	rest["spec"] = spec
+	return rest, times
 }
 
 // withoutIdentity splits an object in two. identity has the fields of the

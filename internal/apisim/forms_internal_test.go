@@ -61,6 +61,41 @@ func TestACachedFormEqualsTheFormOfTheGoType(t *testing.T) {
 		}
 		g.Expect(f.results).To(gomega.HaveLen(1))
 	})
+	for name, renewed := range map[string]any{
+		"a renewed Lease":         "2026-01-02T03:04:05.600000Z",
+		"a Lease of another zone": "2026-01-02T03:04:05.600000+01:00", "a zero time": "0001-01-01T00:00:00.000000Z",
+		"no renewal": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := gomega.NewWithT(t)
+			f := forms{results: map[form]object{}}
+			lease := func() object {
+				return object{"metadata": object{"name": "a"}, "spec": object{
+					"holderIdentity": "r", "renewTime": renewed, "acquireTime": "2026-01-02T03:04:05.000000Z", "unknown": "x",
+				}}
+			}
+			want, err := encodeTyped(kind("Lease"), lease())
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			for range 2 {
+				input := lease()
+				have, err := f.lookup(kind("Lease"), input, encodeTyped)
+				g.Expect(err).NotTo(gomega.HaveOccurred())
+				g.Expect(have).To(gomega.Equal(want))
+				g.Expect(input).To(gomega.Equal(lease()))
+			}
+		})
+	}
+	t.Run("the renewals of a Lease", func(t *testing.T) {
+		g := gomega.NewWithT(t)
+		f := forms{results: map[form]object{}}
+		for _, second := range []string{"05", "06", "07"} {
+			_, err := f.lookup(kind("Lease"), object{"metadata": object{}, "spec": object{
+				"renewTime": "2026-01-02T03:04:" + second + ".000000Z",
+			}}, encodeTyped)
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+		}
+		g.Expect(f.results).To(gomega.HaveLen(1))
+	})
 	t.Run("what is no such object", func(t *testing.T) {
 		g := gomega.NewWithT(t)
 		f := forms{results: map[form]object{}}
