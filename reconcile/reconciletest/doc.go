@@ -95,7 +95,8 @@
 //
 //   - Without faults, the program writes something, or reaches its Goal, and
 //     does not end up repeating an error. The server does not refuse the same
-//     write again and again, neither without faults nor long after a fault.
+//     write again and again, neither without faults nor long after a fault. It
+//     refuses no Event for what the Event contains: recorders drop such an Event.
 //   - The program comes to rest, stays at rest for half an hour, and then Goal
 //     holds. Always holds after every single write.
 //   - At rest, after each step of the workload, the state is the same as in the

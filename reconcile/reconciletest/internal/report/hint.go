@@ -14,9 +14,9 @@ func AllReasons() []Reason { return slices.Sorted(maps.Keys(hints)) }
 // hints maps each reason to a text that names the usual cause of the finding
 // and how to correct it.
 var hints = map[Reason]string{
-	NoCalls: "use the clients of Env.Client or Env.Config, not fakes",
-	Unwatched: "give the controller a trigger for every kind that it reads or writes (reconcile.Owned, " +
-		"reconcile.Mapped), or name the resource in Case.Unwatched",
+	NoCalls: "Run must start the program with the clients of Env.Client or Env.Config, not with fakes",
+	Unwatched: "give the controller a trigger for every kind that it reads or writes (reconcile.Owned and " +
+		"reconcile.Mapped, or Owns and Watches), or name the resource in Case.Unwatched",
 	Unnamed: "return the object from the function of reconcile.References: only then is it cached and awaited, and only " +
 		"then does a change of it trigger the key",
 	Idle: "give the case a Goal that does not hold without the program, or an object for which the program has to write",
@@ -59,8 +59,8 @@ var hints = map[Reason]string{
 		"have read",
 	WrongObject: "after a restart, a cache may be of the past: pass the UID of the object that you mean as a " +
 		"precondition of the delete, and read from the server itself before you delete",
-	NotGranted: "Report.Rules has the fewest rules that grant all calls of the program",
-	Modified:   "objects of a cache are shared: copy before you edit, as patch.Merge does",
+	NotGranted: "add the rule to the program's Role: Report.Rules has the fewest rules that grant all of its calls",
+	Modified:   "objects of a cache are shared: edit a copy (DeepCopy), as patch.Merge does",
 	MissedDeletion: "a cache of your own must list again after its watch has failed; a handler of client-go gets a " +
 		"missed deletion as a cache.DeletedFinalStateUnknown, which contains the object",
 	StaleCache: "the program trusts a cache that does not show its own writes yet: " +
@@ -90,8 +90,9 @@ var hints = map[Reason]string{
 	StopsKind: "a typed informer of client-go fails to list its kind as long as one object cannot be decoded: cache the " +
 		"kind as unstructured objects, or with a client of package cluster, which leaves out only that object. If the " +
 		"program has to live with that, add \"stops its whole kind\" to Options.KnownFindings",
-	GivesUp:          "it gives up after some failures: retry with a back-off until an attempt succeeds",
-	ChangedMeanwhile: "the object changed during its own reconcile",
+	GivesUp: "it gives up after some failures: retry with a back-off until an attempt succeeds",
+	ChangedMeanwhile: "the object changed while it was reconciled: send the resourceVersion that you have read, so that " +
+		"the server refuses a decision about the old object, and let the event of the change lead to another reconcile",
 	OutsideFailed: "state outside the server changed during a reconcile, and the operation that failed was not " +
 		"retried: return the error, or reconcile again after a time",
 	Unsynced: "the program acts before all of its caches are filled: wait until each has synced",
@@ -109,7 +110,8 @@ var hints = map[Reason]string{
 	Clocks: "the times in an object are from another machine's clock: compare them only with one another, or allow for " +
 		"the difference between the clocks",
 	Slept: "watches and leases have ended after a long sleep: all of them must begin again",
-	Order: "the result depends on the order in which things happen",
+	Order: "the result depends on the order in which things happen: decide by all objects that exist, for example by the " +
+		"oldest of them, and not by the one that was seen first",
 	PastCache: "after a restart, a cache may be of the past: read from the server itself before you create or start " +
 		"anything, and report the status of the copy that you have acted on",
 	SlowCall: "one call is slow while the others continue: nothing may depend on which of them ends first",
