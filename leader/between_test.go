@@ -31,7 +31,7 @@ func echo(req *http.Request) *absenttest.Page {
 // A gateway between the leader and the server answers 200 from some moment on.
 // The server has no renewal, so another replica takes the Lease, and the leader
 // must have stopped before.
-func TestARenewalThatTheServerDoesNotAnswerIsNone(t *testing.T) {
+func TestARenewalThatTheServerDoesNotAnswerIsNotARenewal(t *testing.T) {
 	answers := map[string]func(*http.Request) *absenttest.Page{
 		"what was sent": echo,
 		"another Lease": func(*http.Request) *absenttest.Page {

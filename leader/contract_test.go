@@ -76,7 +76,7 @@ func TestContract(t *testing.T) {
 		"The API server is unreachable: the leader works until the window closes, then its context ends with ErrFenced " +
 			"and it campaigns again.": TestLossIsCampaignedForAgainInTheSameProcess,
 		"A proxy or gateway answers in the server's place: its answer is not a renewal, whatever its " +
-			"status.": TestARenewalThatTheServerDoesNotAnswerIsNone,
+			"status.": TestARenewalThatTheServerDoesNotAnswerIsNotARenewal,
 		"An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews the Lease.": all(
 			TestLostAnswersDoNotEndALeadership, trying(oneLostAnswer)),
 		"Answers come too late to lead: the replica leaves the Lease to the others for a lease " +

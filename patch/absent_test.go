@@ -55,7 +55,7 @@ func onlyItsOwnAnswer(t *testing.T) {
 // An answer without fields is not the server's, although client-go returns no
 // error. For a deletion it shows only the status, so package cluster makes an
 // error of the answer.
-func TestASuccessThatIsNotTheServersIsNone(t *testing.T) {
+func TestASuccessThatIsNotTheServersIsNoSuccess(t *testing.T) {
 	for _, page := range absenttest.Successes() {
 		t.Run(page.Name, func(t *testing.T) {
 			g, ctx, cached := NewWithT(t), t.Context(), blankPod("a")

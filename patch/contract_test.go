@@ -58,7 +58,7 @@ func TestContract(t *testing.T) {
 		"Other writes of the cached object are locked only with Options.Lock.": all(
 			locksOnRequest, TestDeleteLocksTheResourceVersionOnRequest),
 		"A failed precondition satisfies IsStale.":                                                           refusalsAreStale,
-		"An answer that does not name the object, such as the {} of a gateway, is an error with any status.": TestASuccessThatIsNotTheServersIsNone,
+		"An answer that does not name the object, such as the {} of a gateway, is an error with any status.": TestASuccessThatIsNotTheServersIsNoSuccess,
 		"Only the server's own answer about this object is taken for its deletion, not any status 404.":      onlyItsOwnAnswer,
 		"Every edit and every configuration is sent with a field manager.":                                   hasFieldManager,
 		"Every write is reported to the reconcile whose context it is given, except for dry runs.":           reportsWrites,

@@ -72,7 +72,7 @@ func TestDiffCutsLongValuesAndManyLines(t *testing.T) {
 	g.Expect(lines[0]).To(HaveSuffix("vvv…"))
 }
 
-func TestDiffSpeaksOfObjectsThatCameAndWent(t *testing.T) {
+func TestDiffSaysCreatedOrDeleted(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(patch.Diff((*corev1.Node)(nil), node())).To(Equal("created"))
 	g.Expect(patch.Diff(node(), (*corev1.Node)(nil))).To(Equal("deleted"))

@@ -126,7 +126,7 @@ func TestWaitersDoNotAllocate(t *testing.T) {
 
 // A queue that is never empty needs no more memory for the keys that come and
 // go.
-func TestKeysThatComeAndGoLeaveNothing(t *testing.T) {
+func TestKeysThatAreAddedAndDoneLeaveNothing(t *testing.T) {
 	inVirtualTime(t, nil, func(b *fixture) {
 		b.AddWithOptions("stays", queue.AddOptions{After: time.Hour, Cause: queue.Cause{Trigger: "pods"}})
 		before := heap()

@@ -16,9 +16,9 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// longestApart is the longest time that a key waits for its namespace without
+// maxParked is the longest time that a key waits for its namespace without
 // being checked again. It is a safety net: a key is normally released earlier.
-const longestApart = 10 * time.Minute
+const maxParked = 10 * time.Minute
 
 // These are the reasons for not reconciling a key, as they appear in the log
 // line about the key.
@@ -83,7 +83,7 @@ func (a *parking) holdsBack(namespace string, informers sources) bool {
 // is released.
 func (c *core) putBack(item queue.Item[Key]) {
 	key := item.Key()
-	item.Hold(longestApart)
+	item.Hold(maxParked)
 	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background})
 	for _, cause := range item.Causes() {
 		c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, Cause: cause})
@@ -112,7 +112,8 @@ func (c *core) park(item queue.Item[Key]) {
 	keys[key] = struct{}{}
 }
 
-// awaitNamespace releases the keys of a namespace when all caches have listed it.
+// awaitNamespace releases the keys of a namespace when all caches have listed
+// it.
 func (c *core) awaitNamespace(ctx context.Context, namespace string) {
 	for _, s := range c.sources {
 		if s.Parts().WaitForSyncIn(ctx, namespace) != nil {

@@ -137,8 +137,8 @@ func TestAMissingNamespaceStopsOnlyItself(t *testing.T) {
 	}
 }
 
-// The permission for a namespace ends after the sync. Meanwhile the namespace is
-// deleted and made again, with objects of other UIDs.
+// The permission for a namespace ends after the sync. Meanwhile the namespace
+// is deleted and made again, with objects of other UIDs.
 func TestNothingIsConcludedFromAPermissionThatEndsAfterTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

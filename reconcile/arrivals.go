@@ -34,6 +34,7 @@ func changeOf[O informer.Object](source int, e informer.Event[O]) change {
 // because the watch may be faster than the answer to a write.
 type arrivals struct{ list []arrival }
 
+// arrival is an event, and the addition to the queue to which it leads.
 type arrival struct {
 	change
 	addition queue.AddOptions

@@ -22,8 +22,8 @@ import (
 
 // asked contains the fields that a write asks to change. It maps the path of
 // each field to a digest of the requested value. Values that the cached object
-// already has are not included, and neither are changes that others make at the
-// same time, such as changes of the status. A list counts as one field.
+// already has are not included, and neither are changes that other clients make
+// at the same time, such as changes of the status. A list counts as one field.
 type asked map[string]uint64
 
 // Paths that do not name a field.
@@ -78,15 +78,15 @@ func (w *write) asks(newest metav1.Object) asked {
 // with the object that was cached before the write or, if there was none, with
 // newest.
 func (w *write) reported(newest metav1.Object) asked {
-	before := w.cached
-	if before == nil {
-		before = newest
+	base := w.cached
+	if base == nil {
+		base = newest
 	}
 	switch {
-	case before == nil:
+	case base == nil:
 		return nil
-	case before.GetUID() == w.object.GetUID():
-		return changes(before, w.object).exclude("status")
+	case base.GetUID() == w.object.GetUID():
+		return changes(base, w.object).exclude("status")
 	}
 	empty := reflect.New(reflect.TypeOf(w.object).Elem()).Interface().(metav1.Object)
 	whole, err := json.Marshal(changes(empty, w.object).exclude("status"))
@@ -103,15 +103,15 @@ func (w *write) replaced(data []byte) asked {
 	if err != nil {
 		return asked{wholeBody: digest(data)}
 	}
-	before := w.cached
-	if before == nil {
-		before = &unstructured.Unstructured{}
+	base := w.cached
+	if base == nil {
+		base = &unstructured.Unstructured{}
 	}
-	object := decoded(body, before)
+	object := decoded(body, base)
 	if object == nil {
 		return asked{wholeBody: digest(data)}
 	}
-	fields := changes(before, object)
+	fields := changes(base, object)
 	if w.content.Subresource == "status" {
 		maps.DeleteFunc(fields, func(path string, _ uint64) bool { return !isWithin(path, "status") })
 		return fields
@@ -246,12 +246,12 @@ var clientMetadata = []string{"labels", "annotations", "finalizers", "ownerRefer
 
 // changes returns the fields that differ between two states of an object,
 // except for the ones that the server sets at every write.
-func changes(before, after metav1.Object) asked {
-	before, after = decoded(before, after), decoded(after, before)
-	if before == nil || after == nil {
+func changes(oldObject, newObject metav1.Object) asked {
+	oldObject, newObject = decoded(oldObject, newObject), decoded(newObject, oldObject)
+	if oldObject == nil || newObject == nil {
 		return nil
 	}
-	p, err := diff.Compare(before, after)
+	p, err := diff.Compare(oldObject, newObject)
 	if err != nil || p.Data == nil {
 		return nil
 	}
@@ -280,16 +280,16 @@ func clientFields(changed map[string]any) map[string]any {
 func (a asked) add(path string, changed map[string]any, object any, known bool) {
 	current, _ := object.(map[string]any)
 	for name, value := range changed {
-		below := strings.TrimPrefix(path+"."+name, ".")
-		if deeper, ok := value.(map[string]any); ok && (len(deeper) > 0 || below == "metadata") {
-			a.add(below, deeper, current[name], known)
+		fieldPath := strings.TrimPrefix(path+"."+name, ".")
+		if deeper, ok := value.(map[string]any); ok && (len(deeper) > 0 || fieldPath == "metadata") {
+			a.add(fieldPath, deeper, current[name], known)
 			continue
 		}
 		if known && isPart(value, current[name]) {
 			continue
 		}
 		encoded, _ := json.Marshal(value) // sorts its keys
-		a[below] = digest(encoded)
+		a[fieldPath] = digest(encoded)
 	}
 }
 
@@ -340,10 +340,10 @@ func digest(data []byte) uint64 {
 	return hash.Sum64()
 }
 
-// decoded returns object with the Go type of model. It decodes an
-// [answer.Object], the object in the answer to a write, and returns nil if that
-// cannot be decoded because it is not a whole object. It returns any other
-// object unchanged.
+// decoded returns object with the Go type of model. If object is an
+// [answer.Object], the object in the answer to a write, it is decoded. The
+// result is nil if it cannot be decoded, because it is not a whole object. Any
+// other object is returned unchanged.
 func decoded(object, model metav1.Object) metav1.Object {
 	got, ok := object.(*answer.Object)
 	if !ok {

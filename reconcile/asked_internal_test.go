@@ -121,7 +121,8 @@ func (r *recoded) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"color":"dark %s"}`, r.Color), nil
 }
 
-// What the object has is found wherever its type keeps it, without its whole JSON.
+// What the object has is found wherever its type keeps it, without its whole
+// JSON.
 func TestAPatchIsComparedWithTheFieldsThatItChanges(t *testing.T) {
 	object := &inlined{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"n": "x"}}, Inner: Inner{"red"}, Count: 0}
 	for body, paths := range map[string][]string{

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// gather is how long a fill waits for more slots to join. If more have
-	// joined, it waits again. Slots arrive in groups, and each fill is
+	// gatherPeriod is how long a fill waits for more slots to join. If more
+	// have joined, it waits again. Slots arrive in groups, and each fill is
 	// expensive: it opens a watch and, if the server cannot select shards,
 	// lists the whole kind.
-	gather = 300 * time.Millisecond
-	// gatherings is the maximum number of times that one fill waits for gather.
-	gatherings = 5
+	gatherPeriod = 300 * time.Millisecond
+	// maxGatherings is the maximum number of times that one fill waits for
+	// gatherPeriod.
+	maxGatherings = 5
 )
 
 // shardCaches makes the controller's informers keep only the objects of this
@@ -41,8 +42,8 @@ type shardCaches struct {
 
 // cachedSlot is a slot whose objects are cached, or will be.
 type cachedSlot struct {
-	filled coalescedCall // the fill that caches the slot's objects
-	left   bool
+	filled coalescedCall  // the fill that caches the slot's objects
+	left   bool           // whether the leave function of join was called
 	drop   func(slot int) // drops the cached objects; nil until they are cached
 }
 
@@ -102,30 +103,30 @@ func (s *shardCaches) fill(ctx context.Context) {
 	}
 }
 
-// gathered waits until no more slots have joined for a while. It reports false
-// if no slot has joined, or if ctx ends first.
+// gathered waits until no slot has joined for gatherPeriod. It reports false if
+// no slot has joined at all, or if ctx ends first.
 func (s *shardCaches) gathered(ctx context.Context) bool {
 	joined := func() int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return len(s.waiting)
 	}
-	before := joined()
-	if before == 0 { // an earlier fill has taken all slots
+	previous := joined()
+	if previous == 0 { // an earlier fill has taken all slots
 		return false
 	}
-	more := time.Tick(gather)
-	for range gatherings {
+	more := time.Tick(gatherPeriod)
+	for range maxGatherings {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-more:
 		}
 		count := joined()
-		if count <= before {
+		if count <= previous {
 			return true
 		}
-		before = count
+		previous = count
 	}
 	return true
 }
@@ -140,7 +141,7 @@ func (s *shardCaches) watch(ctx context.Context, numbers []int) (filled func()) 
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !ended {
-			s.lateErr = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v, see the log for why",
+			s.lateErr = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v; the log has the reason",
 				numbers, takeoverDeadline)
 			klog.FromContext(ctx).Error(s.lateErr, "not reconciling the keys of these slots, waiting",
 				"controller", s.controller.name)

@@ -113,7 +113,8 @@ func (x *fleet) joinWith(name string, secrets *rest.Config) *reconcile.Controlle
 
 func quick(reconcile.Key) time.Duration { return 20 * time.Millisecond }
 
-// mapped are options by which a ConfigMap is reconciled for the Secret of its name.
+// mapped are options by which a ConfigMap is reconciled for the Secret of its
+// name.
 func mapped(m *member) *reconcile.Options {
 	return &reconcile.Options{Triggers: []reconcile.Trigger{
 		reconcile.Mapped(m.secrets, func(_ context.Context, old, now *corev1.Secret) ([]reconcile.Key, error) {

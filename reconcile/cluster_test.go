@@ -64,7 +64,7 @@ func TestInformersWhoseServerIsUnknownAreNotCompared(t *testing.T) {
 	g.Expect(newWith(maps(g, "https://hub:6443"), reconcile.Owned(fakes))).To(Succeed())
 }
 
-func TestATriggerWithoutAnInformerIsAFault(t *testing.T) {
+func TestATriggerWithoutAnInformerIsAnError(t *testing.T) {
 	g := NewWithT(t)
 	var none *informer.Informer[*configMap]
 	fault := MatchError(ContainSubstring("Options.Triggers[0] is owned: must have an informer"))

@@ -18,7 +18,7 @@ import (
 // callContext is the context of a call of user code. It ends at its deadline
 // with the cause ErrReconcileTimeout.
 type callContext struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // a callContext is a context
 
 	parent context.Context //nolint:containedctx // the context of the worker, without the deadline
 	cancel context.CancelFunc
@@ -55,8 +55,9 @@ type reconcileContext struct {
 	logged struct{ key, value any } // guarded by mu
 }
 
-// Value returns the recorder for its key, and adds the reconciled key to the
-// logger. All other values come from the callContext.
+// Value returns the reconcileContext itself, as the recorder of writes, for an
+// ownwrites.Key. It adds the reconciled key to the logger. All other values
+// come from the callContext.
 func (t *reconcileContext) Value(key any) any {
 	if _, ok := key.(ownwrites.Key); ok {
 		return t
@@ -92,8 +93,8 @@ func (t *reconcileContext) callAround() context.Context {
 	if t.control.options.Around == nil {
 		return t
 	}
-	ctx, after := t.control.options.Around(t, t.item.Key())
-	t.afterReconcile = after
+	ctx, conclude := t.control.options.Around(t, t.item.Key())
+	t.afterReconcile = conclude
 	if ctx == nil {
 		return t
 	}

@@ -75,7 +75,7 @@ func TestContract(t *testing.T) {
 		"An isolated edit by another client is repaired at once.": TestAnIsolatedEditIsRepairedWithinASecond,
 		"One key's failure affects no other: a panic, runtime.Goexit, or an error that cannot be printed costs neither " +
 			"a worker nor another key.": all(
-			TestAPanicIsAnErrorOfItsKey, TestGoexitCostsNeitherWorkerNorKey, TestATypedNilErrorIsAFaultOfItsKey),
+			TestAPanicIsAnErrorOfItsKey, TestGoexitCostsNeitherWorkerNorKey, TestATypedNilErrorFailsItsKey),
 		"A call that ignores its context is logged with its stack, counted and shown.": all(
 			TestAReconcileThatIgnoresItsTimeoutIsNamed, TestAHookThatHangsIsNamed),
 		"With Options.Leader reconciles run only while this replica leads, with Options.Shards only for the keys of its " +

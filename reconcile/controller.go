@@ -9,9 +9,10 @@ import (
 // Controller calls a Reconciler for every object of an informer, and again
 // whenever the object changes or a [Trigger] returns its key.
 //
-// Make one with [New]. It runs once. Its methods may be called at any time, from
-// any goroutine. Methods that return types of package inspect never wait for a
-// reconcile. A Controller that is never run holds no goroutines or handlers.
+// Make one with [New]. It runs once. Its methods may be called at any time,
+// from any goroutine. Methods that return types of package inspect never wait
+// for a reconcile. A Controller that is never run holds no goroutines or
+// handlers.
 type Controller struct {
 	core
 	// reconcile calls the reconciler with the cached object.

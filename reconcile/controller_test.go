@@ -376,7 +376,7 @@ func TestAControllerRunsOnce(t *testing.T) {
 	})
 }
 
-func TestNewNamesEveryFault(t *testing.T) {
+func TestNewNamesEveryMistake(t *testing.T) {
 	g := NewWithT(t)
 	_, err := reconcile.New[*corev1.ConfigMap]("", nil, nil, &reconcile.Options{
 		Workers: -1, ReconcileTimeout: -time.Second, Grace: -time.Second, FreshnessDeadline: -time.Second,
@@ -395,7 +395,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	g.Expect(strings.Count(err.Error(), "MinInterval")).To(Equal(1), "once each")
 }
 
-func TestNewNamesTheFaultsOfItsInformers(t *testing.T) {
+func TestNewNamesTheMistakesOfItsInformers(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset().CoreV1()
 	primary := informer.For(client.ConfigMaps(""), &informer.Options{PageSize: -1})

@@ -19,7 +19,7 @@ import (
 type core struct {
 	intake
 	options Options
-	primary source // the informer of its own objects
+	primary source // the informer of the controller's own objects
 	fresh   *freshness
 	crew    crew
 	phase   atomic.Pointer[inspect.Phase]
@@ -53,8 +53,8 @@ func (c *core) warn(ctx context.Context, object k8sruntime.Object, reason, actio
 	}
 	const function = "reconcile.Options.Events"
 	var key Key
-	if about, err := meta.Accessor(object); err == nil {
-		key = bound.KeyOf(about)
+	if accessor, err := meta.Accessor(object); err == nil {
+		key = bound.KeyOf(accessor)
 	}
 	if err := c.guarded(function, key, func() {
 		c.options.Events.Eventf(object, nil, corev1.EventTypeWarning, reason, action, format, args...)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// heldFor is how long all workers must be stuck before the controller is
-// unhealthy, because only a restart helps then.
-const heldFor = time.Minute
+// stuckLimit is how long all workers must be stuck before the controller is
+// unhealthy. Only a restart helps then.
+const stuckLimit = time.Minute
 
 // crew counts the workers that reconcile. A call that ignores the end of its
 // context keeps its worker, and its key, until it returns. Another worker takes
@@ -65,11 +65,11 @@ func (c *crew) leave() bool {
 	return true
 }
 
-// healthy returns an error if all workers have been stuck for heldFor.
+// healthy returns an error if all workers have been stuck for stuckLimit.
 func (c *crew) healthy() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.allStuck.IsZero() || time.Since(c.allStuck) < heldFor {
+	if c.allStuck.IsZero() || time.Since(c.allStuck) < stuckLimit {
 		return nil
 	}
 	return fmt.Errorf("all %d workers have been held for %v by calls that ignore their context; "+

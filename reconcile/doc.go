@@ -21,8 +21,8 @@
 // The contract:
 //
 //   - No reconcile starts before every informer of the controller has delivered
-//     its first list. If namespaces are independent (informer.Options), the list of
-//     the key's namespace is enough.
+//     its first list. If namespaces are independent (informer.Options), the
+//     list of the key's namespace is enough.
 //   - An optional controller waits for its caches without keeping the process
 //     from being ready, and starts by itself when its kind is installed or its
 //     cluster answers.
@@ -45,9 +45,9 @@
 //     reaction to changes of that object is slowed down, to once a minute at
 //     most. Every other cause reconciles it at once. An isolated edit by
 //     another client is repaired at once.
-//   - One key's failure affects no other: a panic, runtime.Goexit, or an error that
-//     cannot be printed costs neither a worker nor another key. A call that ignores
-//     its context is logged with its stack, counted and shown.
+//   - One key's failure affects no other: a panic, runtime.Goexit, or an error
+//     that cannot be printed costs neither a worker nor another key. A call
+//     that ignores its context is logged with its stack, counted and shown.
 //   - A key whose object cannot be read, because Go cannot decode it, fails
 //     with an error that names the field, until the object is changed. Its
 //     reconciler is not called meanwhile: such an object is not deleted.
@@ -58,23 +58,24 @@
 //     Options.Shards only for the keys of its shards. A new leader, and the new
 //     owner of a shard, start with caches that have seen the previous replica's
 //     writes. A minute bounds that wait.
-//   - A controller works on one cluster: a trigger from another cluster is an error
-//     of [New], as far as clients reveal which server they talk to.
+//   - A controller works on one cluster: a trigger from another cluster is an
+//     error of [New], as far as clients reveal which server they talk to.
 //   - The stop is graceful: no new keys, then the reconciles in flight end,
 //     then the informers. A call that ignores the stop is named in the error of
 //     Run, and keeps the leadership until the call ends.
-//   - Keys from outside the cluster come through [External], with back-pressure.
+//   - Keys from outside the cluster come through [External], with
+//     back-pressure.
 //   - A reconciler gets the key and the object, never the event. Logs carry the
 //     causes of a reconcile. Without a logger in the context, they go to the
 //     logger of klog.
 //
-// Clients made from the config of package cluster report their writes, and so does
-// package patch; report writes of other clients, such as fakes, with [Wrote] and
-// [Deleted]. If the answer to a write was lost, the next reconcile starts when the
-// caches are as new as the server was after the loss. Most controllers also need
-// patch.Finalizer.
+// Clients made from the config of package cluster report their writes, and so
+// does package patch; report writes of other clients, such as fakes, with
+// [Wrote] and [Deleted]. If the answer to a write was lost, the next reconcile
+// starts when the caches are as new as the server was after the loss. Most
+// controllers also need patch.Finalizer.
 //
 // The package does not filter events: a controller sees the events of its own
-// writes. It does not elect a leader, which package leader does, and it does not
-// write, which package patch does.
+// writes. It does not elect a leader, which package leader does, and it does
+// not write, which package patch does.
 package reconcile

@@ -18,10 +18,10 @@ const (
 )
 
 // limitEvents returns a recorder that passes events on to r at a rate that the
-// API server can handle, and drops the others. It returns r if r is nil, or has a nil pointer in it.
-// client-go's recorder merges repeated events of one object, but starts a
-// goroutine and a request for each object: for example, 50,000 of them for a
-// controller that warns about 50,000 objects.
+// API server can handle, and drops the others. It returns r itself if r is nil
+// or contains a nil pointer. client-go's recorder merges repeated events of one
+// object, but starts a goroutine and a request for each object: for example,
+// 50,000 of them for a controller that warns about 50,000 objects.
 func limitEvents(r events.EventRecorder) events.EventRecorder {
 	if bound.IsNil(r) {
 		return r

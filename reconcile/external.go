@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/internal/guard"
 )
 
-// External reconciles keys that come from outside the cluster: webhooks, cloud
-// events, timers. The name appears in causes and logs.
+// External returns a trigger that reconciles keys from outside the cluster:
+// from webhooks, cloud events or timers. The name appears in causes and logs.
 //
 // A channel is read until it is closed or the controller stops. A function is
 // called when the caches are filled, with a context that ends with the
@@ -133,9 +133,9 @@ func (c *externalCalls) record(call *openCall, err error, lasted time.Duration) 
 	case call.Err() == nil:
 		klog.FromContext(call).Error(err, "external trigger failed, retrying",
 			"controller", c.intake.name, "trigger", c.name)
-		c.pause = min(2*c.pause, longestCallAgain)
+		c.pause = min(2*c.pause, longestCallPause)
 		if c.intake.triggerFaults.failed(c.fault(), call.subject(), err, lasted) {
-			c.pause = firstCallAgain
+			c.pause = firstCallPause
 		}
 	}
 }

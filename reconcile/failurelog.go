@@ -26,9 +26,9 @@ const (
 	// maxErrors bounds the number of different errors whose keys are counted in
 	// a window. Keys with further errors are logged one by one.
 	maxErrors = 100
-	// everyAttempt is how many errors of a key are logged before the log skips
+	// alwaysLogged is how many errors of a key are logged before the log skips
 	// some.
-	everyAttempt = 3
+	alwaysLogged = 3
 )
 
 // failureLog logs failed reconciles without repeating one cause thousands of
@@ -161,9 +161,9 @@ func errorOf(key Key, text string) uint64 {
 	return hash.Sum64()
 }
 
-// shared returns the error that the most keys have, one of these keys, and
+// mostCommon returns the error that the most keys have, one of these keys, and
 // their number.
-func (f *failures) shared() (text string, example Key, keys int) {
+func (f *failures) mostCommon() (text string, example Key, keys int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	counts := map[uint64]int{}
@@ -183,7 +183,7 @@ func (f *failures) shared() (text string, example Key, keys int) {
 // nil otherwise.
 func (c *Controller) sharedError() []inspect.Problem {
 	const manyKeys = 10
-	text, example, keys := c.failures.shared()
+	text, example, keys := c.failures.mostCommon()
 	if keys < manyKeys || c.Phase() != inspect.Working {
 		return nil
 	}

@@ -145,13 +145,13 @@ func (f *failures) put(key Key, failed failure) {
 	if f.byKey == nil {
 		f.byKey = map[Key]failure{}
 	}
-	before, ok := f.byKey[key]
-	if failed.missing.isAs(before.missing) {
-		failed.began = before.began
-		failed.announced = before.announced
-		failed.keepAllowed(&before)
+	previous, ok := f.byKey[key]
+	if failed.missing.isSame(previous.missing) {
+		failed.began = previous.began
+		failed.announced = previous.announced
+		failed.keepAllowed(&previous)
 	}
-	failed.errors = before.errors
+	failed.errors = previous.errors
 	if failed.errorID != 0 {
 		failed.errors.add(failed.errorID)
 	}
@@ -160,11 +160,11 @@ func (f *failures) put(key Key, failed failure) {
 	}
 }
 
-// keepAllowed adds the namespaces of before.allowed, unless writes are refused
-// there now. They must be kept because a reconcile does not repeat writes that
-// have succeeded, so it cannot find these namespaces again.
-func (f *failure) keepAllowed(before *failure) {
-	for namespace := range before.allowed {
+// keepAllowed adds the namespaces of previous.allowed, unless writes are
+// refused there now. They must be kept because a reconcile does not repeat
+// writes that have succeeded, so it cannot find these namespaces again.
+func (f *failure) keepAllowed(previous *failure) {
+	for namespace := range previous.allowed {
 		if !slices.Contains(f.missing.namespaces, namespace) {
 			f.allowed[namespace] = true
 		}
@@ -202,7 +202,7 @@ func (f *failures) isMilestone(key Key, attempt int) bool {
 }
 
 // doubled reports whether n is 1, 2, 3, 4, 8, 16 and so on.
-func doubled(n int) bool { return n <= everyAttempt || n&(n-1) == 0 }
+func doubled(n int) bool { return n <= alwaysLogged || n&(n-1) == 0 }
 
 // drop deletes the failure of key after a successful reconcile.
 func (f *failures) drop(key Key) {
@@ -278,14 +278,14 @@ type refusal struct {
 	began      time.Time
 }
 
-// refused returns the permissions that have been missing at least since the
-// given time, in sorted order.
-func (f *failures) refused(before time.Time) []refusal {
+// refused returns the permissions that have been missing since start or longer,
+// in sorted order.
+func (f *failures) refused(start time.Time) []refusal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	byPermission := map[string]*refusal{}
 	for key, failed := range f.byKey {
-		if failed.missing == nil || failed.began.After(before) {
+		if failed.missing == nil || failed.began.After(start) {
 			continue
 		}
 		text := failed.missing.String()

@@ -40,7 +40,7 @@ func TestAnotherMissingPermissionIsAnnouncedAnew(t *testing.T) {
 	})
 }
 
-func TestFaultsOfTriggersAreRememberedUpToALimit(t *testing.T) {
+func TestFailuresOfTriggersAreRememberedUpToALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var faults triggerFaults

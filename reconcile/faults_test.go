@@ -23,7 +23,7 @@ type explosive struct{ text string }
 
 func (e *explosive) Error() string { return e.text }
 
-func TestATypedNilErrorIsAFaultOfItsKey(t *testing.T) {
+func TestATypedNilErrorFailsItsKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b")
 		c := w.made(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {
@@ -59,7 +59,7 @@ func TestATerminalTypedNilErrorIsNotRetried(t *testing.T) {
 	})
 }
 
-func TestGoexitInGroupIsAFaultOfItsKey(t *testing.T) {
+func TestGoexitInGroupConcernsItsKeyOnly(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.panics = true
 		w.create("a", "b")
@@ -110,7 +110,7 @@ func TestEachPanicOfTheReconcilerIsCounted(t *testing.T) {
 	})
 }
 
-func TestAPanicInGroupIsAFaultOfItsKey(t *testing.T) {
+func TestAPanicInGroupConcernsItsKeyOnly(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.panics = true
 		w.create("a", "b")
@@ -139,7 +139,7 @@ func (badSlots) Slot(k reconcile.Key) int {
 	return 0
 }
 
-func TestAPanicInSlotIsAFaultOfItsKey(t *testing.T) {
+func TestAPanicInSlotConcernsItsKeyOnly(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.panics = true
 		w.create("a", "bad")
@@ -155,7 +155,7 @@ func TestAPanicInSlotIsAFaultOfItsKey(t *testing.T) {
 }
 
 // A client of a fake may answer with a nil object.
-func TestAReportOfNoObjectIsAFaultOfItsKey(t *testing.T) {
+func TestAReportOfNoObjectFailsItsKey(t *testing.T) {
 	for name, report := range map[string]func(context.Context){
 		"wrote a nil pointer":   func(ctx context.Context) { reconcile.Wrote(ctx, (*configMap)(nil)) },
 		"deleted a nil pointer": func(ctx context.Context) { reconcile.Deleted(ctx, (*configMap)(nil)) },
@@ -310,7 +310,7 @@ func TestRunAllRefusesNoController(t *testing.T) {
 	})
 }
 
-func TestAnErrorThatPanicsLaterIsAFaultOfItsKey(t *testing.T) {
+func TestAnErrorThatPanicsLaterFailsItsKey(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a")
 		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) {

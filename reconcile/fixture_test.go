@@ -51,7 +51,8 @@ type fixture struct {
 func inFixture(t *testing.T, f func(w *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		// fake.NewClientset also records managedFields, which is slow, and no test reads them.
+		// fake.NewClientset also records managedFields, which is slow, and no
+		// test reads them.
 		w := &fixture{WithT: NewWithT(t), t: t, client: fake.NewSimpleClientset()}
 		w.in = informer.For(w.client.CoreV1().ConfigMaps("d"), nil)
 		f(w)
@@ -91,8 +92,8 @@ func (w *fixture) ran(what string) {
 	w.runs = append(w.runs, what)
 }
 
-// reconciled returns what ran since the last call, when nothing can run any more
-// without time passing.
+// reconciled returns what ran since the last call, when nothing can run any
+// more without time passing.
 func (w *fixture) reconciled() []string {
 	synctest.Wait()
 	w.mu.Lock()

@@ -45,7 +45,7 @@ type heldKey struct {
 type expectation struct {
 	objectRef
 	held *heldKey
-	met  func(before, after metav1.Object) bool
+	met  func(oldObject, newObject metav1.Object) bool
 	done bool
 }
 
@@ -61,7 +61,7 @@ func (f *freshness) attach(ctx context.Context, running *sync.WaitGroup) (detach
 	f.mu.Unlock()
 	removes := make([]func(), 0, len(f.sources))
 	for i, s := range f.sources {
-		removes = append(removes, s.observe(func(before, after metav1.Object) { f.observed(i, before, after) }))
+		removes = append(removes, s.observe(func(oldObject, newObject metav1.Object) { f.observed(i, oldObject, newObject) }))
 	}
 	return func() {
 		for _, remove := range removes {
@@ -206,22 +206,23 @@ func (f *freshness) removedSince(baselines []*baseline, source int, uid types.UI
 
 // observed handles an event of the cache with the number source. It records a
 // deletion in the baselines, and meets the expectations that wait for such an
-// event. before is nil for a new object, and after is nil for a deleted one.
-func (f *freshness) observed(source int, before, after metav1.Object) {
-	object := after
+// event. oldObject is nil for a new object, and newObject is nil for a deleted
+// one.
+func (f *freshness) observed(source int, oldObject, newObject metav1.Object) {
+	object := newObject
 	if object == nil {
-		object = before
+		object = oldObject
 	}
 	ref := objectRef{source, bound.KeyOf(object)}
 	var met []*expectation
 	f.mu.Lock()
-	if after == nil {
+	if newObject == nil {
 		for _, n := range f.baselines[ref] {
-			n.removed = append(n.removed, before.GetUID())
+			n.removed = append(n.removed, oldObject.GetUID())
 		}
 	}
 	for _, e := range f.expects[ref] {
-		if !e.done && e.met(before, after) {
+		if !e.done && e.met(oldObject, newObject) {
 			e.done = true
 			met = append(met, e)
 		}
@@ -236,7 +237,7 @@ func (f *freshness) observed(source int, before, after metav1.Object) {
 // cache already shows the expected state, there may be no such event. The
 // caller must then call the function endWait, which ends the wait.
 func (f *freshness) expectEvent(
-	w *heldKey, ref objectRef, met func(before, after metav1.Object) bool,
+	w *heldKey, ref objectRef, met func(oldObject, newObject metav1.Object) bool,
 ) (endWait func()) {
 	e := &expectation{objectRef: ref, held: w, met: met}
 	f.mu.Lock()

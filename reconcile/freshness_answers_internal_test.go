@@ -103,7 +103,8 @@ func inView(t *testing.T, o *informer.Options, f func(w *viewer)) {
 	})
 }
 
-// holds makes the key wait for a write, and reports whether it waits for anything.
+// holds makes the key wait for a write, and reports whether it waits for
+// anything.
 func (w *viewer) holds(of write) bool { return w.hold(w.item, []write{of}) }
 
 var ofConfigMaps = schema.GroupResource{Resource: "configmaps"} //nolint:gochecknoglobals // constant

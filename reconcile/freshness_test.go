@@ -178,7 +178,7 @@ func TestOtherKeysDoNotWait(t *testing.T) {
 	})
 }
 
-func TestADeletedObjectIsSeenWhenItIsGone(t *testing.T) {
+func TestADeletionIsSeenWhenTheObjectIsRemoved(t *testing.T) {
 	inLateFixture(t, 5*time.Second, func(w *lateFixture) {
 		created, err := w.secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, metav1.CreateOptions{})
 		w.Expect(err).NotTo(HaveOccurred())

@@ -105,10 +105,10 @@ func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, ear
 }
 
 // shows reports whether a cache that has reached the resourceVersion of an
-// answer shows that write, or has removed the object since baselines were taken.
-// If shows returns false, the object may have been deleted before, or the cache
-// has reached that resourceVersion in a history that the server lost when its
-// storage was restored.
+// answer shows that write, or has removed the object since baselines were
+// taken. If shows returns false, the object may have been deleted before, or
+// the cache has reached that resourceVersion in a history that the server lost
+// when its storage was restored.
 func (f *freshness) shows(ref objectRef, written *write, baselines []*baseline) bool {
 	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
 	for _, n := range written.baselines {
@@ -132,11 +132,11 @@ func (f *freshness) shows(ref objectRef, written *write, baselines []*baseline) 
 // or has delivered an event that shows the write.
 func (f *freshness) expectShown(w *heldKey, ref objectRef, written *write) {
 	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
-	endWait := f.expectEvent(w, ref, func(before, after metav1.Object) bool {
-		if after == nil {
-			return before.GetUID() == uid
+	endWait := f.expectEvent(w, ref, func(oldObject, newObject metav1.Object) bool {
+		if newObject == nil {
+			return oldObject.GetUID() == uid
 		}
-		return after.GetUID() == uid && !rvorder.Older(after.GetResourceVersion(), version)
+		return newObject.GetUID() == uid && !rvorder.Older(newObject.GetResourceVersion(), version)
 	})
 	f.query(w, func(ctx context.Context) error { return s.WaitForObject(ctx, ref.key) }, endWait)
 }
@@ -164,8 +164,8 @@ func (f *freshness) wasShown(ref objectRef, written *write, earlier []write) boo
 // expectContent makes w wait for the event of an object whose resourceVersion
 // cannot be compared, unless the cache has that object already.
 func (f *freshness) expectContent(w *heldKey, ref objectRef, object metav1.Object) {
-	endWait := f.expectEvent(w, ref, func(_, after metav1.Object) bool {
-		return after == nil || after.GetUID() == object.GetUID()
+	endWait := f.expectEvent(w, ref, func(_, newObject metav1.Object) bool {
+		return newObject == nil || newObject.GetUID() == object.GetUID()
 	})
 	cached := f.sources[ref.source].cached(ref.key)
 	if cached == nil || cached.GetUID() != object.GetUID() ||
@@ -198,8 +198,8 @@ func (f *freshness) expectRemoval(w *heldKey, ref objectRef, written *write) {
 	marked := func(o metav1.Object) bool {
 		return written.outcome == ownwrites.Accepted && o.GetUID() == uid && o.GetDeletionTimestamp() != nil
 	}
-	endWait := f.expectEvent(w, ref, func(before, after metav1.Object) bool {
-		return after == nil && before.GetUID() == uid || after != nil && marked(after)
+	endWait := f.expectEvent(w, ref, func(oldObject, newObject metav1.Object) bool {
+		return newObject == nil && oldObject.GetUID() == uid || newObject != nil && marked(newObject)
 	})
 	switch cached := s.cached(ref.key); {
 	case cached != nil && cached.GetUID() == uid:

@@ -88,7 +88,7 @@ func (*filling) Deleted(context.Context, slots.Cache, []int, time.Duration, func
 
 // A slot that comes while others are gathered does not wait for a second
 // gathering, nor for a second list.
-func TestASlotThatComesDuringAGatheringWorksAfterIt(t *testing.T) {
+func TestASlotThatArrivesDuringAGatheringWorksAfterIt(t *testing.T) {
 	const all = 12
 	broken := errors.New("forbidden")
 	for name, c := range map[string]struct {

@@ -57,8 +57,8 @@ func TestAKeyThatWasDeletedBeforeItsSlotCameIsUnfinished(t *testing.T) {
 		controller: &core{intake: intake{queue: newTestQueue(g)}, options: Options{Shards: byLength{}}},
 		failed:     unfinished{}, waiting: unfinished{}, runs: map[int]*slotRun{3: {}},
 	}
-	s.handDeleted(Key{Name: "own"})
-	s.handDeleted(Key{Name: "other"})
+	s.acceptDeleted(Key{Name: "own"})
+	s.acceptDeleted(Key{Name: "other"})
 	g.Expect(s.waiting).To(Equal(unfinished{{Name: "own"}: true}))
 	g.Expect(s.deleted.keys()).To(ConsistOf(Key{Name: "own"}, Key{Name: "other"}))
 }
@@ -80,7 +80,7 @@ func (m *moving) Slot(Key) int {
 	return 1
 }
 
-func TestASlotThatComesBackWithAnotherRangeHasNoKeyThatMoved(t *testing.T) {
+func TestASlotThatReturnsWithAnotherRangeHasNoKeyThatMoved(t *testing.T) {
 	for name, use := range map[string]func(s *shardRunner) bool{
 		"dispatched": func(s *shardRunner) bool { return s.enter(Key{Name: "x"}) != nil },
 		"owned":      func(s *shardRunner) bool { return s.owns(Key{Name: "x"}) },
@@ -102,7 +102,7 @@ func TestASlotThatComesBackWithAnotherRangeHasNoKeyThatMoved(t *testing.T) {
 }
 
 // They would fill it, and the next owner has them.
-func TestObjectsOfASlotThatGoesAreNotUnfinished(t *testing.T) {
+func TestObjectsOfAReleasedSlotAreNotUnfinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		sim, err := apisim.New(nil)

@@ -21,7 +21,7 @@ func reportingReads[T informer.Object](
 		return r
 	}
 	return Func[T](func(ctx context.Context, req Request[T]) (Result, error) {
-		n := &named{references: references, keys: map[namedKey]bool{}}
+		n := &referredKeys{references: references, keys: map[namedKey]bool{}}
 		if object, ok := req.Object(); ok {
 			n.object = object
 		}
@@ -32,10 +32,10 @@ func reportingReads[T informer.Object](
 	})
 }
 
-// named collects the keys to which the object of a reconcile refers. The
+// referredKeys collects the keys to which the object of a reconcile refers. The
 // functions of References are called again at each read, because the objects in
 // a chain of references may change during the reconcile.
-type named struct {
+type referredKeys struct {
 	references *referrers
 	object     metav1.Object // nil if the object is not cached
 	keys       map[namedKey]bool
@@ -48,12 +48,12 @@ type namedKey struct{ cache, key any }
 // refersTo reports whether the object refers to a key of a cache, or has done
 // so since the reconcile began. The functions run in a goroutine of their own,
 // so their reads are not judged.
-func (n *named) refersTo(cache, key any) bool {
+func (n *referredKeys) refersTo(cache, key any) bool {
 	n.add()
 	return n.failed || n.keys[namedKey{cache, key}]
 }
 
-func (n *named) add() {
+func (n *referredKeys) add() {
 	if n.references == nil || n.object == nil {
 		return
 	}

@@ -20,16 +20,16 @@ const (
 	// because they are only recorded. If the writes ask for new values, one
 	// more of them is allowed.
 	patience = 3
-	// calm is the time without writes after which an object is forgotten. An
-	// edit by another client after that time counts as isolated, and is
+	// calmPeriod is the time without writes after which an object is forgotten.
+	// An edit by another client after that time counts as isolated, and is
 	// repaired at once. Time in which the reaction was delayed does not count.
-	calm = 10 * time.Second
-	// shortest is the first delay of the reaction, and longest the largest one.
-	// The delay doubles each time.
-	shortest = 4 * time.Second
-	longest  = time.Minute
-	// tracked bounds the number of objects with a record.
-	tracked = 10_000
+	calmPeriod = 10 * time.Second
+	// shortestDelay is the first delay of the reaction, and longestDelay the
+	// largest one. The delay doubles each time.
+	shortestDelay = 4 * time.Second
+	longestDelay  = time.Minute
+	// maxTracked bounds the number of objects with a record.
+	maxTracked = 10_000
 )
 
 // loopDetector detects hot loops, and delays the reaction to changes of the
@@ -96,14 +96,14 @@ func delayOf(repeats int) time.Duration {
 	if repeats < patience {
 		return 0
 	}
-	return min(shortest<<min(repeats-patience, maxDoublings), longest)
+	return min(shortestDelay<<min(repeats-patience, maxDoublings), longestDelay)
 }
 
-// observed describes the hot loops to which the writes of a reconcile belong.
-type observed struct {
+// loopReport describes the hot loops to which the writes of a reconcile belong.
+type loopReport struct {
 	worst hotLoop // the loop with the longest delay among the objects written
-	// loops describes all loops that the key is part of, "" without one. They
-	// end at until, unless there is another write.
+	// loops describes all loops that the key is part of. It is empty if there
+	// are no such loops. They end at endsAt, unless there is another write.
 	loops  string
 	endsAt time.Time
 }
@@ -111,13 +111,13 @@ type observed struct {
 // observe records the writes of a reconcile, and enqueues its key for the
 // events that have arrived since the reconcile began. The item must not have
 // ended.
-func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen observed) {
+func (d *loopDetector) observe(item queue.Item[Key], writes []write) (seen loopReport) {
 	key := item.Key()
 	d.mu.Lock()
 	arrived := d.end(key)
 	if len(writes) == 0 && len(arrived) == 0 && len(d.looping) == 0 { // the usual case
 		d.mu.Unlock()
-		return observed{}
+		return loopReport{}
 	}
 	own, now := len(writes) > 0 && item.Own(), time.Now()
 	d.ended++
@@ -253,14 +253,14 @@ func (d *loopDetector) outputOf(w *write, now time.Time) *output {
 // newOutput returns a new record of an object, or nil if there are too many
 // records.
 func (d *loopDetector) newOutput(now time.Time) *output {
-	if len(d.outputs) >= tracked && now.Sub(d.swept) > time.Second {
+	if len(d.outputs) >= maxTracked && now.Sub(d.swept) > time.Second {
 		d.swept = now
 		d.sweep(now)
 	}
 	switch {
 	case d.outputs == nil:
 		d.outputs, d.looping = map[objectRef]*output{}, map[Key][]*output{}
-	case len(d.outputs) >= tracked:
+	case len(d.outputs) >= maxTracked:
 		return nil
 	}
 	return &output{}

@@ -36,7 +36,7 @@ type loops struct {
 	ours, theirs kubernetes.Interface
 }
 
-func TestE2EATrueFightIsALoopAndAFollowedSourceIsNone(t *testing.T) {
+func TestE2EATrueFightIsALoopAndAFollowedSourceIsNot(t *testing.T) {
 	g := NewWithT(t)
 	server, err := e2e.Start(t.Context(), &e2e.Options{Progress: t.Output()})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -51,7 +51,8 @@ func inLoops(t *testing.T, f func(l *loopFixture)) {
 	})
 }
 
-// reconcile dispatches a key, has it write, and returns the delay of the object.
+// reconcile dispatches a key, has it write, and returns the delay of the
+// object.
 func (l *loopFixture) reconcile(key string, writes ...write) time.Duration {
 	l.t.Helper()
 	item, err := l.queue.Get(l.t.Context())
@@ -105,7 +106,7 @@ func TestTheDelayOfAHotLoopDoublesUpToAMinute(t *testing.T) {
 }
 
 func TestWritesAtMostTenSecondsApartAreAHotLoop(t *testing.T) {
-	for _, apart := range []time.Duration{calm, calm + 1} {
+	for _, apart := range []time.Duration{calmPeriod, calmPeriod + 1} {
 		inLoops(t, func(l *loopFixture) {
 			slowed := false
 			for range 20 {
@@ -113,12 +114,12 @@ func TestWritesAtMostTenSecondsApartAreAHotLoop(t *testing.T) {
 				l.wake("k")
 				slowed = l.reconcile("k", l.setting("ours")) > 0 || slowed
 			}
-			l.Expect(slowed).To(Equal(apart == calm), "%v apart", apart)
+			l.Expect(slowed).To(Equal(apart == calmPeriod), "%v apart", apart)
 		})
 	}
 }
 
-func TestALoopThatIsOverIsNotNamedAtTheNextWriteInVain(t *testing.T) {
+func TestAnEndedLoopIsNotNamedAtTheNextWriteWithoutProgress(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		for range 5 {
 			l.wake("k")
@@ -137,7 +138,8 @@ func TestALoopThatIsOverIsNotNamedAtTheNextWriteInVain(t *testing.T) {
 	})
 }
 
-// What the cache had of another object of that name says nothing about this one.
+// What the cache had of another object of that name says nothing about this
+// one.
 func TestAWriteIsNotComparedWithAnotherObject(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		var delay time.Duration
@@ -148,7 +150,7 @@ func TestAWriteIsNotComparedWithAnotherObject(t *testing.T) {
 			w.cached = before
 			delay = l.reconcile("k", w)
 		}
-		l.Expect(delay).To(Equal(shortest))
+		l.Expect(delay).To(Equal(shortestDelay))
 	})
 }
 
@@ -171,11 +173,11 @@ func TestOnlyTheReactionToChangesOfTheObjectWaits(t *testing.T) {
 		l.version++ // another client
 		l.event("k")
 		l.reconcile("k", l.setting("ours"))
-		l.Expect(time.Since(began)).To(Equal(shortest))
+		l.Expect(time.Since(began)).To(Equal(shortestDelay))
 		l.version++
 		l.event("k")
 		l.reconcile("k", l.setting("ours"))
-		l.Expect(time.Since(began)).To(Equal(shortest + 2*shortest))
+		l.Expect(time.Since(began)).To(Equal(shortestDelay + 2*shortestDelay))
 	})
 }
 
@@ -198,7 +200,7 @@ func TestAnEventDuringTheReconcileIsJudgedAtItsEnd(t *testing.T) {
 			if n < 4 {
 				l.Expect(time.Since(began)).To(BeZero())
 			} else {
-				l.Expect(time.Since(began)).To(Equal(shortest))
+				l.Expect(time.Since(began)).To(Equal(shortestDelay))
 			}
 			item.Done()
 		}
@@ -221,7 +223,7 @@ func TestTheDelayBeginsAgainWithEachRequest(t *testing.T) {
 		l.version++
 		l.event("k")
 		l.reconcile("k")
-		l.Expect(time.Since(began)).To(Equal(3*time.Second + shortest))
+		l.Expect(time.Since(began)).To(Equal(3*time.Second + shortestDelay))
 	})
 }
 
@@ -240,7 +242,7 @@ func TestAllLoopsOfAKeyAreCounted(t *testing.T) {
 				l.Expect(seen.loops).To(BeEmpty())
 			} else {
 				l.Expect(seen.loops).To(And(HavePrefix("hot loop: d/"), HaveSuffix(" (and 1 more)")))
-				l.Expect(seen.endsAt).To(Equal(time.Now().Add(delayOf(n-1) + calm)))
+				l.Expect(seen.endsAt).To(Equal(time.Now().Add(delayOf(n-1) + calmPeriod)))
 			}
 		}
 	})
@@ -463,7 +465,7 @@ func TestALoopThatHasCalmedDownIsOver(t *testing.T) {
 		}
 		l.Expect(l.looping).To(BeEmpty())
 		l.Expect(fight()).To(Equal(5))
-		<-time.After(calm + shortest + 1)
+		<-time.After(calmPeriod + shortestDelay + 1)
 		l.Expect(fight()).To(Equal(5))
 	})
 }
@@ -480,11 +482,11 @@ func TestABoundedNumberOfObjectsIsWatchedForHotLoops(t *testing.T) {
 			return l.reconcile("k", writes...) > 0
 		}
 		var many []string
-		for i := range tracked + 100 {
+		for i := range maxTracked + 100 {
 			many = append(many, strconv.Itoa(i))
 		}
 		loops(many...)
-		l.Expect(l.outputs).To(HaveLen(tracked))
+		l.Expect(l.outputs).To(HaveLen(maxTracked))
 		fights := func(name string) (found bool) {
 			for range 10 {
 				found = loops(name)
@@ -493,7 +495,7 @@ func TestABoundedNumberOfObjectsIsWatchedForHotLoops(t *testing.T) {
 		}
 		l.Expect(fights("0")).To(BeTrue())
 		l.Expect(fights("new")).To(BeFalse(), "there is no room")
-		<-time.After(2 * calm)
+		<-time.After(2 * calmPeriod)
 		l.Expect(fights("new")).To(BeTrue(), "the others are calm")
 		l.Expect(l.outputs).To(HaveKey(objectRef{0, Key{Namespace: "d", Name: "0"}}), "its reaction was delayed for longer")
 		l.Expect(l.outputs).To(HaveLen(2))

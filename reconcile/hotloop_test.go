@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// inServedFixture has a simulated API server with ConfigMap "a", and a clientset
-// for each of two field managers.
+// inServedFixture has a simulated API server with ConfigMap "a", and a
+// clientset for each of two field managers.
 func inServedFixture(t *testing.T, f func(w *fixture, ours, theirs typedcorev1.ConfigMapInterface)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

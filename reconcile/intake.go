@@ -55,10 +55,10 @@ func (c *intake) enqueueOf(key Key, trigger, causeType string) {
 	}})
 }
 
-// enqueueBehind adds key with the lowest priority, after the delay in after.
-// trigger and causeType describe the cause of the addition.
-func (c *intake) enqueueBehind(key Key, trigger, causeType string, after time.Duration) {
-	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, After: after, Cause: queue.Cause{
+// enqueueBehind adds key with the lowest priority, after a delay. trigger and
+// causeType describe the cause of the addition.
+func (c *intake) enqueueBehind(key Key, trigger, causeType string, delay time.Duration) {
+	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, After: delay, Cause: queue.Cause{
 		Trigger: trigger, Type: causeType, Namespace: key.Namespace, Name: key.Name,
 	}})
 }
@@ -79,14 +79,14 @@ func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	owner := metav1.GetControllerOfNoCopy(child)
 	if owner == nil {
 		marked, ok := mark.Of(child)
-		return marked.NamespacedName, ok && marked.Name != "" && o.areOf(marked.Group, marked.Kind) &&
+		return marked.NamespacedName, ok && marked.Name != "" && o.haveKind(marked.Group, marked.Kind) &&
 			o.namespaced == (marked.Namespace != "")
 	}
 	group, _, found := strings.Cut(owner.APIVersion, "/")
 	if !found {
 		group = "" // "v1" is a version of the core group
 	}
-	if !o.areOf(group, owner.Kind) {
+	if !o.haveKind(group, owner.Kind) {
 		return Key{}, false
 	}
 	if !o.namespaced {
@@ -96,8 +96,8 @@ func (o owners) keyOf(child metav1.Object) (Key, bool) {
 	return Key{Namespace: child.GetNamespace(), Name: owner.Name}, child.GetNamespace() != ""
 }
 
-// areOf reports whether the owners are of this kind.
-func (o owners) areOf(group, kind string) bool {
+// haveKind reports whether the owners are of this kind.
+func (o owners) haveKind(group, kind string) bool {
 	return kind == o.kind && (group == o.group || o.anyGroup)
 }
 

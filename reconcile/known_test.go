@@ -44,7 +44,7 @@ func knownKeys(all ...string) names.Func {
 	}
 }
 
-func TestKnownHandsOnWhatWentWhileDown(t *testing.T) {
+func TestKnownReconcilesWhatWasDeletedWhileDown(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("live")
 		stop := w.start(&reconcile.Options{Workers: 1, Known: knownKeys("live", "gone-while-down")}, w.recorder())
@@ -71,7 +71,7 @@ func TestKnownSweepsAgainLater(t *testing.T) {
 	})
 }
 
-func TestKnownHandsOnAReplacedObjectAsGoneAndThenAsNew(t *testing.T) {
+func TestKnownReconcilesARecreatedObjectAsDeletedAndThenAsNew(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		_, err := w.client.CoreV1().ConfigMaps("d").Create(t.Context(), &configMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "2"},
@@ -161,7 +161,7 @@ func TestKnownThatFailsCleansNothingAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestKnownBrakeWarns(t *testing.T) {
+func TestKnownSafetyLimitWarns(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		recorder := events.NewFakeRecorder(10)
 		refused := 0
@@ -186,7 +186,7 @@ func TestKnownBrakeWarns(t *testing.T) {
 	})
 }
 
-func TestSweepWithoutKnownIsAFault(t *testing.T) {
+func TestSweepWithoutKnownIsAnError(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		_, err := reconcile.New("test", informer.For(w.client.CoreV1().ConfigMaps("d"), nil),
 			reconcile.Func[*configMap](w.recorder()), &reconcile.Options{Sweep: &names.Options{}})

@@ -227,7 +227,8 @@ func (w *loopWorld) logged(_, line string) {
 	}
 }
 
-// now returns the value that an output has, and when the controller wrote it last.
+// now returns the value that an output has, and when the controller wrote it
+// last.
 func (w *loopWorld) now(o *worldOutput) (is string, repaired time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 // stop waiting for it.
 const slowMapping = time.Second
 
-// Mapped reconciles the keys that f returns for each changed object of
-// cache.
+// Mapped returns a trigger that reconciles the keys that f returns for each
+// changed object of cache.
 //
 // f receives the object before and after the change: nil (the zero O) before
 // its creation and after its deletion. Both are shared; do not modify them.
@@ -35,9 +35,9 @@ const slowMapping = time.Second
 //
 // f may read caches and call the server, with a context that ends after
 // Options.ReconcileTimeout. If it returns an error or panics, it is called
-// again, with back-off. If it fails for a minute, /readyz names it as a problem.
-// Calls for one object never overlap. Calls for different objects overlap only
-// if one of them takes longer than a second.
+// again, with back-off. If it fails for a minute, /readyz names it as a
+// problem. Calls for one object never overlap. Calls for different objects
+// overlap only if one of them takes longer than a second.
 func Mapped[O informer.Object](
 	cache *informer.Informer[O], f func(ctx context.Context, old, new O) ([]Key, error),
 ) Trigger {

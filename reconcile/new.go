@@ -73,7 +73,7 @@ func (c *Controller) sweepKnown() (err error) {
 	return err
 }
 
-// validate returns the errors of the arguments of New.
+// validate returns the mistakes in the arguments of New, joined.
 func validate[T informer.Object](name string, cache *informer.Informer[T], r Reconciler[T]) error {
 	var errs []error
 	if name == "" {
@@ -88,7 +88,8 @@ func validate[T informer.Object](name string, cache *informer.Informer[T], r Rec
 	return errors.Join(errs...)
 }
 
-// sourcesOf returns the informers of a controller, each once, the primary first.
+// sourcesOf returns the informers of a controller, each once, the primary
+// first.
 func sourcesOf(primary source, triggers []Trigger) (found sources) {
 	candidates := []source{primary}
 	for _, t := range triggers {
@@ -104,8 +105,8 @@ func sourcesOf(primary source, triggers []Trigger) (found sources) {
 	return found
 }
 
-// validate returns the errors of the options, and of the informers in them.
-// Packages queue and names validate their own options.
+// validate returns the mistakes in the options, and in the informers in them,
+// joined. Packages queue and names validate their own options.
 func (o Options) validate(own source) error {
 	check := option.Of("reconcile.Options")
 	check.That(o.Workers > 0, "Workers", o.Workers, "must be more than 0")
@@ -138,7 +139,7 @@ func (o Options) validate(own source) error {
 			if o.Shards != nil {
 				field, last = "Shards", "owner of a shard"
 			}
-			check.Wrong(field, option.Set, "the informer of %s must be made by informer.For: one of clientgo.Wrap does "+
+			check.Wrong(field, option.Set, "the informer of %s must be made by informer.For: an informer of clientgo.Wrap does "+
 				"not know whether its cache shows what the last %s wrote", s.Name(), last)
 		}
 	}
@@ -172,7 +173,7 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	}
 	s := t.source()
 	if isNil(s) {
-		check.Wrong(field, kind, "must have an informer, make one with informer.For")
+		check.Wrong(field, kind, "must have an informer: make one with informer.For")
 		return
 	}
 	if isNil(own) {

@@ -33,8 +33,8 @@ type Leader interface {
 	Run(ctx context.Context, fn func(ctx context.Context) error) error
 }
 
-// Shards divides keys into slots and assigns the slots to the replicas, such as a
-// shard.Shards. It may also implement inspect.Slots, inspect.Elector,
+// Shards divides keys into slots and assigns the slots to the replicas, such as
+// a shard.Shards. It may also implement inspect.Slots, inspect.Elector,
 // inspect.LeaseNamer and inspect.Warner, to appear in status and metrics.
 //
 // The Pods of a StatefulSet could divide the keys by their ordinals:
@@ -102,8 +102,8 @@ type Options struct {
 	// 4.
 	Workers int
 	// ReconcileTimeout is how long a reconcile, or a call of a mapper, may take
-	// before its context is cancelled with [ErrReconcileTimeout]. Defaults to two
-	// minutes.
+	// before its context is cancelled with [ErrReconcileTimeout]. Defaults to
+	// two minutes.
 	ReconcileTimeout time.Duration
 	// Grace is how long reconciles in flight may continue after the stop before
 	// their context is cancelled. Set the terminationGracePeriodSeconds of the

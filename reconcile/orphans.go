@@ -57,8 +57,8 @@ func (k *orphans) run(ctx context.Context, running *sync.WaitGroup, watchdog *wa
 	watchdog.spawn(running, func(w *worker) bool {
 		if ended {
 			klog.FromContext(ctx).Error(guard.ErrGoexit, "sweep for orphans failed and cleaned nothing, retrying",
-				"retryIn", longestCallAgain)
-			if !sleep(ctx, longestCallAgain) {
+				"retryIn", longestCallPause)
+			if !sleep(ctx, longestCallPause) {
 				return false
 			}
 		}

@@ -15,7 +15,7 @@ type output struct {
 	uid       types.UID
 	ownWrites [4]ownWrite // the last writes
 	writes    int         // the number of writes in a row
-	lastWrite time.Time   // when it was written last
+	lastWrite time.Time   // when the object was last written
 	writers   map[Key]*writer
 	newest    metav1.Object // the object as last written, for clients whose requests are not known
 
@@ -119,12 +119,12 @@ func (o *output) expire(now time.Time) {
 
 // end returns when the loop ends, unless another write without progress
 // prolongs it.
-func (o *output) end() time.Time { return o.stalledAt.Add(o.slowed + calm) }
+func (o *output) end() time.Time { return o.stalledAt.Add(o.slowed + calmPeriod) }
 
 // forgettable returns when the record may be deleted, because the next write
 // would not count as a repetition any more.
 func (o *output) forgettable() time.Time {
-	if last := o.lastWrite.Add(calm); last.After(o.end()) {
+	if last := o.lastWrite.Add(calmPeriod); last.After(o.end()) {
 		return last
 	}
 	return o.end()
@@ -139,8 +139,8 @@ func (o *output) reset() {
 	}
 }
 
-// slows reports whether reconciles of key that changes of this object trigger are
-// delayed at the time now.
+// slows reports whether reconciles of key that changes of this object trigger
+// are delayed at the time now.
 func (o *output) slows(key Key, now time.Time) bool {
 	if o.slowed == 0 || now.After(o.end()) {
 		return false
@@ -156,7 +156,7 @@ func (o *output) due(key Key) time.Time {
 	due, delay, own := o.slowedAt.Add(o.slowed), o.slowed, o.writers[key]
 	for _, w := range o.writers {
 		if w.stalled && w != own && w.lastReconcile < own.lastReconcile {
-			delay = min(2*delay, longest)
+			delay = min(2*delay, longestDelay)
 			due = due.Add(delay)
 		}
 	}
@@ -182,8 +182,8 @@ func (o *output) writerOf(key Key) *writer {
 func (w *writer) note(asks asked) (repeats, rewrites bool) {
 	repeats = true
 	for path, value := range asks {
-		before, ok := w.asked[path]
-		repeats = repeats && ok && before == value
+		previous, ok := w.asked[path]
+		repeats = repeats && ok && previous == value
 		rewrites = rewrites || ok
 	}
 	for path, value := range asks {

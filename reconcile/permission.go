@@ -50,13 +50,15 @@ func missingPermission(err error) *permission {
 	return p
 }
 
-// isAs reports whether both lack the same verb for the same resource, perhaps
-// in other namespaces. Either may be nil, for a failure with another reason.
-func (p *permission) isAs(other *permission) bool {
+// isSame reports whether p and other are the same verb for the same resource,
+// perhaps in other namespaces. Either may be nil, for a failure with another
+// reason.
+func (p *permission) isSame(other *permission) bool {
 	return p != nil && other != nil && p.verb == other.verb && p.resource == other.resource
 }
 
-// String returns a text such as `patch deployments.apps in namespace "default"`.
+// String returns a text such as `patch deployments.apps in namespace
+// "default"`.
 func (p *permission) String() string {
 	switch len(p.namespaces) {
 	case 0:

@@ -71,9 +71,9 @@ func (c *Controller) noLeader() []inspect.Problem {
 	return []inspect.Problem{{Check: "leader/" + c.name, Cause: "no leader", Reason: redact.Error(warning)}}
 }
 
-// limited returns the first ten of problems, which all have the same cause. The
-// field More of the tenth is the number of problems that were left out.
-func limited(problems []inspect.Problem) []inspect.Problem {
+// limitProblems returns the first ten problems, which must all have the same
+// cause. The field More of the tenth counts the problems that were left out.
+func limitProblems(problems []inspect.Problem) []inspect.Problem {
 	if len(problems) <= mostProblems {
 		return problems
 	}
@@ -99,7 +99,7 @@ func (c *Controller) refusals() []inspect.Problem {
 			Since:  r.began, More: len(r.keys) - 1,
 		})
 	}
-	return limited(problems)
+	return limitProblems(problems)
 }
 
 // stuckCalls returns a problem for each call that ignores the end of its
@@ -120,7 +120,7 @@ func (c *Controller) stuckCalls() []inspect.Problem {
 			Remedy: "the function must not block", Since: call.Since,
 		})
 	}
-	return limited(problems)
+	return limitProblems(problems)
 }
 
 // logStuck logs a call of a function that must not block.

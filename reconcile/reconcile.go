@@ -195,7 +195,7 @@ func isStale(err error) bool {
 		return apierrors.IsConflict(e) && !owned && absent.IsConflict(e)
 	case interface{ Unwrap() []error }:
 		errs := e.Unwrap()
-		return len(errs) > 0 && !slices.ContainsFunc(errs, func(one error) bool { return !isStale(one) })
+		return len(errs) > 0 && !slices.ContainsFunc(errs, func(wrapped error) bool { return !isStale(wrapped) })
 	case interface{ Unwrap() error }:
 		return isStale(e.Unwrap())
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/internal/terminal"
 )
 
-// Reconciler maintains an invariant: it compares the actual state with the desired
-// one, and changes what differs.
+// Reconciler maintains an invariant: it compares the actual state with the
+// desired one, and changes what differs.
 //
 // It is called for many keys at once, but never twice at once for one key. It
 // must be idempotent: it runs again after every change of a watched object,
@@ -39,14 +39,14 @@ func (f Func[T]) Reconcile(ctx context.Context, request Request[T]) (Result, err
 	return f(ctx, request)
 }
 
-// Key names the object to reconcile. The namespace of a cluster-scoped object is
-// empty.
+// Key names the object to reconcile. The namespace of a cluster-scoped object
+// is empty.
 type Key = types.NamespacedName
 
 // Request asks a Reconciler to reconcile one object.
 //
-// It does not contain the event that led to it, because a level-driven controller
-// must not depend on events, which are merged, missed and repeated.
+// It does not contain the event that led to it, because a level-driven
+// controller must not depend on events, which are merged, missed and repeated.
 type Request[T informer.Object] struct {
 	// Key is the object's namespace and name.
 	Key Key

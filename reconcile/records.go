@@ -28,7 +28,8 @@ func (r *records) logPanic(err error, message, controller string, key Key) {
 	}
 }
 
-// stats are the counters behind inspect.Stats. They are safe for concurrent use.
+// stats are the counters behind inspect.Stats. They are safe for concurrent
+// use.
 type stats struct {
 	reconciles        [len(inspect.Stats{}.Reconciles)]atomic.Uint64
 	panics, overran   atomic.Uint64
@@ -49,7 +50,8 @@ func (s *stats) count(o inspect.Outcome, d time.Duration) {
 	s.durations[i].Add(1)
 }
 
-// durationBuckets are the upper bounds of the histogram of durations, in seconds.
+// durationBuckets are the upper bounds of the histogram of durations, in
+// seconds.
 var durationBuckets = [...]float64{
 	0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120,
 }

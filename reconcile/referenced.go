@@ -74,13 +74,13 @@ func (s referenced[O]) keys() (keys []Key) {
 	return keys
 }
 
-func (s referenced[O]) observe(f func(before, after metav1.Object)) (remove func()) {
+func (s referenced[O]) observe(f func(oldObject, newObject metav1.Object)) (remove func()) {
 	return s.Handle(observing[O](f))
 }
 
 // observing returns a handler that calls f with the old and new object of an
 // event. A missing object is nil.
-func observing[O informer.Object](f func(before, after metav1.Object)) func(informer.Event[O]) {
+func observing[O informer.Object](f func(oldObject, newObject metav1.Object)) func(informer.Event[O]) {
 	return func(e informer.Event[O]) {
 		switch e.Type {
 		case informer.Added:

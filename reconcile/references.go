@@ -279,8 +279,8 @@ func (r *referrers) note(key Key, object metav1.Object, look uint64) (current bo
 	return true, nil
 }
 
-// call returns the keys to which an object refers, each of them once. It returns
-// an error if the function panics or ends its goroutine.
+// call returns the keys to which an object refers, each of them once. It
+// returns an error if the function panics or ends its goroutine.
 func (f *reference) call(object metav1.Object) (keys []Key, err error) {
 	function := "the function of reconcile.References for " + f.kind()
 	if err := f.guarded(function, bound.KeyOf(object), func() { keys = f.refersTo(object) }); err != nil {

@@ -433,7 +433,7 @@ func TestTheStateOfEachReferenceIsShown(t *testing.T) {
 	})
 }
 
-func TestAPermissionThatComesReconcilesTheKeysWithoutAChange(t *testing.T) {
+func TestAGrantedPermissionReconcilesTheKeysWithoutAChange(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		w.deny("d", true)
 		w.putSecret("d", "one", "1")
@@ -447,7 +447,7 @@ func TestAPermissionThatComesReconcilesTheKeysWithoutAChange(t *testing.T) {
 	})
 }
 
-func TestAShardThatComesAndGoesReleasesItsReferencesOnce(t *testing.T) {
+func TestAShardThatIsGainedAndLostReleasesItsReferencesOnce(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		w.putMap("a1", "both")
 		w.putMap("b1", "both")

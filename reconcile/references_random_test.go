@@ -218,10 +218,10 @@ func (m *chainWorld) move(letter byte) {
 }
 
 // backUpOrRestore restores the server to the last backup, which may be too old,
-// or makes one. A server is down while it is restored: without that, a watch that
-// the server ends in time just then would be resumed at a state that was lost.
-// Then nobody writes for a while: the informer of the ConfigMaps in d could not
-// see that the server has been older than it.
+// or makes one. A server is down while it is restored: without that, a watch
+// that the server ends in time just then would be resumed at a state that was
+// lost. Then nobody writes for a while: the informer of the ConfigMaps in d
+// could not see that the server has been older than it.
 func (m *chainWorld) backUpOrRestore() {
 	if m.backup == 0 || m.random.IntN(2) == 0 {
 		m.backup, m.then = m.server.Version(), m.now.clone()
@@ -261,7 +261,8 @@ func (m *chainWorld) check() {
 	m.Expect(m.secrets.Status().OpenWatches).To(Equal(secrets))
 }
 
-// compare compares with the model, and returns how many Secrets are referred to.
+// compare compares with the model, and returns how many Secrets are referred
+// to.
 func (m *chainWorld) compare() int {
 	m.t.Helper()
 	m.mu.Lock()

@@ -596,7 +596,7 @@ func TestAReferenceThatStaysUnknownIsAnErrorAfterAWhile(t *testing.T) {
 
 // What a key waits for is that to which its object refers now: not that to
 // which it has referred before.
-func TestAKeyThatWaitsGoesOnWhenItsObjectRefersToWhatIsKnown(t *testing.T) {
+func TestAWaitingKeyIsReconciledWhenItsReferencesAreKnown(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		config := w.server.Config("operator")
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {

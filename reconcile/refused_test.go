@@ -48,7 +48,8 @@ func refusedIn(namespaces *atomic.Pointer[[]string]) reconcFn {
 	}
 }
 
-// One of them has not granted the program what it needs: that is their own matter.
+// One of them has not granted the program what it needs: that is their own
+// matter.
 func TestOneTenantWithoutPermissionLeavesTheControllerReady(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.inNamespaces("a", "b", "c")

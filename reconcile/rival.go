@@ -8,17 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// rivalOf returns the other field manager that was the last one to write any of
-// these fields, or "" if no such manager is known. For example, the controller
-// that writes the status of a Deployment is not a rival of a program that sets
-// its replicas.
-func rivalOf(object metav1.Object, us string, paths []string) string {
+// rivalOf returns the field manager, other than manager, that was the last one
+// to write any of these fields, or "" if no such manager is known. For example,
+// the controller that writes the status of a Deployment is not a rival of a
+// program that sets its replicas.
+func rivalOf(object metav1.Object, manager string, paths []string) string {
 	if object == nil {
 		return ""
 	}
 	var newest metav1.ManagedFieldsEntry
 	for _, entry := range object.GetManagedFields() {
-		if entry.Manager != us && wrote(entry, paths) && (newest.Time == nil || !entry.Time.Before(newest.Time)) {
+		if entry.Manager != manager && wrote(entry, paths) && (newest.Time == nil || !entry.Time.Before(newest.Time)) {
 			newest = entry
 		}
 	}
@@ -49,9 +49,9 @@ func contains(fields map[string]any, path string) bool {
 		if !ok || !isWithin(path, name) {
 			continue
 		}
-		below, _ := value.(map[string]any)
+		nested, _ := value.(map[string]any)
 		rest := strings.TrimPrefix(path[len(name):], ".")
-		if rest == "" || len(below) == 0 || contains(below, rest) {
+		if rest == "" || len(nested) == 0 || contains(nested, rest) {
 			return true
 		}
 	}

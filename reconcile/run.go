@@ -111,7 +111,7 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	var running sync.WaitGroup
 	defer func() {
 		stop()
-		defer time.AfterFunc(returnWithin, c.watchdog.giveUp).Stop()
+		defer time.AfterFunc(returnTimeout, c.watchdog.giveUp).Stop()
 		running.Wait()
 	}()
 	defer c.queue.Stop()
@@ -223,7 +223,7 @@ func (c *Controller) work(ctx, leading context.Context) {
 		abandon(ErrGraceExpired)
 	})
 	defer grace.Stop()
-	defer c.watchdog.giveUpAfter(ctx, c.options.Grace+returnWithin)()
+	defer c.watchdog.giveUpAfter(ctx, c.options.Grace+returnTimeout)()
 	workers.Wait()
 }
 

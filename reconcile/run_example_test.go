@@ -108,7 +108,8 @@ func ExampleAfter() {
 	// Output: looked 3 times, <nil>
 }
 
-// Retrying does not cure a spec that contradicts itself: the key waits for an edit.
+// Retrying does not cure a spec that contradicts itself: the key waits for an
+// edit.
 func ExampleTerminal() {
 	client := fake.NewClientset(exampleMap("site"))
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

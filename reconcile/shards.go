@@ -64,7 +64,7 @@ func cachesOf(s *shardRunner) *shardCaches {
 		return nil
 	}
 	return &shardCaches{
-		ranger: ranger, controller: s.controller, keep: s.keepDeleted(), deleted: s.handDeleted,
+		ranger: ranger, controller: s.controller, keep: s.keepDeleted(), deleted: s.acceptDeleted,
 		waiting: map[int]*cachedSlot{},
 	}
 }
@@ -141,7 +141,7 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	} else {
 		r.abandon(cause)
 	}
-	defer c.watchdog.giveUpAfter(ctx, c.options.Grace+returnWithin)()
+	defer c.watchdog.giveUpAfter(ctx, c.options.Grace+returnTimeout)()
 	r.running.Wait()
 	moved := func(key Key) bool { return s.slotOf(key) == slot }
 	s.leave(slot)
@@ -231,9 +231,10 @@ func (s *shardRunner) keep(key Key) {
 // the time for which the owner of its slot may drain.
 func (s *shardRunner) keepDeleted() time.Duration { return deletedKept + s.controller.options.Grace }
 
-// handDeleted accepts the key of an object that was deleted before this replica
-// got its slot. The key is enqueued at once, or when work on the slot starts.
-func (s *shardRunner) handDeleted(key Key) {
+// acceptDeleted accepts the key of an object that was deleted before this
+// replica got its slot. The key is enqueued at once, or when work on the slot
+// starts.
+func (s *shardRunner) acceptDeleted(key Key) {
 	s.keep(key)
 	if s.owns(key) {
 		s.noteDeletion(key)

@@ -219,7 +219,7 @@ func TestASlotThatEndsWhileItsCacheIsBehindIsNotWorkedOn(t *testing.T) {
 	}
 }
 
-func TestOrphansOfASlotAreLookedForWhenItComes(t *testing.T) {
+func TestOrphansOfASlotAreLookedForWhenItArrives(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a1")
 		p := newParts()
@@ -241,7 +241,7 @@ func TestOrphansOfASlotAreLookedForWhenItComes(t *testing.T) {
 	})
 }
 
-func TestAControllerForgetsTheFailuresOfASlotThatGoes(t *testing.T) {
+func TestAControllerForgetsTheFailuresOfAReleasedSlot(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a1", "b1")
 		p := newParts()
@@ -307,7 +307,7 @@ func TestWhatWasDeletedBeforeASlotCameIsReconciled(t *testing.T) {
 }
 
 // No replica has the slot while it moves.
-func TestAKeyWithoutAnObjectThatComesBeforeItsSlotIsReconciled(t *testing.T) {
+func TestAKeyWithoutAnObjectThatArrivesBeforeItsSlotIsReconciled(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		p := newParts()
 		c := w.made(&reconcile.Options{Shards: p}, w.recorder())
@@ -376,7 +376,7 @@ func TestLeadersAndShardsTakeNoWrappedInformer(t *testing.T) {
 	own := informer.For(client.CoreV1().ConfigMaps("d"), nil)
 	r := reconcile.Func[*configMap](func(context.Context, request) (reconcile.Result, error) { return nothing, nil })
 	fault := MatchError(ContainSubstring("the informer of shared must be made by informer.For"))
-	wayOut := MatchError(ContainSubstring("one of clientgo.Wrap does not know"))
+	wayOut := MatchError(ContainSubstring("an informer of clientgo.Wrap does not know"))
 
 	triggers := []reconcile.Trigger{reconcile.Owned(wrapped)}
 	for field, o := range map[string]reconcile.Options{"Shards": {Shards: newParts()}, "Leader": {Leader: terms{}}} {

@@ -52,7 +52,7 @@ type source interface { //nolint:interfacebloat // it hides a type parameter, no
 	keys() []Key
 	// observe calls f after each event with the object before and after it,
 	// either of which may be nil.
-	observe(f func(before, after metav1.Object)) (remove func())
+	observe(f func(oldObject, newObject metav1.Object)) (remove func())
 }
 
 // typed adapts an informer of T to the source interface.
@@ -67,8 +67,8 @@ func (s typed[T]) matches(w *write) bool {
 		return false
 	}
 	key := w.key()
-	ofMany := key.Name == "" && w.resource.Resource != ""
-	if ofMany && (key.Namespace == "" || s.Status().FieldSelector != "") || s.Parts().InScope(key) {
+	isCollection := key.Name == "" && w.resource.Resource != ""
+	if isCollection && (key.Namespace == "" || s.Status().FieldSelector != "") || s.Parts().InScope(key) {
 		return true
 	}
 	_, known := s.Parts().Reads(key.Namespace)
@@ -78,14 +78,14 @@ func (s typed[T]) matches(w *write) bool {
 // isOfKind reports whether obj, of any Go type, is of the informer's kind.
 func (s typed[T]) isOfKind(obj metav1.Object) bool { return isOfKind[T](s, obj) }
 
-// kindred describes the kind of an informer.
-type kindred interface {
+// kindSource says which kind an informer watches.
+type kindSource interface {
 	Kind() string
 	Resource() schema.GroupResource
 }
 
 // isToKind reports whether w writes an object of the kind of an informer of T.
-func isToKind[T informer.Object](s kindred, w *write) bool {
+func isToKind[T informer.Object](s kindSource, w *write) bool {
 	switch own := s.Resource(); {
 	case w.resource.Resource == "":
 		return isOfKind[T](s, w.object)
@@ -99,7 +99,7 @@ func isToKind[T informer.Object](s kindred, w *write) bool {
 
 // isOfKind reports whether obj, of any Go type, is of the kind of an informer
 // of T.
-func isOfKind[T informer.Object](s kindred, obj metav1.Object) bool {
+func isOfKind[T informer.Object](s kindSource, obj metav1.Object) bool {
 	var kind schema.GroupVersionKind
 	if object, ok := obj.(runtime.Object); ok {
 		kind = object.GetObjectKind().GroupVersionKind()
@@ -180,7 +180,7 @@ func (s typed[T]) keys() []Key {
 	return keys
 }
 
-func (s typed[T]) observe(f func(before, after metav1.Object)) (remove func()) {
+func (s typed[T]) observe(f func(oldObject, newObject metav1.Object)) (remove func()) {
 	return s.Handle(observing[T](f))
 }
 
@@ -191,10 +191,10 @@ func (informers sources) cachedBefore(w *write) metav1.Object {
 		if !s.matches(w) {
 			continue
 		}
-		before := s.cached(w.key())
-		if before != nil && before.GetUID() == w.object.GetUID() &&
-			before.GetResourceVersion() != w.object.GetResourceVersion() {
-			return before
+		oldObject := s.cached(w.key())
+		if oldObject != nil && oldObject.GetUID() == w.object.GetUID() &&
+			oldObject.GetResourceVersion() != w.object.GetResourceVersion() {
+			return oldObject
 		}
 	}
 	return nil
@@ -222,7 +222,8 @@ func (informers sources) indexOf(s source) int {
 
 func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
 
-// waitForLatest waits until all caches are as new as the server was at the call.
+// waitForLatest waits until all caches are as new as the server was at the
+// call.
 func (informers sources) waitForLatest(ctx context.Context) error {
 	errs := make([]error, len(informers))
 	var waiting sync.WaitGroup

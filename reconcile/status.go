@@ -43,8 +43,8 @@ func (c *Controller) Status(keys int) inspect.Status {
 	return s
 }
 
-// describeElection adds what the Leader or the Shards say about themselves. They
-// may be the program's own.
+// describeElection adds what the Leader or the Shards say about themselves.
+// They may be the program's own.
 func (c *Controller) describeElection(s *inspect.Status) {
 	if leader, ok := c.elects().(inspect.Elector); ok {
 		s.LeaderName = leader.String()
@@ -203,10 +203,10 @@ func (c *Controller) Stats() inspect.Stats {
 	for i := range s.Reconciles {
 		s.Reconciles[i] = c.stats.reconciles[i].Load()
 	}
-	below := uint64(0)
+	total := uint64(0)
 	for i, bound := range durationBuckets {
-		below += c.stats.durations[i].Load()
-		s.Durations[bound] = below
+		total += c.stats.durations[i].Load()
+		s.Durations[bound] = total
 	}
 	return s
 }

@@ -168,24 +168,25 @@ func (f *feed[O]) resetsBackoff(e informer.Event[O]) bool {
 	if e.Type != informer.Updated {
 		return true
 	}
-	before, after := e.Old, e.New
+	oldObject, newObject := e.Old, e.New
 	switch {
-	case before.GetUID() != after.GetUID(),
-		before.GetGeneration() != after.GetGeneration(),
-		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil),
-		!maps.Equal(before.GetLabels(), after.GetLabels()),
-		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()):
+	case oldObject.GetUID() != newObject.GetUID(),
+		oldObject.GetGeneration() != newObject.GetGeneration(),
+		(oldObject.GetDeletionTimestamp() == nil) != (newObject.GetDeletionTimestamp() == nil),
+		!maps.Equal(oldObject.GetLabels(), newObject.GetLabels()),
+		!maps.Equal(oldObject.GetAnnotations(), newObject.GetAnnotations()):
 		return true
-	case after.GetGeneration() != 0:
+	case newObject.GetGeneration() != 0:
 		return false
 	default:
-		return !onlyStatusDiffers(before, after, f.compare)
+		return !onlyStatusDiffers(oldObject, newObject, f.compare)
 	}
 }
 
-// comparedFields returns the struct fields that reset a key's back-off when they
-// change: all but metadata and status. They matter for kinds without a generation,
-// such as Node and Service. For a kind without a status it returns nil.
+// comparedFields returns the struct fields that reset a key's back-off when
+// they change: all but metadata and status. They matter for kinds without a
+// generation, such as Node and Service. For a kind without a status it returns
+// nil.
 func comparedFields(t reflect.Type) (fields []int) {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return nil
@@ -206,11 +207,11 @@ func comparedFields(t reflect.Type) (fields []int) {
 
 // onlyStatusDiffers reports whether the fields to compare are equal in both
 // objects.
-func onlyStatusDiffers(before, after any, compare []int) bool {
+func onlyStatusDiffers(oldObject, newObject any, compare []int) bool {
 	if compare == nil {
 		return false
 	}
-	a, b := reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem()
+	a, b := reflect.ValueOf(oldObject).Elem(), reflect.ValueOf(newObject).Elem()
 	return !slices.ContainsFunc(compare, func(i int) bool {
 		x, y := a.Field(i).Addr().Interface(), b.Field(i).Addr().Interface()
 		return !intern.Alike(x, y)

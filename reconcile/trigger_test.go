@@ -152,7 +152,7 @@ func TestAMapperThatFailsDuringAChangeIsCalledWithTheNewestObject(t *testing.T) 
 	})
 }
 
-func TestAMapperThatHangsKeepsNobodyElseWaiting(t *testing.T) {
+func TestAMapperThatHangsKeepsNoOtherObjectWaiting(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		release := make(chan struct{})
 		var secrets *informer.Informer[*corev1.Secret]

@@ -11,8 +11,8 @@ import (
 )
 
 // failsFor is how long the function of a trigger may fail before that is
-// reported as a problem. An external trigger whose call has lasted for as long
-// works again.
+// reported as a problem. An external trigger counts as working again once a
+// call of it has lasted for that time.
 const failsFor = time.Minute
 
 // triggerFaults records which functions of triggers fail. Such a trigger
@@ -50,8 +50,8 @@ func (t *triggerFaults) begin(k faultKey) {
 }
 
 // failed records that a call has failed. It reports whether the call is the
-// first of a series: the call before it succeeded, or this one has lasted for
-// long.
+// first of a series: the previous call succeeded, or this one has lasted for
+// failsFor.
 func (t *triggerFaults) failed(k faultKey, subject string, err error, lasted time.Duration) (first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,5 +105,5 @@ func (c *Controller) triggerProblems() []inspect.Problem {
 			Since:  fault.began,
 		})
 	}
-	return limited(problems)
+	return limitProblems(problems)
 }

@@ -134,7 +134,8 @@ func ExampleMapped() {
 	// <nil>
 }
 
-// Keys come from a webhook, a message queue, a timer: the reconciler is the same.
+// Keys come from a webhook, a message queue, a timer: the reconciler is the
+// same.
 func ExampleExternal() {
 	client := fake.NewClientset()
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)

@@ -14,9 +14,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// returnWithin is how long a call of user code may take to return after its
+// returnTimeout is how long a call of user code may take to return after its
 // context has ended.
-const returnWithin = 5 * time.Second
+const returnTimeout = 5 * time.Second
 
 // sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
@@ -29,16 +29,16 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // The pause before a function of an external trigger is called again doubles
-// from firstCallAgain to longestCallAgain.
+// from firstCallPause to longestCallPause.
 const (
-	firstCallAgain   = 100 * time.Millisecond
-	longestCallAgain = time.Minute
+	firstCallPause   = 100 * time.Millisecond
+	longestCallPause = time.Minute
 )
 
 // watchdog reports calls of user code (reconcilers, mappers, external triggers)
 // that do not return after their context has ended.
 type watchdog struct {
-	// mark and report are called for each such call, first after returnWithin
+	// mark and report are called for each such call, first after returnTimeout
 	// and then whenever its age has doubled. While mark runs, the call cannot
 	// return, so mark must not call user code.
 	mark   func(c call, text string)
@@ -118,7 +118,7 @@ func (s *worker) begin(c call) {
 	defer s.mu.Unlock()
 	s.call = c
 	if deadline, ok := c.Deadline(); ok {
-		s.checkAt(deadline.Add(returnWithin))
+		s.checkAt(deadline.Add(returnTimeout))
 	}
 }
 
@@ -175,12 +175,12 @@ func (s *worker) check() {
 	deadline, limited := c.Deadline()
 	overdue := time.Since(deadline)
 	switch {
-	case limited && overdue >= returnWithin:
+	case limited && overdue >= returnTimeout:
 		s.checkAt(time.Now().Add(overdue))
 		s.reportAndUnlock(c, overdue)
 		return
 	case limited: // the timer was set for an earlier call
-		s.checkAt(deadline.Add(returnWithin))
+		s.checkAt(deadline.Add(returnTimeout))
 	}
 	s.mu.Unlock()
 }
@@ -225,13 +225,13 @@ func (w *watchdog) giveUp() {
 			s.mu.Unlock()
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s has not returned though its context has ended; "+
+		errs = append(errs, fmt.Errorf("%s has not returned although its context has ended; "+
 			"its goroutine, and what it holds, remain until it does", c.subject()))
 		if s.reported {
 			s.mu.Unlock()
 			continue
 		}
-		s.reportAndUnlock(c, returnWithin)
+		s.reportAndUnlock(c, returnTimeout)
 	}
 	if len(errs) == 0 {
 		return
@@ -270,9 +270,9 @@ func (s *worker) stack() string {
 		}
 		dump = make([]byte, 2*len(dump))
 	}
-	for one := range bytes.SplitSeq(dump, []byte("\n\n")) {
-		if bytes.HasPrefix(one, s.goroutine) {
-			return string(one)
+	for dumped := range bytes.SplitSeq(dump, []byte("\n\n")) {
+		if bytes.HasPrefix(dumped, s.goroutine) {
+			return string(dumped)
 		}
 	}
 	return "not found among the first stacks"
@@ -280,7 +280,7 @@ func (s *worker) stack() string {
 
 // openCall is a call without a timeout. It may take as long as its context.
 type openCall struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // an openCall is a context
 
 	description string
 }

@@ -89,9 +89,10 @@ func podNamed(name string) *corev1.Pod {
 	}
 }
 
-// A reconcile writes and asks for the next one in a second. That one comes when the
-// cache, which is five seconds late, has seen the write: later than it was asked
-// for, and earlier than the deadline. So the helper has reported the write.
+// A reconcile writes and asks for the next one in a second. That one comes when
+// the cache, which is five seconds late, has seen the write: later than it was
+// asked for, and earlier than the deadline. So the helper has reported the
+// write.
 func TestHelpersThatWriteHoldTheKeyBackUntilTheCacheHasSeenIt(t *testing.T) {
 	for name, write := range writers {
 		t.Run(name, func(t *testing.T) {

@@ -281,7 +281,7 @@ func TestAProcessCanBeReadyWithoutCaches(t *testing.T) {
 	})
 }
 
-func TestFaultyOptionsAreAllNamed(t *testing.T) {
+func TestInvalidOptionsAreAllNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		same := newFixture(t).controllers[0]

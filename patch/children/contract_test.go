@@ -52,7 +52,7 @@ func TestContract(t *testing.T) {
 		"A child is deleted only as it was cached, by its UID and resourceVersion.": TestAChildIsDeletedAsItWasCached,
 		"An object without an owner is left alone, unless it has the name of a wanted child and the labels of " +
 			"Options.Mark, or Options.Adopt takes it.": all(orphansAreLeftAlone, TestAMarkedOrphanIsAdopted,
-			TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo, TestAdoptTakesWhatNobodyOwnsAndNothingElse),
+			TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo, TestAdoptTakesOnlyObjectsWithoutAnOwner),
 		"Children that a deleted owner has left behind, by label, are deleted once the server says that no owner has that " +
 			"UID.": all(TestOrphansOfADeletedOwnerAreDeletedWhenTheServerSaysThatItIs,
 			TestAnAnswerThatProvesNothingDeletesNoOrphans),

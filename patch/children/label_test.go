@@ -181,7 +181,7 @@ func TestWhatIsNotMarkedWithTheUIDIsNeitherWrittenNorDeleted(t *testing.T) {
 	}
 }
 
-func TestAdoptTakesWhatNobodyOwnsAndNothingElse(t *testing.T) {
+func TestAdoptTakesOnlyObjectsWithoutAnOwner(t *testing.T) {
 	adopt := &children.Options{ByLabel: true, Adopt: func(s metav1.Object) bool { return s.GetAnnotations()["old"] == "yes" }}
 	inFixture(t, adopt, func(w *fixture) {
 		old := map[string]string{"old": "yes"}

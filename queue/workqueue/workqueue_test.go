@@ -93,7 +93,7 @@ func TestHandsKeysFromProducersToConsumers(t *testing.T) {
 	}
 }
 
-func TestHandsOutAgainWhatIsAddedWhileHeld(t *testing.T) {
+func TestDispatchesAgainWhatIsAddedWhileHeld(t *testing.T) {
 	for name, shutDown := range shutDowns {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -76,8 +76,8 @@ type TriggerStatus struct {
 type KeyStatus struct {
 	queue.EntryStatus[types.NamespacedName]
 
-	// Resting reports whether the key has left the queue because its last reconcile
-	// ended with a terminal error.
+	// Resting reports whether the key has left the queue because its last
+	// reconcile ended with a terminal error.
 	Resting bool
 	// Failure is the first line of the error of the key's last reconcile; empty
 	// after a success.
@@ -189,8 +189,8 @@ type Stats struct {
 	// ones. It may be up to twice Workers, because other workers replace the
 	// stuck ones.
 	Active, Workers int
-	// HeldBack counts reconciles after which the key had to wait until the caches
-	// saw its writes.
+	// HeldBack counts reconciles after which the key had to wait until the
+	// caches saw its writes.
 	HeldBack uint64
 	// Overdue counts reconciles that began before the caches had seen the
 	// writes of the key, because Options.FreshnessDeadline had passed.
@@ -227,8 +227,8 @@ type Attempt struct {
 	// then, and remains zero if the controller does not watch the kinds that
 	// were written.
 	Seen time.Time
-	// Overdue reports whether the reconcile began before the caches had seen the
-	// key's last writes.
+	// Overdue reports whether the reconcile began before the caches had seen
+	// the key's last writes.
 	Overdue bool
 	Outcome Outcome
 	// Failure is the first line of the error; empty after a success.
@@ -261,7 +261,8 @@ type InformerStatus struct {
 	Identity any
 }
 
-// Feeds reports whether t is a trigger of this informer. Their names may differ.
+// Feeds reports whether t is a trigger of this informer. Their names may
+// differ.
 func (i InformerStatus) Feeds(t TriggerStatus) bool {
 	return t.Identity != nil && i.Identity == t.Identity
 }
