@@ -430,6 +430,36 @@ func TestAPageOfAnotherMomentIsNoList(t *testing.T) {
 	})
 }
 
+// A server or proxy that goes on naming further pages would fill the memory.
+func TestAListThatDoesNotEndIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newGateway(t, &apisim.Options{NoStreamingLists: true})
+		var asked atomic.Int64
+		x.between(func(req *http.Request) *absenttest.Page {
+			if req.URL.Query().Has("watch") {
+				return nil
+			}
+			return &absenttest.Page{
+				Status: http.StatusOK, ContentType: runtime.ContentTypeJSON,
+				Body: fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"900","continue":"%d"},"items":[`+
+					`{"metadata":{"namespace":"d","name":"x","uid":"u","resourceVersion":"5"}}]}`, asked.Add(1)),
+			}
+		})
+		caches, _ := x.runBehind(t, &informer.Options{PageSize: 7})
+		<-time.After(time.Minute)
+		for name, c := range caches {
+			x.Expect(c.Status().Synced).To(BeFalse(), name)
+			x.Expect(c.Status().Reason).To(ContainSubstring(`page 2 of the list begins with the object "d/x", as an earlier page did`), name)
+		}
+		x.Expect(asked.Load()).To(BeNumerically("<", 500), "each list ends at its second page")
+		x.answer.Store(nil)
+		<-time.After(time.Minute)
+		for name, c := range caches {
+			x.Expect(c.Status().Objects).To(Equal(20), name)
+		}
+	})
+}
+
 func TestAnAnswerThatIsNoListProvesNoDeletion(t *testing.T) {
 	eachNoList(t, func(t *testing.T, page *absenttest.Page) {
 		x := newGateway(t, nil)

@@ -69,6 +69,7 @@ const maxBrokenStreams = 2
 // request is the last request of a source.
 type request struct {
 	phase      phase
+	page       int // of a list, from 1
 	sent       time.Time
 	unanswered bool
 	// patience is how long the request may be unanswered before this is logged
@@ -90,6 +91,14 @@ type request struct {
 // errNoBookmark makes the reflector send a plain list instead of a
 // streaming one.
 var errNoBookmark = errors.New("the server has not sent the bookmark that ends a streaming list")
+
+// beginPage is begin for a page of a list.
+func (p *progress) beginPage(page int) {
+	p.begin(phaseList)
+	p.mu.Lock()
+	p.request.page = page
+	p.mu.Unlock()
+}
 
 // begin records that a request is sent.
 func (p *progress) begin(phase phase) {
@@ -323,13 +332,16 @@ func (p *progress) whyNotSynced() string {
 
 // firstList returns what the first list is waiting for. The caller holds mu.
 func (p *progress) firstList() string {
-	phase, ago := p.request.phase, time.Since(p.request.sent).Round(time.Millisecond)
+	phase, ago := p.request.phase.String(), time.Since(p.request.sent).Round(time.Millisecond)
+	if p.request.page > 1 {
+		phase = fmt.Sprintf("%s page %d", phase, p.request.page)
+	}
 	switch {
 	case errors.Is(p.err, requests.ErrGoexit):
 		return p.err.Error()
 	case p.listedBefore:
 		return "the list is stored and is being delivered to the handlers"
-	case phase == phaseIdle:
+	case p.request.phase == phaseIdle:
 		return "no request has been sent yet"
 	case p.request.open:
 		return fmt.Sprintf("%s: the answer of %s ago is not complete", phase, ago)

@@ -195,7 +195,11 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	if r.part != nil {
 		r.part.SelectList(&opts)
 	}
-	r.progress.begin(phaseList)
+	page := 1
+	if opts.Continue != "" {
+		page += r.pages.Count()
+	}
+	r.progress.beginPage(page)
 	limited, d := requests.WithDeadline(ctx, requests.WatchIdle, 0)
 	defer d.End()
 	list, err := r.list(limited, opts)

@@ -3,7 +3,8 @@ package requests
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"hash/maphash"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,39 +43,118 @@ func EachObject(
 	}
 }
 
-// Pages checks that the pages of a list belong together. Its methods may be
-// called from several goroutines.
+// Pages checks that the pages of a list belong together, and that there is an
+// end of them. Its methods may be called from several goroutines.
 type Pages struct {
-	version atomic.Pointer[string] // the resourceVersion of the first page
+	mu      sync.Mutex // guards the fields below
+	version string     // the resourceVersion of the first page
+	// count is the number of pages, and empty the number of pages without
+	// objects since the last page with objects.
+	count, empty int
+	// seen has the hashes of the tokens, and of the first objects of the pages.
+	seen map[uint64]struct{}
 }
 
-// Next returns an error if page cannot be the API server's answer to a request
-// with the token continued, which is "" for the first page. There are two such
-// pages:
-//
-//   - A page that names the same token for the next page. Reading on would never
-//     end. For example, an HTTP cache that ignores the query of a URL answers
-//     every request with the same page.
-//
-//   - A page with a different resourceVersion than the first page. It shows a
-//     different moment, so an object may be on neither page.
+const (
+	// mostPages is the number of pages after which a list counts as endless. A
+	// list of ten million objects has 20,000 pages of the usual size.
+	mostPages = 100_000
+	// mostEmptyPages is the number of pages without objects, one after the other,
+	// after which a list counts as endless. API servers send no such page.
+	mostEmptyPages = 100
+)
+
+//nolint:gochecknoglobals // one for the process
+var pagesSeed = maphash.MakeSeed()
+
+// Next returns an error if page cannot be the answer to a request with the token
+// continued, or "" for the first page. It cannot be if it names a token, or
+// begins with an object, of an earlier page, because reading on would never end:
+// an HTTP cache that ignores the query of a URL answers every request with the
+// same page. Nor can it be if it has a different resourceVersion than the first
+// page: it is of a different moment, so objects may be on neither page. A list
+// with too many pages is an error, too, because its objects fill the memory.
 func (p *Pages) Next(continued string, page runtime.Object) error {
 	accessor, err := meta.ListAccessor(page)
 	if err != nil {
 		return err
 	}
-	rv := accessor.GetResourceVersion()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rv, token := accessor.GetResourceVersion(), accessor.GetContinue()
 	if continued == "" {
-		p.version.Store(&rv)
+		p.version, p.count, p.empty, p.seen = rv, 0, 0, nil
+	}
+	p.count++
+	first := firstIn(page)
+	if p.empty++; first != "" {
+		p.empty = 0
+	}
+	if continued == "" && token == "" { // the usual list
 		return nil
 	}
-	if accessor.GetContinue() == continued {
-		return errors.New("the next page of the list is this page again: a proxy or gateway has sent it")
-	}
-	first := p.version.Load()
-	if first != nil && *first != rv && rvorder.Comparable(*first, rv) {
+	// Both are noted in any case.
+	knownToken, knownObject := p.note("token", token), p.note("object", first)
+	switch {
+	case token != "" && (token == continued || knownToken):
+		return fmt.Errorf("the next page of the list is %s again: a proxy or gateway has sent it", which(token == continued))
+	case knownObject:
+		return fmt.Errorf("page %d of the list begins with the object %q, as an earlier page did: "+
+			"a proxy or gateway has sent it", p.count, first)
+	case p.empty > mostEmptyPages && token != "":
+		return fmt.Errorf("the list does not end: the last %d pages have no objects, and the server names one more page: "+
+			"a proxy or gateway has sent them", p.empty)
+	case p.count > mostPages && token != "":
+		return fmt.Errorf("the list does not end: it has more than %d pages, which is more than the memory may hold: "+
+			"check the server of this kind, and the proxies and gateways in between", mostPages)
+	case continued != "" && p.version != rv && rvorder.Comparable(p.version, rv):
 		return fmt.Errorf("the first page of the list has the resourceVersion %s, and a later one %s: "+
-			"a proxy or gateway has sent it", *first, rv)
+			"a proxy or gateway has sent it", p.version, rv)
 	}
 	return nil
 }
+
+func which(same bool) string {
+	if same {
+		return "this page"
+	}
+	return "an earlier page"
+}
+
+// Count returns the number of pages of the last list so far.
+func (p *Pages) Count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}
+
+// note remembers a value, and reports whether it was known. An empty value is
+// not remembered.
+func (p *Pages) note(kind, value string) (known bool) {
+	if value == "" {
+		return false
+	}
+	hash := maphash.String(pagesSeed, kind+value)
+	if _, known = p.seen[hash]; known {
+		return true
+	}
+	if p.seen == nil {
+		p.seen = map[uint64]struct{}{}
+	}
+	p.seen[hash] = struct{}{}
+	return false
+}
+
+// firstIn returns the namespace and the name of the first object of a page, or
+// "" if there is no object.
+func firstIn(page runtime.Object) (first string) {
+	_ = meta.EachListItem(page, func(item runtime.Object) error {
+		if object, err := meta.Accessor(item); err == nil {
+			first = object.GetNamespace() + "/" + object.GetName()
+		}
+		return errFirst
+	})
+	return first
+}
+
+var errFirst = errors.New("the first object is enough")

@@ -3,6 +3,7 @@ package requests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptrace"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,59 @@ func TestAPageThatLeadsToItselfEndsTheList(t *testing.T) {
 	}, func(runtime.Object) error { return nil })
 	g.Expect(err).To(MatchError(ContainSubstring("this page again")))
 	g.Expect(asked).To(Equal(2))
+}
+
+// A server or proxy may go on naming further pages.
+func TestAListWithoutAnEndIsAnError(t *testing.T) {
+	object := func(n int) metav1.PartialObjectMetadata {
+		return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: fmt.Sprint(n)}}
+	}
+	for name, c := range map[string]struct {
+		page  func(n int, page *metav1.PartialObjectMetadataList)
+		asked int
+		why   string
+	}{
+		"tokens in a circle": {func(n int, page *metav1.PartialObjectMetadataList) {
+			page.Continue = fmt.Sprint("token", n%3)
+			page.Items = append(page.Items, object(n))
+		}, 4, "the next page of the list is an earlier page again"},
+		"the same objects": {func(n int, page *metav1.PartialObjectMetadataList) {
+			page.Items = append(page.Items, object(0), object(n))
+		}, 2, `page 2 of the list begins with the object "d/0", as an earlier page did`},
+		"no objects": {func(int, *metav1.PartialObjectMetadataList) {}, 101, "the list does not end: the last 101 pages have no objects"},
+		"new objects": {func(n int, page *metav1.PartialObjectMetadataList) {
+			page.Items = append(page.Items, object(n))
+		}, 100_001, "the list does not end: it has more than 100000 pages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, asked := NewWithT(t), 0
+			_, err := EachObject(metav1.ListOptions{}, func(metav1.ListOptions) (runtime.Object, error) {
+				if asked++; asked > 100_010 {
+					return nil, errors.New("it never ends")
+				}
+				page := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{Continue: fmt.Sprint("token", asked)}}
+				c.page(asked, page)
+				return page, nil
+			}, func(runtime.Object) error { return nil })
+			g.Expect(err).To(MatchError(ContainSubstring(c.why)))
+			g.Expect(asked).To(Equal(c.asked))
+		})
+	}
+}
+
+// The next list begins anew.
+func TestPagesOfTheNextListAreNoRepetition(t *testing.T) {
+	g := NewWithT(t)
+	var pages Pages
+	for range 3 {
+		for _, token := range []string{"", "a", "b"} {
+			page := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{
+				Continue: map[string]string{"": "a", "a": "b"}[token],
+			}, Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "of" + token}}}}
+			g.Expect(pages.Next(token, page)).To(Succeed())
+		}
+		g.Expect(pages.Count()).To(Equal(3))
+	}
 }
 
 func TestAWatchIsEndedWithoutAnError(t *testing.T) {
