@@ -26,6 +26,8 @@ func page(all []incident, seen []report) string {
 		"after\" counts from the moment at which a person repairs it until each copy has a new value, both replicas are " +
 		"ready, and no alert fires; it is in real time. The commit is the one whose program was played; `make gameday " +
 		"INCIDENTS='\"clock ahead\" fight'` plays some incidents anew, and the rows of the others stay. " +
+		"In a row of an older commit, sentences of the program and of the alerts that were reworded since have their " +
+		"words of today, and the times are those of that commit. " +
 		"The replicas are built with a copy of Go's package time, which " +
 		"adds an offset to the wall clock of their machine, so durations stay right, as on a machine whose clock is set. " +
 		"The certificate of next year, a slow server and a connection that swallows packets are made by a proxy, and " +
