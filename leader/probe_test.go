@@ -305,7 +305,7 @@ func (x *fixture) testLateCertificate(answered, trusted bool, want string) {
 	n.closeAll()
 	pass(time.Minute)
 	x.Expect(e.Ready()).To(MatchError(MatchRegexp(`the certificate of the server is not valid before 2001-01-01T00:00:00Z, ` +
-		`and the clock of this machine says 2000-01-01T00:0\d:\d\dZ: ` + want + `; its subject is "", its issuer "", ` +
+		`and the clock of this machine says 2000-01-01T00:0\d:\d\dZ: ` + want + `; it is for "example.com", its issuer is "", ` +
 		`and it is valid from 2001-01-01T00:0\d:\d\dZ to 2002-01-01T00:0\d:\d\dZ$`)))
 	stop()
 }

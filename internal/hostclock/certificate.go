@@ -6,6 +6,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,17 +44,28 @@ func presented(err error) *x509.Certificate {
 
 // identity says whose certificate it is. For example, it returns `its subject
 // is "CN=kube-apiserver", its issuer "CN=kubernetes", and it is valid from
-// 2026-11-27T12:00:05Z to 2027-11-27T12:00:05Z`.
+// 2026-11-27T12:00:05Z to 2027-11-27T12:00:05Z`. Public authorities issue
+// certificates without a subject: identity has their names instead.
 func identity(c *x509.Certificate) string {
-	return fmt.Sprintf("its subject is %s, its issuer %s, and it is valid from %s to %s", name(&c.Subject),
-		name(&c.Issuer), c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339))
+	subject := "its subject is " + name(&c.Subject)
+	if len(c.Subject.Names) == 0 {
+		names := slices.Clone(c.DNSNames)
+		for _, address := range c.IPAddresses {
+			names = append(names, address.String())
+		}
+		subject = "it is for " + quoted(strings.Join(names, ", "))
+	}
+	return fmt.Sprintf("%s, its issuer is %s, and it is valid from %s to %s", subject, name(&c.Issuer),
+		c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// name returns the text of a name, quoted and cut if it is too long, since a
+// name returns the quoted text of a name.
+func name(n *pkix.Name) string { return quoted(n.String()) }
+
+// quoted returns a text in quotes, and cuts it if it is too long, since a
 // stranger may have chosen it.
-func name(n *pkix.Name) string {
+func quoted(text string) string {
 	const most = 100
-	text := n.String()
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}

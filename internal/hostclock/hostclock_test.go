@@ -54,7 +54,7 @@ func newFixture(t *testing.T, start time.Time, ahead time.Duration) *fixture {
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	certificate, authority := x.certificate(start)
-	x.presented = fmt.Sprintf(`its subject is "CN=api.example.com,O=Example", its issuer "CN=api.example.com,O=Example", `+
+	x.presented = fmt.Sprintf(`its subject is "CN=api.example.com,O=Example", its issuer is "CN=api.example.com,O=Example", `+
 		`and it is valid from %s to %s`, start.UTC().Format(time.RFC3339), start.Add(time.Hour).UTC().Format(time.RFC3339))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS()
