@@ -60,6 +60,11 @@ func Live[T metav1.Object](ctx context.Context, c interface {
 // An empty resource is not compared. The answer to a request for a subresource
 // is a proof only if the kind is known to have that subresource. If it does not
 // have it, the server's answer is the same, although the object exists.
+//
+// The error of a client of client-go has the code in the body of the answer,
+// and not the status of the answer. So a gateway's answer with status 503 whose
+// body is the API server's answer about this object is taken for a proof.
+// Clients of package cluster return a different error for such an answer.
 func IsNotFound(err error, resource schema.GroupResource, name string) bool {
 	return absent.Proven(err, resource, name)
 }

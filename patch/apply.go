@@ -84,6 +84,10 @@ func NewApplier[K interface {
 // attributed to a cache that is late, and the request is not repeated. Do not
 // modify the result.
 //
+// The values in the server's answer are taken for the outcome, since a webhook
+// may have changed what was sent. So an answer with an older state at a newer
+// resourceVersion counts as applied until cached shows other values.
+//
 // With Subresource "status" the status is applied. For custom kinds it is
 // locked by resourceVersion, as in [Status].
 //

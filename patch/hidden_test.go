@@ -84,6 +84,14 @@ var hiddenCases = []hiddenCase{
 		edit:   func(w *widget) { w.Spec.Rules[0].Port = 9 },
 	},
 	{
+		name: "an entry under another key", is: `{"hosts":{"a":{"host":"x","port":1,"new":"y"},"c":{"port":2,"new":"z"}}}`,
+		wanted: `{"hosts":{"b":{"host":"x","port":1},"c":{"port":2,"new":"z"}}}`, // a new entry, as documented
+		edit: func(w *widget) {
+			w.Spec.Hosts["b"] = w.Spec.Hosts["a"]
+			delete(w.Spec.Hosts, "a")
+		},
+	},
+	{
 		name: "members that differ in case only", is: `{"rules":[{"host":"a","port":1,"Host":"new","PORT":"new"}]}`,
 		wanted: `{"rules":[{"host":"a","port":9,"Host":"new","PORT":"new"}]}`,
 		edit:   func(w *widget) { w.Spec.Rules[0].Port = 9 },

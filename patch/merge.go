@@ -49,7 +49,9 @@ import (
 // in this way, too: its entries are removed one by one, and the edit is refused
 // if a Transform hides further entries. An entry that the edit changes is
 // patched by itself, too, if the Go type may write its key in a different form
-// than the server has, as netip.Prefix does.
+// than the server has, as netip.Prefix does. An entry that the edit puts under
+// another key is a new entry: fields of the old entry that the Go type hides are
+// removed with the old key.
 //
 // The UnmarshalJSON of a type may read a second form of a value. For example,
 // it may read a string as a struct. An edit inside such a value is patched in
