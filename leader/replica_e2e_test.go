@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// replica leads and writes all the time. It is deaf: it goes on for a while
-// when its leadership is over.
+// replica leads and writes all the time. It ignores the end of its leadership
+// for a while.
 func replica(ctx context.Context, name string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv(configVariable))
 	if err != nil {

@@ -83,7 +83,7 @@ func endless(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// pipe is the body of an answer, and where it comes from.
+// pipe is the body of an answer, and the writer that feeds it.
 type pipe struct {
 	*io.PipeReader
 

@@ -41,8 +41,8 @@ func allOf(tests ...func(*testing.T)) func(*testing.T) {
 	}
 }
 
-// theirs are the metrics of client-go and controller-runtime that this package
-// has. Each has a test of its meaning.
+// theirs are the metrics that this package shares with client-go and
+// controller-runtime. Each has a test of its meaning.
 var theirs = []string{
 	"workqueue_adds_total", "workqueue_depth", "workqueue_longest_running_processor_seconds",
 	"workqueue_queue_duration_seconds", "workqueue_retries_total", "workqueue_unfinished_work_seconds",

@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// onlyItsOwnAnswer asks for an object through things that answer 404 and are
-// not the server of the object.
+// onlyItsOwnAnswer asks for an object through proxies and other servers that
+// answer 404.
 func onlyItsOwnAnswer(t *testing.T) {
 	for _, page := range absenttest.Pages(corev1.Resource("services"), "web") {
 		t.Run(page.Name, func(t *testing.T) {

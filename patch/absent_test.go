@@ -76,7 +76,7 @@ func TestASuccessThatIsNotTheServersIsNoSuccess(t *testing.T) {
 	}
 }
 
-// A gateway has only the name of the object to answer with.
+// A gateway knows only the name of the object.
 func TestAnAnswerToAWriteWithoutAUIDIsNotTheServers(t *testing.T) {
 	page := absenttest.Page{
 		ContentType: "application/json", Status: http.StatusOK,
@@ -147,7 +147,8 @@ type podClient interface {
 	) (*corev1.Pod, error)
 }
 
-// Without an answer to the read, it is open why the subresource was not found.
+// Without an answer to the read, it is not known why the subresource was not
+// found.
 func TestASubresourceThatIsNotFoundProvesNothingIfTheObjectCannotBeRead(t *testing.T) {
 	g, away := NewWithT(t), errors.New("away")
 	s := &unreadable{away: away}

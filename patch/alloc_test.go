@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// silent answers every patch and remembers nothing.
+// silent answers every patch and records nothing.
 type silent struct{ answer *corev1.Pod }
 
 func (s silent) Patch(

@@ -41,7 +41,7 @@ func TestDiffKeepsTheDataOfSecretsToItself(t *testing.T) {
 	}
 }
 
-// Objects with metadata only do not show that they are Secrets.
+// An object with metadata only does not show that it is a Secret.
 func TestDiffDoesNotShowTheCopyOfAnObjectInAnAnnotation(t *testing.T) {
 	g := NewWithT(t)
 	bare := func(value string) *metav1.PartialObjectMetadata {

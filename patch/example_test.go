@@ -97,7 +97,7 @@ func ExampleEnsure() {
 	// map[color:green] <nil>
 }
 
-// An object that is gone already is no error.
+// An object that is already deleted is not an error.
 func ExampleDelete() {
 	ctx, client := context.Background(), fake.NewClientset(exampleNode()).CoreV1()
 	for range 2 {
@@ -117,8 +117,8 @@ func ExampleApplier() {
 	// Output: map[zone:b] <nil>
 }
 
-// What has been asked for is not asked for again, until it is forgotten: the
-// object was deleted, or another client may have forced its own.
+// A request is not repeated until the Applier forgets it, for example because
+// the object was deleted.
 func ExampleApplier_Forget() {
 	client := fake.NewClientset()
 	if err := fakes.Faithful(client); err != nil { // with UIDs and resourceVersions
@@ -161,7 +161,8 @@ func ExampleDiff() {
 	// metadata.labels.rotated: none → "true"
 }
 
-// What a reconciler makes outside the cluster, it guards first.
+// A reconciler guards an object before it creates something for it outside the
+// cluster.
 func ExampleFinalizer() {
 	ctx := context.Background()
 	disk := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "disk"}}
@@ -185,8 +186,8 @@ func ExampleFinalizer() {
 	// false [] <nil>
 }
 
-// An object of another controller is not written, and the error says whose it
-// is.
+// An object of another controller is not written, and the error names its
+// owner.
 func ExampleForeignError() {
 	ctx := context.Background()
 	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "settings", UID: "1", OwnerReferences: []metav1.OwnerReference{

@@ -114,7 +114,7 @@ func TestAnApplierRepeatsWhatTheServerListsInAFormThatCannotBeRead(t *testing.T)
 	g.Expect(server.asked).To(HaveLen(2))
 }
 
-// A restored etcd makes resourceVersions again that were there before.
+// A restored etcd uses resourceVersions again that were used before.
 func TestAnApplierBelievesAnOlderObjectOnlyForAsLongAsACacheCanBeLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

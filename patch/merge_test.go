@@ -28,7 +28,7 @@ type request struct {
 	dryRun, sub         []string
 }
 
-// always returns the client c whatever the namespace.
+// always returns the client c for every namespace.
 func always[C any](c C) func(string) C { return func(string) C { return c } }
 
 // recording answers every patch with answer or err and remembers it.

@@ -108,7 +108,7 @@ func inTwoNamespaces(ctx context.Context, t testing.TB, client kubernetes.Interf
 	return cached
 }
 
-// A client of namespace a never writes a/x where b/x was meant: the error names
+// A client of namespace a never writes a/x instead of b/x: the error names
 // both.
 func TestAClientOfAnotherNamespaceIsRefused(t *testing.T) {
 	for name, write := range podWrites {

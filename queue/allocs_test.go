@@ -124,8 +124,8 @@ func TestWaitersDoNotAllocate(t *testing.T) {
 	})
 }
 
-// A queue that is never empty needs no more memory for the keys that come and
-// go.
+// A queue that is never empty needs no more memory for keys that are added and
+// done.
 func TestKeysThatAreAddedAndDoneLeaveNothing(t *testing.T) {
 	inVirtualTime(t, nil, func(b *fixture) {
 		b.AddWithOptions("stays", queue.AddOptions{After: time.Hour, Cause: queue.Cause{Trigger: "pods"}})

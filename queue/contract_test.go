@@ -55,7 +55,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// addsManyTimes adds in every way there is, in turns, with other keys in
+// addsManyTimes adds a key with all kinds of options in turn, and other keys in
 // between.
 func addsManyTimes(b *fixture) {
 	for i := range 1000 {

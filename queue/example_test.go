@@ -65,7 +65,7 @@ func ExampleQueue_AddWithOptions() {
 	// The first list is less urgent than what changes now.
 	q.AddWithOptions("default/old", queue.AddOptions{Lane: queue.Background})
 	q.AddWithOptions("default/web", queue.AddOptions{
-		// The spec has changed: whatever failed before is worth another try.
+		// The spec has changed, so the reason for earlier failures may be gone.
 		ResetBackoff: true,
 		Cause: queue.Cause{
 			Trigger: "deployments", Namespace: "default", Name: "web",
@@ -132,7 +132,7 @@ func take(q *queue.Queue[string]) queue.Item[string] {
 	return item
 }
 
-// Looked at again in an hour, or as soon as something changes.
+// The key is dispatched again in an hour, or as soon as it is added.
 func ExampleItem_After() {
 	q, err := queue.New[string](nil)
 	if err != nil {
@@ -148,7 +148,7 @@ func ExampleItem_After() {
 	// waiting: 1
 }
 
-// A server has said when to come again: that is neither shortened nor made
+// A server has said when to retry: its delay is neither shortened nor made
 // random.
 func ExampleItem_RetryAfter() {
 	q, err := queue.New[string](nil)
@@ -162,7 +162,7 @@ func ExampleItem_RetryAfter() {
 	// Output: failing: 1 delayed: 1
 }
 
-// What has failed is new again, because what it failed for is repaired.
+// The failures of a key are forgotten, because their cause has been repaired.
 func ExampleQueue_Forget() {
 	q, err := queue.New(&queue.Options[string]{Backoff: queue.Backoff{Base: time.Millisecond, Cap: time.Second}})
 	if err != nil {

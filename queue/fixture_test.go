@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// What the package comment says.
+// The numbers in the package comment.
 const (
 	retryingShare   = 8
 	backgroundShare = 16
@@ -39,7 +39,7 @@ func inVirtualTime(t *testing.T, o *queue.Options[string], f func(b *fixture)) {
 	})
 }
 
-// renew takes a new queue in place of the old one.
+// renew replaces the queue with a new one.
 func (b *fixture) renew(o *queue.Options[string]) {
 	b.t.Helper()
 	q, err := queue.New(o)
@@ -60,7 +60,7 @@ func (b *fixture) take() queue.Item[string] {
 	return item
 }
 
-// expectNext takes the next item and wants it to be key, at this time.
+// expectNext takes the next item, and checks its key and that now returns at.
 func (b *fixture) expectNext(key string, at time.Duration) queue.Item[string] {
 	b.t.Helper()
 	item := b.take()
@@ -69,7 +69,7 @@ func (b *fixture) expectNext(key string, at time.Duration) queue.Item[string] {
 	return item
 }
 
-// expectNothing wants no item for a day.
+// expectNothing checks that no key is dispatched for a day.
 func (b *fixture) expectNothing() {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 24*time.Hour)
@@ -81,7 +81,7 @@ func (b *fixture) expectNothing() {
 // wait lets d pass.
 func (b *fixture) wait(d time.Duration) { <-time.After(d) }
 
-// asleep calls Get in a goroutine, and returns when that sleeps.
+// asleep calls Get in a goroutine, and returns when that goroutine sleeps.
 func (b *fixture) asleep(ctx context.Context) <-chan queue.Item[string] {
 	got := make(chan queue.Item[string], 1)
 	go func() {
@@ -94,8 +94,8 @@ func (b *fixture) asleep(ctx context.Context) <-chan queue.Item[string] {
 	return got
 }
 
-// drawing returns options of queues that back off from one to five seconds, of
-// which those that are made in this test take the given share.
+// drawing returns options of a queue that backs off by one to five seconds. In
+// this test, each back-off is the given share of its longest duration.
 func drawing(t *testing.T, share float64) *queue.Options[string] {
 	t.Helper()
 	t.Cleanup(simhook.Use(&simhook.Hooks{Jitter: func() float64 { return 1 - share }}))

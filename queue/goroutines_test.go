@@ -46,8 +46,8 @@ func (w *witness) end(key string) {
 	w.holder[key] = false
 }
 
-// Whatever goroutines do at the same time: a key has one holder, and no
-// addition is lost: the last dispatch of a key began after its last addition.
+// While many goroutines use the queue, a key has at most one holder, and no
+// addition is lost: the last dispatch of a key begins after its last addition.
 func TestManyGoroutines(t *testing.T) {
 	options := map[string]*queue.Options[string]{
 		"plain": {Backoff: queue.Backoff{Base: time.Millisecond, Cap: time.Second}},
@@ -140,8 +140,8 @@ func disturb(b *fixture, w *witness, seed uint64) {
 }
 
 // Goroutines drain or stop a queue at the same time as others: every worker
-// learns of it, nothing stays, and what waited before a drain has been
-// dispatched.
+// learns of it, no key remains, and the keys that waited before a drain have
+// been dispatched.
 func TestManyGoroutinesEndTheQueue(t *testing.T) {
 	for name, end := range map[string]func(b *fixture, seed uint64){
 		"drain": func(b *fixture, _ uint64) { b.Drain() },

@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/queue/workqueue"
 )
 
-// A model is what a queue promises, written down without regard to speed: a map
-// and the time, looked through from end to end at each step.
+// A model is a simple implementation of what a queue promises, without regard
+// to speed: it searches a map of all keys at each step.
 type model struct {
 	now      time.Duration
 	interval time.Duration
@@ -108,7 +108,7 @@ func (m *model) cancel(name string) bool {
 	return true
 }
 
-// forget also ends a back-off that nothing waits for.
+// forget also ends a back-off for which no addition waits.
 func (m *model) forget(name string) {
 	k := m.key(name)
 	k.failures = 0
@@ -117,7 +117,7 @@ func (m *model) forget(name string) {
 	}
 }
 
-// reopen forgets what was failures, and makes retries due.
+// reopen forgets all failures, and makes retries due.
 func (m *model) reopen() {
 	if m.drained || m.stopped {
 		return
@@ -133,8 +133,8 @@ func (m *model) reopen() {
 	}
 }
 
-// addLater is a delayed addition by the adapter, which nothing but an earlier
-// one replaces.
+// addLater is a delayed addition by the adapter. Only an earlier delayed
+// addition by the adapter replaces it.
 func (m *model) addLater(name string, d time.Duration) {
 	k := m.key(name)
 	if due := m.now + d; !m.drained && !m.stopped && (k.later == 0 || due < k.later) {
@@ -142,8 +142,8 @@ func (m *model) addLater(name string, d time.Duration) {
 	}
 }
 
-// pass lets d go by, and makes the delayed additions whose time comes, one
-// after the other.
+// pass lets d pass, and makes the delayed additions that become due, one after
+// the other.
 func (m *model) pass(d time.Duration) {
 	end := m.now + d
 	for {
@@ -374,7 +374,7 @@ func (c *comparison) end(which int, op byte, d time.Duration) {
 	item.Done() // is ignored
 }
 
-// compare wants both to agree on every key.
+// compare checks that the queue and the model agree on every key.
 func (c *comparison) compare() {
 	type view struct {
 		state    queue.State

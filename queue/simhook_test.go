@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/queue"
 )
 
-// Queues that are made while a simulator runs leave to it what is left to
-// chance, and others do not.
+// Queues that are made while a simulator runs ask the simulator for random
+// decisions, and other queues do not.
 func TestASimulatorDecidesForQueues(t *testing.T) {
 	asked := map[string]int{}
 	end := simhook.Use(&simhook.Hooks{

@@ -62,7 +62,7 @@ func (h hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// silent is a body that does not end before its request does.
+// silent is a body without content, which ends only with its request.
 type silent struct {
 	io.Reader
 	done <-chan struct{}

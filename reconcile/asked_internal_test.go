@@ -12,7 +12,8 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// What is asked for is found in every form of request, and only that.
+// The fields that a request asks to change are found in every form of request,
+// and no other fields.
 func TestAWriteAsksForWhatItsRequestChanges(t *testing.T) {
 	cached := func() *corev1.Pod {
 		return &corev1.Pod{
@@ -86,7 +87,7 @@ func many(n int) string {
 	return strings.Join(members, ",")
 }
 
-// A deletion of what is being deleted asks for nothing.
+// A deletion of an object that is being deleted asks for no change.
 func TestADeletionIsAskedForOnce(t *testing.T) {
 	g := NewWithT(t)
 	w := write{object: written("1", ""), deleted: true}
@@ -121,8 +122,8 @@ func (r *recoded) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"color":"dark %s"}`, r.Color), nil
 }
 
-// What the object has is found wherever its type keeps it, without its whole
-// JSON.
+// The current values of an object are found without its whole JSON, wherever
+// its type keeps them.
 func TestAPatchIsComparedWithTheFieldsThatItChanges(t *testing.T) {
 	object := &inlined{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"n": "x"}}, Inner: Inner{"red"}, Count: 0}
 	for body, paths := range map[string][]string{
@@ -138,7 +139,7 @@ func TestAPatchIsComparedWithTheFieldsThatItChanges(t *testing.T) {
 	}
 }
 
-// Beyond that, one digest stands for all.
+// If there are more fields, one digest stands for all of them.
 func TestTheFieldsOfAWriteAreBounded(t *testing.T) {
 	for n, paths := range map[int]int{maxFields: maxFields, maxFields + 1: 1} {
 		w := write{object: written("1", ""), content: ownwrites.PatchOf("application/merge-patch+json", "", []byte(`{"data":{`+many(n)+`}}`))}

@@ -55,7 +55,8 @@ type realFleet struct {
 	ledger *ledger
 }
 
-// realReplica is one of them. When it is killed, it sends no further request.
+// realReplica is one replica of a realFleet. When it is killed, it sends no
+// further request.
 type realReplica struct {
 	in     *informer.Informer[*corev1.ConfigMap]
 	killed atomic.Bool
@@ -149,7 +150,7 @@ func e2eObject(key reconcile.Key, n int) *corev1.ConfigMap {
 	}
 }
 
-// cached returns how many objects the replicas have.
+// cached returns how many objects the caches of the replicas have.
 func cachedBy(replicas map[string]*realReplica) (all int, counts []int) {
 	for _, r := range replicas {
 		counts = append(counts, r.in.Snapshot().Len())
@@ -158,7 +159,7 @@ func cachedBy(replicas map[string]*realReplica) (all int, counts []int) {
 	return all, counts
 }
 
-// ranges returns the recorded ones.
+// ranges returns the recorded ranges.
 func (x *realFleet) ranges(client kubernetes.Interface) string {
 	x.t.Helper()
 	config, err := client.CoordinationV1().Leases("default").Get(x.t.Context(), "fleet", metav1.GetOptions{})

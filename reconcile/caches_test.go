@@ -187,7 +187,7 @@ func (x *fleet) set(of int, value string) {
 	x.Expect(err).NotTo(HaveOccurred())
 }
 
-// comeAndGo creates a further ConfigMap, or deletes it if it is there.
+// comeAndGo creates a further ConfigMap, or deletes it if it exists.
 func (x *fleet) comeAndGo(of int) {
 	if of%3 != 0 { // seldom: most changes are updates
 		return
@@ -229,7 +229,7 @@ func (x *fleet) cached(all int) []int {
 	return counts
 }
 
-// Namespaces with similar names are divided all the same; a replica joins and
+// Namespaces are divided even if they have similar names; a replica joins and
 // one is killed while objects change.
 func TestEachReplicaCachesItsShardsOnly(t *testing.T) {
 	for _, selects := range []bool{true, false} {
@@ -299,9 +299,9 @@ func eachCachesItsShards(x *fleet) {
 	}
 }
 
-// What is deleted while no replica has its slot, its next owner has never
-// cached: also what was created just before, and what the last owner could not
-// clean up.
+// An object that is deleted while no replica has its slot was never in the
+// cache of the slot's next owner. This includes objects that were created just
+// before, and objects that the last owner could not clean up.
 func TestWhatIsDeletedBetweenTwoOwnersIsReconciledByTheNext(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		for _, ends := range []string{"stops", "dies"} {

@@ -32,8 +32,8 @@ func TestAFloodOfEventsIsCut(t *testing.T) {
 	})
 }
 
-// A recorder of the user's may send notes as they are, and a server refuses
-// notes of more than 1,024 bytes.
+// A user's recorder may send notes unchanged, and a server refuses notes of
+// more than 1,024 bytes.
 func TestAWarningIsShortEnoughForEveryServer(t *testing.T) {
 	g := NewWithT(t)
 	server := events.NewFakeRecorder(1)

@@ -44,8 +44,8 @@ func TestAKeyThatFailsIsLoggedThreeTimesAndThenAtEachDoubling(t *testing.T) {
 	})
 }
 
-// A change of the object begins the attempts anew. A field that changes each
-// second must not write a line each second.
+// A change of the object restarts the count of attempts. A field that changes
+// each second must not lead to a log line each second.
 func TestAKeyThatFailsAfterEachChangeOfItsObjectIsLoggedAtEachDoublingToo(t *testing.T) {
 	for name, boom := range map[string]func(n int) error{
 		"with one error":           func(int) error { return errors.New("boom") },

@@ -41,7 +41,7 @@ func TestATypedNilErrorFailsItsKey(t *testing.T) {
 	})
 }
 
-// A retry cannot cure it: that is what Terminal says of whatever it is given.
+// Terminal marks any error that it is given as one that a retry cannot fix.
 func TestATerminalTypedNilErrorIsNotRetried(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a")
@@ -154,7 +154,7 @@ func TestAPanicInSlotConcernsItsKeyOnly(t *testing.T) {
 	})
 }
 
-// A client of a fake may answer with a nil object.
+// A fake client may answer with a nil object.
 func TestAReportOfNoObjectFailsItsKey(t *testing.T) {
 	for name, report := range map[string]func(context.Context){
 		"wrote a nil pointer":   func(ctx context.Context) { reconcile.Wrote(ctx, (*configMap)(nil)) },

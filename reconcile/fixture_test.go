@@ -92,8 +92,8 @@ func (w *fixture) ran(what string) {
 	w.runs = append(w.runs, what)
 }
 
-// reconciled returns what ran since the last call, when nothing can run any
-// more without time passing.
+// reconciled waits until only the passing of time could lead to another
+// reconcile, and returns what ran since the last call.
 func (w *fixture) reconciled() []string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -118,7 +118,7 @@ func (w *fixture) context() context.Context {
 	}, funcr.Options{Verbosity: 1}))
 }
 
-// start runs a controller until stop is called, which returns what Run did.
+// start runs a controller until stop is called. stop returns the result of Run.
 func (w *fixture) start(o *reconcile.Options, f reconcFn) (stop func() error) {
 	w.t.Helper()
 	return w.startRun(w.made(o, f).Run)

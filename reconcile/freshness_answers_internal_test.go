@@ -204,7 +204,7 @@ func TestAKeyWaitsForADeletionThatTheCacheHasNotShown(t *testing.T) {
 	}
 }
 
-// Its deletion is still to come.
+// The cache will show the deletion of the object later.
 func TestAKeyWaitsForADeletionOfAnObjectThatTheCacheHasYetToShow(t *testing.T) {
 	inView(t, nil, func(w *viewer) {
 		w.newest = "40"

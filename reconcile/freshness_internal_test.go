@@ -93,7 +93,8 @@ func TestAnOverdueKeyNoLongerWaitsForWhatItHasNotSeen(t *testing.T) {
 	})
 }
 
-// The cache shows it after the first write, and drops it after the second.
+// The cache shows the object after the first write, and removes it after the
+// second.
 func TestAKeyWaitsForTheWriteThatTakesAnObjectOutOfScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

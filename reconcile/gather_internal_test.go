@@ -86,8 +86,8 @@ func (*filling) Deleted(context.Context, slots.Cache, []int, time.Duration, func
 	return nil
 }
 
-// A slot that comes while others are gathered does not wait for a second
-// gathering, nor for a second list.
+// A slot that arrives while others are gathered waits neither for a second
+// gathering nor for a second list.
 func TestASlotThatArrivesDuringAGatheringWorksAfterIt(t *testing.T) {
 	const all = 12
 	broken := errors.New("forbidden")

@@ -50,7 +50,7 @@ func TestABoundedNumberOfUnfinishedKeysIsKeptOfOwnSlotsOnly(t *testing.T) {
 	g.Expect(s.failed).To(HaveLen(1), "it has room of its own")
 }
 
-// The slot may go again before its key is dispatched.
+// The replica may lose the slot again before its key is dispatched.
 func TestAKeyThatWasDeletedBeforeItsSlotCameIsUnfinished(t *testing.T) {
 	g := NewWithT(t)
 	s := &shardRunner{
@@ -64,7 +64,7 @@ func TestAKeyThatWasDeletedBeforeItsSlotCameIsUnfinished(t *testing.T) {
 }
 
 // moving are shards in which a key moves to another slot after Slot was called,
-// and the slot comes back without it.
+// and the slot returns without the key.
 type moving struct {
 	Shards
 
@@ -101,7 +101,7 @@ func TestASlotThatReturnsWithAnotherRangeHasNoKeyThatMoved(t *testing.T) {
 	}
 }
 
-// They would fill it, and the next owner has them.
+// The keys of a moved slot would fill the map, and the next owner has them.
 func TestObjectsOfAReleasedSlotAreNotUnfinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

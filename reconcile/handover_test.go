@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// handing are shards that take keys to the next owner.
+// handing are shards that hand keys over to the next owner.
 type handing struct {
 	*parts
 	mu   sync.Mutex

@@ -162,7 +162,7 @@ func TestAroundIsCalledAtTheStartAndAtTheEndOfEachReconcile(t *testing.T) {
 	})
 }
 
-// The reconcile of a deleted object whose name is taken again is a reconcile.
+// The history also has the reconcile of a deleted object that was recreated.
 func TestAroundIsCalledForARecreatedObjectToo(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a")

@@ -33,7 +33,7 @@ func written(version, value string) *corev1.ConfigMap {
 	}
 }
 
-// loopFixture is a detector, and a queue of which it is told.
+// loopFixture is a detector and its queue.
 type loopFixture struct {
 	*WithT
 	*loopDetector
@@ -62,7 +62,7 @@ func (l *loopFixture) reconcile(key string, writes ...write) time.Duration {
 	return l.observe(item, writes).worst.delay
 }
 
-// wake adds the key for a reason of its own.
+// wake adds the key because of another cause than its writes.
 func (l *loopFixture) wake(key string) { l.queue.Add(Key{Name: key}) }
 
 // event adds the key because of an event of the last write.
@@ -138,8 +138,8 @@ func TestAnEndedLoopIsNotNamedAtTheNextWriteWithoutProgress(t *testing.T) {
 	})
 }
 
-// What the cache had of another object of that name says nothing about this
-// one.
+// The cached state of another object with that name says nothing about this
+// object.
 func TestAWriteIsNotComparedWithAnotherObject(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		var delay time.Duration
@@ -154,8 +154,8 @@ func TestAWriteIsNotComparedWithAnotherObject(t *testing.T) {
 	})
 }
 
-// Only the reaction to changes of the object waits; in particular, no other key
-// does.
+// Only the reaction to changes of the object is delayed. No other key is
+// delayed.
 func TestOnlyTheReactionToChangesOfTheObjectWaits(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		for range 5 {
@@ -333,8 +333,8 @@ func TestTwoKeysThatWriteOneObjectInTurnAreAHotLoop(t *testing.T) {
 	}
 }
 
-// Each undoes what the other does: a garbage collector, or a client that
-// creates again.
+// Two clients undo each other's work: for example, a garbage collector deletes
+// what the other client creates again.
 func TestCreationsAndDeletionsThatAreUndoneAreAHotLoop(t *testing.T) {
 	of := func(l *loopFixture, n int) *corev1.ConfigMap {
 		l.version++
@@ -415,7 +415,7 @@ func TestTheReactionToARecreatedObjectDoesNotWait(t *testing.T) {
 	})
 }
 
-// A write that has changed nothing has not been undone.
+// A write that has changed no field cannot have been undone.
 func TestAWriteWithoutAnEffectDoesNotCount(t *testing.T) {
 	inLoops(t, func(l *loopFixture) {
 		for n := range 100 {

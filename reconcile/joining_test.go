@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// forbidding answers requests as a server does that does not permit them.
+// forbidding answers requests as a server that forbids them.
 type forbidding struct {
 	http.RoundTripper
 	refuses *atomic.Bool
@@ -33,7 +33,7 @@ func (r forbidding) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// It would never work on them.
+// A replica that may not list the objects would never work on its slots.
 func TestAReplicaThatMayNotListWhatItCachesTakesNoSlots(t *testing.T) {
 	inFleet(t, nil, func(x *fleet) {
 		const all = 16

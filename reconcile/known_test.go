@@ -113,8 +113,8 @@ func TestKnownLeavesNamesAloneThatTheCacheWouldNotHold(t *testing.T) {
 	})
 }
 
-// A first list that is older than the names: the server lists nothing, although
-// the object is there. The reconcile is about a suspicion, and asks.
+// The first list is older than the names: it is empty, although the object
+// exists. An orphan is only a suspicion, so the reconciler asks the server.
 func TestKnownWithAStaleFirstListDeletesNothingThatIsLive(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("live")

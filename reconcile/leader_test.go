@@ -160,7 +160,7 @@ func TestWhatAReplicaKnowsOfKeysIsOfItsTerm(t *testing.T) {
 	})
 }
 
-// seen notes what a controller is doing when its leadership may be given up.
+// seen records the phase of a controller when its leadership may be given up.
 type seen struct{ released func() }
 
 func (l seen) Run(ctx context.Context, fn func(context.Context) error) error {

@@ -131,8 +131,8 @@ func (l *ledger) killed(name string) {
 	l.dead[name] = true
 }
 
-// hears notes that a shard has gone: another replica may have had it when it
-// comes back.
+// hears returns a handler that notes when a shard is lost: another replica may
+// own it until it returns.
 func (l *ledger) hears(by string) func(informer.Event[*corev1.ConfigMap]) {
 	return func(e informer.Event[*corev1.ConfigMap]) {
 		if e.Type != informer.Deleted {

@@ -78,8 +78,8 @@ type worldCause struct {
 }
 
 // loopWorld is a controller whose keys have outputs, and inputs, rivals and
-// other clients. The model is a list of outputs and causes, looked through from
-// end to end at each step.
+// other clients. The model is a list of outputs and causes, all of which are
+// searched at each step.
 type loopWorld struct {
 	*WithT
 	t       *testing.T
@@ -167,7 +167,7 @@ func newLoopWorld(t *testing.T, seed uint64) *loopWorld {
 	return w
 }
 
-// follow writes each output of a key that is not as its input wants it.
+// follow writes each output of a key that differs from the key's input.
 func follow(
 	ctx context.Context, client typedcorev1.CoreV1Interface, cached *informer.Informer[*configMap],
 	r reconcile.Request[*corev1.Secret],
@@ -305,7 +305,7 @@ func (w *loopWorld) edit(o *worldOutput) {
 	w.disturb(o, w.random.IntN(3) == 0)
 }
 
-// disturb makes an output something else than it should be.
+// disturb changes an output, so that it differs from its input.
 func (w *loopWorld) disturb(o *worldOutput, remove bool) {
 	is, _ := w.now(o)
 	var err error
@@ -322,7 +322,7 @@ func (w *loopWorld) disturb(o *worldOutput, remove bool) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// touch changes what does not concern the controller.
+// touch changes a field that the controller does not write.
 func (w *loopWorld) touch(o *worldOutput) {
 	if is, _ := w.now(o); is == "" {
 		return
@@ -332,7 +332,7 @@ func (w *loopWorld) touch(o *worldOutput) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// quarrel lets a rival come or go.
+// quarrel adds a rival, or removes it.
 func (w *loopWorld) quarrel(o *worldOutput) {
 	is, repaired := w.now(o)
 	w.mu.Lock()
@@ -410,7 +410,8 @@ func (w *loopWorld) judge() string {
 	return ""
 }
 
-// story lists what has happened to an output and its key since the rival came.
+// story lists what has happened to an output and its key since the rival was
+// added.
 func (w *loopWorld) story(o *worldOutput) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, " of kind %d, that reacts after %v and left at %v\nwrites:", o.rival, o.reacts, o.left.Sub(o.came))

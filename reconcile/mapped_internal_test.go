@@ -53,8 +53,8 @@ func TestEventsThatWaitForAMapperAreMerged(t *testing.T) {
 	}
 }
 
-// The timer may fire when the call has just returned: then nothing is to be
-// relieved, and running may have ended.
+// The timer may fire when the call has just returned. Then the worker must not
+// be relieved, and running may have ended.
 func TestAMapperThatHasReturnedIsNotRelieved(t *testing.T) {
 	m, idle := &mapping[*corev1.ConfigMap]{}, &worker{}
 	m.relieve(t.Context(), nil, idle)

@@ -14,9 +14,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A mapper of Pods that gives the name of the node the namespace of the Pod
-// means a node that lives: a reconciler that cleans up by the name alone would
-// clean up after it.
+// A mapper of Pods returns the name of the node with the namespace of the Pod.
+// It means a node that exists. A reconciler that cleans up by the name alone
+// would clean up after this node.
 func TestAKeyWithANamespaceThatTheKindDoesNotHaveIsNotDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

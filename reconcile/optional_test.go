@@ -84,8 +84,8 @@ func TestAnOptionalControllerThatNeverStartedStopsWithoutAnError(t *testing.T) {
 	})
 }
 
-// It has not joined the election while it waits, so that the election of no
-// leader is not its fault.
+// A controller that waits has not joined the election, so it is not the reason
+// why no replica leads.
 func TestAnOptionalControllerThatWaitsNeedsNoLeader(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		c, _ := w.optional(&reconcile.Options{Optional: true, Leader: neverElected{}})

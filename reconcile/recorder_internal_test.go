@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// A goroutine that a reconciler has left behind may write whenever it likes.
+// A goroutine that a reconciler has left behind may write at any time.
 func TestWhatIsSentAfterTheReconcileIsNotRecorded(t *testing.T) {
 	g := NewWithT(t)
 	all := sources{typed[*corev1.ConfigMap]{informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)}}
@@ -31,7 +31,8 @@ func TestWhatIsSentAfterTheReconcileIsNotRecorded(t *testing.T) {
 	g.Expect(c.fresh.baselines).To(HaveLen(1))
 }
 
-// It may come when the reconcile has ended and its key is about to be held.
+// The answer may arrive when the reconcile has ended and its key is about to be
+// held.
 func TestAnAnswerBetweenTheEndOfAReconcileAndItsVerdictIsNotLost(t *testing.T) {
 	g := NewWithT(t)
 	all := sources{typed[*corev1.ConfigMap]{informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)}}

@@ -386,7 +386,7 @@ func TestReferencesThatNobodyCanHaveAreErrorsOfTheirKeys(t *testing.T) {
 	})
 }
 
-// numbers are ConfigMaps as a program sees them whose Go type is wrong.
+// numbers are ConfigMaps as a program with a wrong Go type sees them.
 type numbers struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -547,7 +547,7 @@ func TestANewLeaderReconcilesWhenWhatIsReferredToIsAsNewAsTheServer(t *testing.T
 		w.run(&reconcile.Options{Leader: leadership})
 		w.Expect(w.secrets.Status().OpenWatches).To(Equal(1), "a standby is warm")
 		w.Expect(w.ran()).To(BeEmpty())
-		// The watch is late: what the last leader has written has not come.
+		// The watch is late, and has not delivered what the last leader wrote.
 		w.server.Freeze("operator", w.server.Version())
 		w.putSecret("d", "one", "2")
 		w.deny("d", true)
@@ -594,8 +594,8 @@ func TestAReferenceThatStaysUnknownIsAnErrorAfterAWhile(t *testing.T) {
 	})
 }
 
-// What a key waits for is that to which its object refers now: not that to
-// which it has referred before.
+// A key waits for the objects to which its object refers now, and not for
+// earlier references.
 func TestAWaitingKeyIsReconciledWhenItsReferencesAreKnown(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		config := w.server.Config("operator")

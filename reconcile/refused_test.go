@@ -48,8 +48,8 @@ func refusedIn(namespaces *atomic.Pointer[[]string]) reconcFn {
 	}
 }
 
-// One of them has not granted the program what it needs: that is their own
-// matter.
+// One tenant has not granted the permission that the program needs. This
+// concerns only that tenant.
 func TestOneTenantWithoutPermissionLeavesTheControllerReady(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.inNamespaces("a", "b", "c")
@@ -92,7 +92,7 @@ func TestAMissingPermissionIsAnEventAboutTheObjectAfterAMinute(t *testing.T) {
 	})
 }
 
-// The only tenant that there is yet is no proof, either.
+// A single tenant is no proof either.
 func TestTheFirstTenantWithoutPermissionLeavesTheControllerReady(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.inNamespaces("a")
@@ -151,7 +151,8 @@ func TestTenProblemsOfACauseAreListedAndTheOthersCounted(t *testing.T) {
 	})
 }
 
-// One that caches a single namespace has but one permission to lose.
+// A controller that caches a single namespace needs the permission in that
+// namespace only.
 func TestAControllerOfOneNamespaceIsRefusedIfSeveralKeysAre(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c")
@@ -257,7 +258,8 @@ func TestAStandbyIsNotRefused(t *testing.T) {
 	})
 }
 
-// What other replicas reconcile is not refused to this one, nor granted.
+// Keys that other replicas reconcile count neither as refused to this replica
+// nor as granted.
 func TestOnlyTheKeysOfThisReplicaCount(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.inNamespaces("a", "b")
@@ -281,8 +283,8 @@ func TestOnlyTheKeysOfThisReplicaCount(t *testing.T) {
 	})
 }
 
-// The errors of so many keys are remembered: that others are not known does not
-// make the program ready.
+// The errors of only so many keys are remembered. Further keys without a
+// remembered error do not make the program ready.
 func TestRefusalsOfMoreKeysThanAreRememberedAreNearlyAll(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.inNamespaces("a", "b")

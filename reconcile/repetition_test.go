@@ -63,7 +63,7 @@ func repeating(t *testing.T, within time.Duration, f func(n int) (reconcile.Resu
 }
 
 // An attempt after which nothing observed has changed doubles the delay,
-// whatever its kind.
+// however the attempt ended.
 func TestEveryKindOfRepetitionDoublesItsDelay(t *testing.T) {
 	for name, attempt := range map[string]func(n int) (reconcile.Result, error){
 		"error":           func(int) (reconcile.Result, error) { return nothing, errBoom },
@@ -174,7 +174,7 @@ func TestAConflictWithAnotherFieldManagerIsNoStaleCache(t *testing.T) {
 	g.Expect(log).To(ContainSubstring("kubectl"))
 }
 
-// A status 409 that something in between answers is cured by no newer cache.
+// A newer cache does not resolve a status 409 that a proxy or gateway has sent.
 func TestAPageWithStatus409IsNoStaleCache(t *testing.T) {
 	for _, page := range absenttest.Conflicts() {
 		g := NewWithT(t)

@@ -84,7 +84,8 @@ func TestACacheThatIsAheadOfItsServerHasSeenNoWrite(t *testing.T) {
 	}
 }
 
-// What the cache has of it was written in the history that the server has lost.
+// The cached state of the object was written in the history that the server has
+// lost.
 func TestAnUpdateOfARestoredServerIsNotSeenByWhatItHasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

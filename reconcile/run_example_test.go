@@ -89,8 +89,8 @@ func ExampleRunAll() {
 	// <nil>
 }
 
-// What has no watch is looked at again later. That is a success: the back-off
-// of failures is untouched.
+// A key without a watch is reconciled again later. That is a success, and does
+// not change the back-off of failures.
 func ExampleAfter() {
 	client := fake.NewClientset(exampleMap("certificate"))
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -108,7 +108,7 @@ func ExampleAfter() {
 	// Output: looked 3 times, <nil>
 }
 
-// Retrying does not cure a spec that contradicts itself: the key waits for an
+// A retry cannot fix a spec that contradicts itself, so the key waits for an
 // edit.
 func ExampleTerminal() {
 	client := fake.NewClientset(exampleMap("site"))
@@ -209,8 +209,7 @@ func runWith(
 	return c.Run(ctx)
 }
 
-// What probes and a page of a program's own are made of. Here the program has
-// ended.
+// The methods for a program's own probes and pages. Here the program has ended.
 func ExampleController_Stats() {
 	client := fake.NewClientset(exampleMap("site"))
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -236,8 +235,8 @@ func ExampleController_Stats() {
 	// livez: <nil> readyz: <nil>
 }
 
-// A command line asks for one key, which need not have an object. What became
-// of it is remembered.
+// A command line asks for one key, which need not have an object. The history
+// has the outcome.
 func ExampleController_Enqueue() {
 	client := fake.NewClientset()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)

@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// moves is a cause with which a slot is still ours.
+// moves is a cause for which this replica keeps the slot until its function
+// returns.
 type moves string
 
 func (m moves) Error() string  { return string(m) }
@@ -197,7 +198,7 @@ func TestReconcilesOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote(t *testi
 	})
 }
 
-// It may be another replica's by then.
+// Another replica may own the slot by then.
 func TestASlotThatEndsWhileItsCacheIsBehindIsNotWorkedOn(t *testing.T) {
 	for _, why := range []error{errMoves, errLost} {
 		inLateFixture(t, 5*time.Second, func(w *lateFixture) {

@@ -192,7 +192,7 @@ func TestStatusQuotesNoValuesOfInvalidObjects(t *testing.T) {
 	})
 }
 
-// A talker is a leadership that says how it is.
+// A talker is a leadership that describes itself.
 type talker struct{ terms }
 
 func (talker) String() string    { return "replica-2 leads" }

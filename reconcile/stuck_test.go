@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// deafTo is a reconciler that does not listen to its context.
+// deafTo is a reconciler that ignores its context.
 func deafTo(release chan struct{}) reconcFn {
 	return func(_ context.Context, r request) (reconcile.Result, error) {
 		if r.Key.Name == "deaf" {
@@ -54,7 +54,7 @@ func TestAReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
 	})
 }
 
-// One that begins while the first is under way has its own time.
+// A reconcile that begins while the first one is running has its own timeout.
 func TestEachReconcileThatIgnoresItsTimeoutIsNamed(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("deaf")
@@ -96,8 +96,8 @@ func TestAReconcileThatIgnoresTheStopIsNamedByRun(t *testing.T) {
 	}
 }
 
-// The Lease is another's only when the reconcile has returned, or the process
-// has ended.
+// Another replica gets the Lease only when the reconcile has returned, or the
+// process has ended.
 func TestAReconcileThatIgnoresTheStopKeepsTheLeadership(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("deaf")
@@ -191,7 +191,7 @@ func TestAMapperThatHangsLaterKeepsNoOtherCallWaiting(t *testing.T) {
 	})
 }
 
-// Each call that is slow would add a goroutine otherwise.
+// Otherwise each slow call would add a goroutine.
 func TestAfterASlowMapperOneIsCalledAtATime(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("slow")

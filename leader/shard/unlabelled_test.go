@@ -143,7 +143,7 @@ func TestARecordWithADifferentKindOrSlotIsFoundByItsName(t *testing.T) {
 }
 
 // A different group hides the record from the replicas. Without a log line its
-// slot would have no owner at some time, and nobody would know why.
+// slot would at some time have no owner, and the reason would not be known.
 func TestARecordOfADifferentGroupIsNamed(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)

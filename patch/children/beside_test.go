@@ -77,8 +77,8 @@ func TestEditsAreNotCalledAtTheSameTime(t *testing.T) {
 	})
 }
 
-// One tenant's admission webhook takes a minute, and the other copies are there
-// at once.
+// One tenant's admission webhook takes a minute, and the other copies are
+// created at once.
 func TestOneSlowRefusalDoesNotKeepTheOthersWaiting(t *testing.T) {
 	inFixture(t, &children.Options{Parallel: 2}, func(w *fixture) {
 		names := named(20)

@@ -115,7 +115,8 @@ func TestALateOwnerRecreatesNothing(t *testing.T) {
 	})
 }
 
-// Whoever has changed the child since may have made of it what the owner wants.
+// A client that has changed the child since may have made it as the owner wants
+// it.
 func TestAChildThatWasChangedIsNotRecreated(t *testing.T) {
 	inStrict(t, &children.Options{MaxRecreate: 1}, func(w *fixture, ensure func(wanted ...child) error) {
 		w.freeze()

@@ -350,8 +350,8 @@ func TestAFailureInANamespaceKeepsTheChildrenOfThatNamespaceOnly(t *testing.T) {
 	})
 }
 
-// Whose an object without an owner reference is, its mark says also to a Set
-// that owns by reference.
+// A mark names the owner of an object without an owner reference. This is true
+// for a Set that owns by reference, too.
 func TestASetThatOwnsByReferenceLeavesWhatAFormerOwnerHasMarked(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		former := w.owner.DeepCopy()

@@ -101,7 +101,8 @@ func TestAMemberBesideTheSpecIsNoChangeOfTheSpec(t *testing.T) {
 	})
 }
 
-// What a program that has just started does not know is no wish.
+// A program that has just started does not know whether the owner's spec has
+// changed.
 func TestAfterARestartNoChangeOfTheSpecIsKnown(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		names := named(100)
@@ -157,7 +158,7 @@ func TestOwnersWithoutChildrenAreForgotten(t *testing.T) {
 	})
 }
 
-// What the server does not answer is not confirmed.
+// An owner that the server does not return is not confirmed.
 func TestAnOwnerThatCannotBeReadDeletesNothing(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		w.Expect(w.ensure("a", "b")).To(Succeed())

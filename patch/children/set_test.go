@@ -287,7 +287,7 @@ func TestAnOrphanThatTheCacheDoesNotHaveIsAdoptedToo(t *testing.T) {
 	})
 }
 
-// What the cache takes for an orphan has got an owner since.
+// An object that has no owner in the cache has got an owner since.
 func TestAnOrphanIsNotTakenFromItsNewOwner(t *testing.T) {
 	inFixture(t, marked, func(w *fixture) {
 		w.create("a", ours)
@@ -302,8 +302,8 @@ func TestAnOrphanIsNotTakenFromItsNewOwner(t *testing.T) {
 	})
 }
 
-// The process dies after each of its requests, answered or not. The next one
-// goes on.
+// The process ends after each of its requests, answered or not. The next
+// process continues.
 func TestACrashBetweenTwoRequestsIsMended(t *testing.T) {
 	const requests = 5 // two creations, the owner, two deletions
 	for survived := range requests {

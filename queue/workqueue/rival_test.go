@@ -48,8 +48,8 @@ func inRivalry(t *testing.T, f func(r *rivals)) {
 	})
 }
 
-// do lets both do the same, after a microsecond of its own, so that no two
-// timers end at once.
+// do calls f for both queues, a microsecond after the previous call, so that no
+// two timers end at once.
 func (r *rivals) do(what string, f func(q limited)) {
 	<-time.After(time.Microsecond)
 	r.log = append(r.log, what)

@@ -44,7 +44,7 @@ func ExampleInformers() {
 	// Pod [nodes pods] synced: false
 }
 
-// What does not work although the process goes on, as /readyz names it.
+// Problems of a controller that keeps running, as /readyz names them.
 func ExampleProblems() {
 	pods := informer.For(fake.NewClientset().CoreV1().Pods(""), nil)
 	c, err := reconcile.New("pods", pods, reconcile.Func[*corev1.Pod](
