@@ -28,9 +28,9 @@ func echo(req *http.Request) *absenttest.Page {
 	return &absenttest.Page{ContentType: req.Header.Get("Content-Type"), Body: string(body), Status: http.StatusOK}
 }
 
-// A gateway between the leader and the server answers 200 from some moment on.
-// The server has no renewal, so another replica takes the Lease, and the leader
-// must have stopped before.
+// From some moment on, a gateway between the leader and the server answers 200.
+// The server gets no renewal, so another replica takes the Lease. The leader
+// must have stopped before that.
 func TestARenewalThatTheServerDoesNotAnswerIsNotARenewal(t *testing.T) {
 	answers := map[string]func(*http.Request) *absenttest.Page{
 		"what was sent": echo,

@@ -71,8 +71,8 @@ func (c *netConn) Close() error {
 	return c.Conn.Close()
 }
 
-// breaks makes all connections that there are, and those that are made while
-// lost, black holes.
+// breaks makes all open connections, and the connections that are opened while
+// lost is set, black holes.
 func (n *network) breaks(lost bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

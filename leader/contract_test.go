@@ -103,14 +103,15 @@ func TestContract(t *testing.T) {
 			"leads.": TestTwoReplicasWithOneIdentityNeverLeadAtOnce,
 		"The other reports it in Elector.Ready and Status.":                 trying(twins),
 		"A client that is not a replica holds the Lease: no replica leads.": TestAForeignHolderOfTheLeaseIsNamedWithAWayOut,
-		"They stay ready, and Elector.Warning names the holder and a way " +
+		"The replicas stay ready, and Elector.Warning names the holder and a way " +
 			"out.": TestAForeignHolderOfTheLeaseIsNamedWithAWayOut,
 		"Permissions or the namespace are missing: Elector.Ready and Status name them.": all(
 			TestMissingPermissionsAreTheReasonNotToBeReady, TestMissingNamespaceIsTheReasonNotToBeReady),
 	})
 }
 
-// causes ends leaderships in each way, and wants each to be told apart.
+// causes ends leaderships in each way, and checks that each way has its own
+// cause.
 func causes(x *fixture) {
 	for want, end := range map[error]func(l *leaseapi.Link, stop context.CancelFunc){
 		leader.ErrStopping: func(_ *leaseapi.Link, stop context.CancelFunc) { stop() },
@@ -188,8 +189,8 @@ func timesOfAnotherCentury(x *fixture) {
 	}
 }
 
-// takenAfterALeaseDuration renews the Lease by hand at odd moments, and then no
-// more.
+// takenAfterALeaseDuration renews the Lease by hand at irregular moments, and
+// then no longer.
 func takenAfterALeaseDuration(x *fixture) {
 	l := leaseapi.Object("test")
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new("other"), new(int32(15))
@@ -233,7 +234,7 @@ func oneLostAnswer(x *fixture) {
 }
 
 // diesAtAnyTime kills the leader at many moments between two renewals, and
-// wants the longest wait of all.
+// checks the longest wait.
 func diesAtAnyTime(t *testing.T) {
 	for moment := range 21 {
 		inBubble(t, func(x *fixture) {

@@ -119,8 +119,9 @@
 //   - Two replicas have the same identity: each adds a random suffix, so that
 //     only one of them leads. The other reports it in [Elector.Ready] and
 //     [Status].
-//   - A client that is not a replica holds the Lease: no replica leads. They
-//     stay ready, and [Elector.Warning] names the holder and a way out.
+//   - A client that is not a replica holds the Lease: no replica leads. The
+//     replicas stay ready, and [Elector.Warning] names the holder and a way
+//     out.
 //   - Permissions or the namespace are missing: [Elector.Ready] and [Status]
 //     name them.
 //

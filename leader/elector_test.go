@@ -166,8 +166,8 @@ func TestRunReturnsWhatTheFunctionReturned(t *testing.T) {
 	}
 }
 
-// What a function returns that was told to stop is no error, if it says no more
-// than that.
+// A function that was told to stop may return the error of its context. Run
+// does not return that error.
 func TestAFunctionThatWasToldToStopMaySayWhy(t *testing.T) {
 	broken := errors.New("broken")
 	for _, says := range []error{nil, context.Canceled, leader.ErrStopping, leader.ErrLost, leader.ErrFenced, broken} {
@@ -321,7 +321,7 @@ func TestMissingPermissionsAreTheReasonNotToBeReady(t *testing.T) {
 	})
 }
 
-// What stops a campaign again and again is logged when it begins or changes.
+// A cause that stops a campaign repeatedly is logged when it begins or changes.
 func TestAProblemThatStaysIsLoggedOnce(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		logger := funcr.New(func(_, args string) {
@@ -386,7 +386,7 @@ func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
 	})
 }
 
-// deafClient does not hear of the end of a context while it updates a Lease.
+// deafClient ignores the end of a context while it updates a Lease.
 type deafClient struct {
 	coordinationclient.LeaseInterface
 	hang  chan struct{}
@@ -468,7 +468,8 @@ func TestStatusTellsWhoLeadsSinceWhen(t *testing.T) {
 	})
 }
 
-// What a person on call must see is an error; what happens to a standby is not.
+// A lost leadership is logged as an error for the person on call. A failed
+// request of a standby is not.
 func TestALostLeadershipIsAnErrorAndAStandbysFailedRequestIsNot(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		log := func(name string) logr.Logger {

@@ -78,7 +78,7 @@ func ExampleNew_badOptions() {
 	//   must be less than LeaseDuration 15s minus RequestTimeout 750ms and 300ms for drift, or a late write could meet the next leader
 }
 
-// What probes and a page say, and one leadership for the life of a process.
+// The methods for probes and pages, and a process that leads only once.
 func ExampleElector_RunOnce() {
 	lease := leader.Lease{
 		Client: fake.NewClientset().CoordinationV1(), Namespace: "default", Name: "reboot", Identity: "reboot-7d9f",

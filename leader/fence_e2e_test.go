@@ -97,7 +97,7 @@ func (p *paper) awaits(t *testing.T, writer string) {
 // reigns is the history without repetitions.
 func (p *paper) reigns(t *testing.T) []string {
 	t.Helper()
-	// What is written now comes after everything that was.
+	// A write that is sent now follows all earlier writes in the history.
 	_, err := p.client.CoreV1().ConfigMaps(p.namespace).Patch(t.Context(), "paper", "application/merge-patch+json",
 		[]byte(`{"data":{"writer":"end"}}`), metav1.PatchOptions{})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -157,8 +157,8 @@ func TestE2EFence(t *testing.T) {
 	})
 }
 
-// pausedLeader stops the leader until the other leads, lets it go on, and so
-// on in turns.
+// pausedLeader pauses the leader until the other replica leads, and then
+// resumes it, repeatedly.
 func pausedLeader(t *testing.T, c *e2e.Cluster, rounds int, env ...string) []string {
 	g := NewWithT(t)
 	p := newPaper(t, c.Config())

@@ -173,8 +173,8 @@ func TestTheTimeoutOfACallerIsNoLongerThanTheTrustWindow(t *testing.T) {
 	})
 }
 
-// client-go asks a transport for that below it, such as to find the TLS config
-// for an exec.
+// client-go asks a transport for the transport that it wraps, for example to
+// find the TLS config for an exec.
 func TestClientsLookThroughAFence(t *testing.T) {
 	g := NewWithT(t)
 	e := newElector(t, leaseOf(leaseapi.New(t).Link(1), "a"), nil)

@@ -48,7 +48,7 @@ func (x *fixture) campaign(e *leader.Elector, name string) (stop func()) {
 	return x.Run(func(ctx context.Context) error { return e.Run(ctx, untilDone(x.Diary, name)) })
 }
 
-// elector returns one with a link of its own.
+// elector returns an elector with its own link to the API.
 func (x *fixture) elector(identity string) *leader.Elector {
 	x.T.Helper()
 	x.links++

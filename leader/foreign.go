@@ -20,12 +20,13 @@ var replicaName = regexp.MustCompile(`_[0-9a-f]{8}(\.\d+)?$`) //nolint:gocheckno
 func isReplica(holder string) bool { return replicaName.MatchString(holder) }
 
 // Warning returns an error while a client that is not a replica of this program
-// holds the Lease, so that no replica can lead. The error names the holder, says
-// how long this replica has seen it, and what a person can do. Warning returns
-// nil otherwise. It is for /readyz.
+// holds the Lease, so that no replica can lead. The error names the holder,
+// says how long this replica has seen it, and what a person can do. Warning
+// returns nil otherwise. It is for /readyz.
 //
 // The replica is ready nevertheless: a rollout that replaces a program with
-// another elector would otherwise wait for a replica that waits for the rollout.
+// another elector would otherwise wait for a replica that waits for the
+// rollout.
 func (e *Elector) Warning() error {
 	f := e.candidate.foreign()
 	if f.holder == "" {
@@ -45,8 +46,8 @@ type foreign struct {
 
 func (f *foreign) String() string { return f.text + "; " + f.remedy }
 
-// foreign returns the holder of the Lease if it is not a replica of this program
-// and the Lease has not expired.
+// foreign returns the holder of the Lease if it is not a replica of this
+// program and the Lease has not expired.
 func (c *candidate) foreign() foreign {
 	c.mu.Lock()
 	seen := c.seen
@@ -71,9 +72,9 @@ func (c *candidate) foreign() foreign {
 	return f
 }
 
-// logForeign logs a holder that is not a replica when it is first seen, and once
-// more when it renews. The latter is an error, because no replica will lead
-// until a person stops that client.
+// logForeign logs a holder that is not a replica when it is first seen, and
+// once more when it renews. The latter is an error, because no replica will
+// lead until a person stops that client.
 func (c *candidate) logForeign(ctx context.Context) {
 	f := c.foreign()
 	c.mu.Lock()

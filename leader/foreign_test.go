@@ -65,8 +65,8 @@ func TestAForeignHolderOfTheLeaseIsNamedWithAWayOut(t *testing.T) {
 	})
 }
 
-// A reader of the log must not believe that the Lease can be renewed because it
-// can be read.
+// The log must not suggest that the Lease can be renewed because it can be
+// read.
 func TestTheLogSaysWhichRequestForTheLeaseSucceedsAgain(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		full := errors.New("etcdserver: mvcc: database space exceeded")

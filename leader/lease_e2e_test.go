@@ -40,8 +40,8 @@ func (p *paper) lease(t *testing.T) *coordinationv1.Lease {
 	return l
 }
 
-// elector returns one in the paper's namespace, and a client that it fences.
-// Its writes go by way of server.
+// elector returns an elector in the paper's namespace, and a client that it
+// fences. Its writes go by way of server.
 func (p *paper) elector(t *testing.T, config *rest.Config, identity, server string) (*leader.Elector, kubernetes.Interface) {
 	t.Helper()
 	g := NewWithT(t)
@@ -228,8 +228,8 @@ func paths(t *testing.T, c *e2e.Cluster) {
 	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 }
 
-// execs asks for an exec in a pod that is not there: only what the fence does
-// not refuse hears so from the server.
+// execs asks for an exec in a pod that does not exist. The server says so only
+// if the fence lets the request pass.
 func execs(t *testing.T, c *e2e.Cluster) {
 	g := NewWithT(t)
 	p := newPaper(t, c.Config())

@@ -65,8 +65,8 @@ func TestAPageIsNoFreeLease(t *testing.T) {
 	})
 }
 
-// Whoever answers instead of the server is not asked again at once, nor by all
-// candidates at the same time.
+// A proxy that answers instead of the server is not asked again at once, nor by
+// all candidates at the same time.
 func TestAfterAPageACandidateWaitsForTheRetryPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, retry := NewWithT(t), 3*time.Second
@@ -94,8 +94,9 @@ func TestAfterAPageACandidateWaitsForTheRetryPeriod(t *testing.T) {
 	})
 }
 
-// A conflict of the server's own means that another replica was faster. Whoever
-// else sends one, such as an admission webhook, is named.
+// A conflict of the server's own means that another replica was faster. If
+// another sender, such as an admission webhook, has sent the conflict, the
+// error says so.
 func TestAConflictThatIsNotTheServersIsNamed(t *testing.T) {
 	for _, page := range absenttest.Conflicts() {
 		synctest.Test(t, func(t *testing.T) {

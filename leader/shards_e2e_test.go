@@ -29,8 +29,8 @@ import (
 
 const e2eSlots = 8
 
-// shardReplicaMain writes to one ConfigMap per slot that it has. What it writes
-// names the process and which of its ownerships of the slot it is.
+// shardReplicaMain writes to one ConfigMap per slot that it has. Each write
+// names the process, and numbers the process's ownerships of the slot.
 func shardReplicaMain(
 	ctx context.Context, config *rest.Config, client kubernetes.Interface, namespace, name string,
 ) error {

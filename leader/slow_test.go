@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// What another elector leads with is enough for this one.
+// A server whose answers take longer than RequestTimeout still has a leader.
 func TestASlowServerHasALeader(t *testing.T) {
 	const slow = 4 * time.Second
 	for name, set := range map[string]func(l *leaseapi.Link){
@@ -37,8 +37,8 @@ func TestASlowServerHasALeader(t *testing.T) {
 	}
 }
 
-// A replica that hears too late of what it has written must not keep the Lease
-// from the others.
+// A replica whose writes are answered too late must not keep the Lease from the
+// other replicas.
 func TestAReplicaWithoutAnswersLeavesTheLeaseToTheOthers(t *testing.T) {
 	type delay = leaseapi.Delay
 	for name, row := range map[string]struct{ writes, reads delay }{

@@ -17,12 +17,13 @@ import (
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
 
-// answering is one that answers at once.
+// answering is a transport that answers at once.
 func answering(code int) transport {
 	return func(req *http.Request) (*http.Response, error) { return reply(req, code, "{}"), nil }
 }
 
-// unreachable is one to which no connection can be made: nothing is sent.
+// unreachable is a transport that cannot make a connection, so it sends no
+// request.
 func unreachable(req *http.Request) (*http.Response, error) {
 	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GetConn != nil {
 		trace.GetConn("api:443")
@@ -30,7 +31,7 @@ func unreachable(req *http.Request) (*http.Response, error) {
 	return nil, errors.New("connection refused")
 }
 
-// connected is one that a connection is made to, and that never answers.
+// connected is a transport that makes a connection and never gets an answer.
 func connected(req *http.Request) (*http.Response, error) {
 	trace := httptrace.ContextClientTrace(req.Context())
 	trace.GetConn("api:443")
@@ -38,8 +39,8 @@ func connected(req *http.Request) (*http.Response, error) {
 	return deaf(req)
 }
 
-// A stop that cut off a request leaves the Lease as it is: the request may
-// still arrive.
+// A stop that cut off a request leaves the Lease unchanged, because the request
+// may still arrive.
 func TestAStopReleasesTheLeaseOnlyIfNoRequestCanArriveAnyMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		server transport
@@ -113,8 +114,8 @@ func TestAStopCountsRequestsThatTheFunctionLeftBehind(t *testing.T) {
 	})
 }
 
-// The own last term counts as alive as long as its requests may arrive: a
-// replica does not lead again before.
+// A replica does not lead again while requests of its own last term may still
+// arrive.
 func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 	for name, end := range map[string]func(x *fixture, l *leaseapi.Link){
 		"after a stop": func(x *fixture, _ *leaseapi.Link) {},
@@ -164,8 +165,9 @@ func TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm(t *testing.T) {
 	}
 }
 
-// A release that meets a conflict reads the Lease again: what another client
-// edited is released all the same, and what it has taken stays its own.
+// A release that meets a conflict reads the Lease again: a Lease that another
+// client has edited is released nevertheless, and a Lease that another replica
+// has taken is not.
 func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit   func(l *coordinationv1.Lease)
@@ -195,8 +197,8 @@ func TestALeaseThatWasEditedJustBeforeAStopIsReleased(t *testing.T) {
 	}
 }
 
-// A run that ends before this replica has led has no part in what the others do
-// with the Lease.
+// A call of Run that ends before this replica has led leaves the Lease to the
+// other calls.
 func TestARunThatEndsWithoutALeadershipLeavesTheReleaseToTheOthers(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		stopOther := x.campaign(x.elector("b"), "b")

@@ -87,7 +87,7 @@ current-context: x
 `, r.URL, authority)
 }
 
-// The server renews its certificate, of another authority.
+// The server gets a new certificate from another authority.
 func TestAnotherAuthorityIsTrustedOnceTheKubeconfigHasIt(t *testing.T) {
 	g := NewWithT(t)
 	server, file := newRenewed(g, t), filepath.Join(t.TempDir(), "config")

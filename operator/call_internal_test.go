@@ -79,8 +79,8 @@ func TestAFunctionMayReturnAfterTheStop(t *testing.T) {
 	NewWithT(t).Expect(err).To(Equal(last))
 }
 
-// Without an Address nobody would notice that the metrics need no token: there
-// are none.
+// Without an Address, no metrics are served, so it would not be noticed that
+// they need no token.
 func TestAServerThatDoesNotListenRefusesFieldsAboutAccess(t *testing.T) {
 	for field, s := range map[string]Server{
 		"MetricsAuth": {MetricsAuth: true}, "CertFile": {CertFile: "a"}, "KeyFile": {KeyFile: "a"},

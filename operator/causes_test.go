@@ -10,8 +10,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// A person on call has the cause of HomeostatProblem before anything else, since
-// it is a label of the alert.
+// A person on call has the cause of HomeostatProblem before anything else,
+// since it is a label of the alert.
 func TestTheRunbookExplainsEachCauseOfAProblem(t *testing.T) {
 	g := NewWithT(t)
 	text, err := os.ReadFile("../docs/operating.md")

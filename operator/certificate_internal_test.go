@@ -27,7 +27,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// pairIn writes a certificate, which ends then, and its key.
+// pairIn writes a certificate that expires at the given time, and its key.
 func pairIn(g *WithT, dir string, serial int64, end time.Time) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -74,7 +74,8 @@ func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) {
 		g.Expect(serialOf(t, c)).To(BeEquivalentTo(2))
 		g.Expect(c.problems()).To(BeEmpty())
 
-		// The key of another certificate, as while both are being replaced.
+		// The key belongs to another certificate, as it does while both files
+		// are being replaced.
 		other := t.TempDir()
 		pairIn(g, other, 3, time.Now().Add(time.Hour))
 		g.Expect(os.Rename(filepath.Join(other, "tls.key"), filepath.Join(dir, "tls.key"))).To(Succeed())

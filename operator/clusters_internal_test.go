@@ -22,7 +22,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// server answers the questions about a cluster as a test says.
+// server answers the requests about a cluster as a test says.
 type server struct {
 	mu     sync.Mutex // guards answer
 	answer func(*http.Request) (status int, body string, err error)
@@ -72,7 +72,7 @@ func redirects(r *http.Request) (int, string, error) {
 	return http.StatusFound, loginPage, nil
 }
 
-// serves is what a server with all permissions answers.
+// serves has the answers of a server that grants all permissions.
 func serves(r *http.Request) (int, string, error) {
 	if r.URL.Path == "/version" {
 		return http.StatusOK, aVersion, nil
@@ -150,8 +150,8 @@ func TestAClusterIsWatchedForAsLongAsTheProgramRuns(t *testing.T) {
 	})
 }
 
-// A kind that one controller needs is needed, however many others can do
-// without it.
+// A kind that one controller needs is needed, even if all other controllers are
+// optional.
 func TestOnlyKindsThatNoControllerNeedsAreDispensable(t *testing.T) {
 	g := NewWithT(t)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://edge"})

@@ -104,8 +104,8 @@ func runs(t *testing.T, p operator.Program, setup func(operator.Env, chan<- stri
 
 func (r *running) readyz() (string, error) { return answer(r.address, "/readyz")() }
 
-// homeAndEdge makes a controller of what is at home, and an optional one of
-// each further cluster.
+// homeAndEdge makes a controller for the first cluster, and an optional
+// controller for each further cluster.
 func homeAndEdge(env operator.Env, ran chan<- string) ([]*reconcile.Controller, error) {
 	all, err := podController(func() { ran <- "home" })
 	for name, c := range env.Clusters {

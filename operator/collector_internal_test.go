@@ -68,8 +68,7 @@ func TestACollectorThatBlocksCostsNoOtherMetrics(t *testing.T) {
 	})
 }
 
-// A metric that comes late is not sent to a registry that has closed its
-// channel.
+// A late metric is not sent to a registry that has closed its channel.
 func TestALateMetricIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// A slow API server needs longer durations, and its operator must not build the
-// program anew for that.
+// A slow API server needs longer durations. Its operator must be able to set
+// them without building the program again.
 func TestTheDurationsOfTheLeaseAreFlags(t *testing.T) {
 	file := answers(t, func(authorizationv1.ResourceAttributes) bool { return true })
 	var got leader.Options

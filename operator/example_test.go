@@ -62,7 +62,7 @@ func ExampleProgram() {
 	// exit code 2
 }
 
-// The version is that which the Go toolchain has put into the program.
+// The version is the one that the Go toolchain has put into the program.
 func ExampleProgram_version() {
 	program := operator.Program{Name: "labeller", Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 		return labeller(env.Cluster, env.Options())
@@ -121,8 +121,8 @@ func ExampleFencingPolicy() {
 
 // Further clusters have flags of their own, and needs may be on one of them.
 // The writes to all of them are fenced by the Lease in the first one. An
-// optional cluster may be away: its controllers wait for it, and the others
-// work.
+// optional cluster may be unreachable: its controllers wait for it, and the
+// others work.
 func ExampleProgram_clusters() {
 	program := operator.Program{
 		Name:     "labeller",
@@ -140,8 +140,8 @@ func ExampleProgram_clusters() {
 	// 2
 }
 
-// What the program can do without, Setup asks for. Here a test calls Setup, on
-// a server that grants nothing about Secrets.
+// Setup checks permissions that the program can do without. Here a test calls
+// Setup, on a server that grants nothing about Secrets.
 func ExampleEnv_CheckPermissions() {
 	setup := func(env operator.Env) ([]*reconcile.Controller, error) {
 		err := env.CheckPermissions("list secrets in kube-system")
@@ -192,7 +192,7 @@ func ownMain(ctx context.Context, config *rest.Config, stderr io.Writer) error {
 	})
 }
 
-// Every piece alone. The signals are the caller's.
+// A program that uses the parts. It handles signals itself.
 func ExampleServer() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -135,7 +135,8 @@ func TestAPolicyThatCannotBePrintedIsExplained(t *testing.T) {
 	}
 }
 
-// A pipe to kubectl must not swallow that the policy was not written.
+// A program whose output is a pipe to kubectl must report that the policy was
+// not written.
 func TestAPolicyThatIsNotWrittenIsAnError(t *testing.T) {
 	g, before := NewWithT(t), os.Stdout
 	file, err := os.Open(os.DevNull) // for reading

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// fixture is an API server that has a namespace and allows everything but what
-// is about the refused resource.
+// fixture is an API server that has a namespace and grants all permissions
+// except those on the refused resource.
 type fixture struct {
 	*apisim.Server
 	refused string

@@ -62,8 +62,9 @@ func TestAMistakeInAFlagIsNamedWithExitStatus2(t *testing.T) {
 	}
 }
 
-// A flag that has no effect is a mistake of the person who has set it. It must
-// not be found out by its absence, for example by two replicas that both work.
+// A flag that has no effect is a mistake of the person who has set it. The
+// program must report it. Otherwise it shows only later, for example when two
+// replicas work at once.
 func TestAFlagWithoutAnEffectIsNamed(t *testing.T) {
 	p := Program{
 		Name: "test", Setup: func(Env) ([]*reconcile.Controller, error) { return nil, nil },

@@ -36,8 +36,8 @@ import (
 	"github.com/homeostat/homeostat/operator"
 )
 
-// gatekeeper is a TLS server that lets in those who are known now, and notes
-// who they were.
+// gatekeeper is a TLS server that accepts the users that it knows at present,
+// and records them.
 type gatekeeper struct {
 	*httptest.Server
 
@@ -55,7 +55,7 @@ func newGatekeeper(t *testing.T, known string) *gatekeeper {
 	return k
 }
 
-// who is how a client shows itself: a token, a password, another user, a
+// who is how a client authenticates: by a token, a password, impersonation or a
 // certificate.
 func who(r *http.Request) string {
 	name := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -112,7 +112,7 @@ func (k *gatekeeper) admits(known string) {
 	k.known = known
 }
 
-// kubeconfig is one in which user is the YAML of the user.
+// kubeconfig returns a kubeconfig in which user is the YAML of the user.
 func (k *gatekeeper) kubeconfig(user string) string {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: k.Certificate().Raw})
 	return fmt.Sprintf(`
@@ -210,8 +210,8 @@ func TestAChangedKubeconfigIsReadAgain(t *testing.T) {
 	}
 }
 
-// Who is let in need not change: credentials are replaced before the old ones
-// end.
+// The accepted users need not change, because credentials are replaced before
+// the old ones expire.
 func TestAKubeconfigIsReadAgainBeforeTheServerRefuses(t *testing.T) {
 	server := newGatekeeper(t, "a")
 	synctest.Test(t, func(t *testing.T) {
@@ -302,8 +302,7 @@ func TestTheContextOfTheStartIsKept(t *testing.T) {
 	})
 }
 
-// A file that says nothing does not stand for the cluster that the program runs
-// in.
+// An empty file does not stand for the cluster that the program runs in.
 func TestAnEmptyKubeconfigIsNotTheInClusterConfig(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")

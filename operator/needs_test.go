@@ -27,8 +27,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// answers is an API server that says what may be done, has Pods, and knows
-// nothing else.
+// answers is an API server that answers reviews of permissions and has Pods,
+// but no other kind.
 func answers(t *testing.T, allowed func(asked authorizationv1.ResourceAttributes) bool) (kubeconfigFile string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v1" {
@@ -267,8 +267,8 @@ func TestAReviewWithoutADecisionIsNotAMissingPermission(t *testing.T) {
 	}
 }
 
-// What the program can do without does not stop it, either, if the server does
-// not answer about it.
+// A permission that the program can do without does not stop it, even if the
+// server does not answer the review.
 func TestAReviewOfAnOptionalPermissionThatFailsIsLogged(t *testing.T) {
 	g := NewWithT(t)
 	file := answers(t, func(a authorizationv1.ResourceAttributes) bool {
@@ -284,7 +284,8 @@ func TestAReviewOfAnOptionalPermissionThatFailsIsLogged(t *testing.T) {
 	g.Expect(said.String()).To(ContainSubstring("test: it has begun"))
 }
 
-// The page of a proxy is no answer to the question, so it is asked again.
+// The page of a proxy is not an answer to the review, so the review is sent
+// again.
 func TestTheAnswerOfAProxyIsNotAMissingPermission(t *testing.T) {
 	for _, page := range absenttest.Successes() {
 		if page.Name == "an object of another kind" {

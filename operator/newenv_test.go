@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// telling counts the ConfigMaps that it sees, and tells of each by an Event.
+// telling counts the ConfigMaps that it sees, and records an Event for each.
 func telling(env operator.Env) ([]*reconcile.Controller, error) {
 	seen := prometheus.NewCounter(prometheus.CounterOpts{Name: "seen_total", Help: "What was seen."})
 	env.Metrics.MustRegister(seen)

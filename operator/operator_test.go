@@ -175,8 +175,8 @@ func TestAnErrorBesideEndsTheProgram(t *testing.T) {
 	g.Expect(p.Main([]string{"--kubeconfig=" + kubeconfigOf(t, "http://127.0.0.1:1"), "--listen-addr="}, &said)).To(BeZero())
 }
 
-// A cancelled context says why nothing more was done. It must not stand for
-// what failed meanwhile.
+// The error of a cancelled context only says that the program was stopped. It
+// must not hide an error that happened meanwhile.
 func TestAnErrorAfterTheSignalIsNotLost(t *testing.T) {
 	failed := errors.New("the certificate was not written")
 	const stopped = `msg="stopped after a signal"`

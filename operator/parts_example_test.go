@@ -142,7 +142,7 @@ func ExampleLogger() {
 	// accepted the reboot n1
 }
 
-// GOMEMLIMIT, if it is set, wins over what the container may have.
+// GOMEMLIMIT, if it is set, takes precedence over the container's limit.
 func ExampleLimitMemory() {
 	if err := os.Setenv("GOMEMLIMIT", "512MiB"); err != nil {
 		fmt.Println(err)

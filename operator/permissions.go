@@ -90,7 +90,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := c.Config().Host
-	var last error // the reason; an attempt that the end of the timeout cut off shows none
+	var last error // the reason; an attempt that the timeout cuts off does not show it
 	for pause := firstDelay; ; pause = min(2*pause, preflightInterval) {
 		err := askOnce(limited, ask)
 		if err == nil || isFinal(err) {

@@ -115,7 +115,7 @@ func TestARecorderRefusesAComponentThatNoServerTakes(t *testing.T) {
 	}
 }
 
-// What something in between answers is no refusal of the Event.
+// The answer of a proxy or gateway is not a refusal of the Event.
 func TestAnEventIsSentAgainAfterTheAnswerOfAProxy(t *testing.T) {
 	pages := slices.Concat(absenttest.Pages(eventsv1.Resource("events"), "x"), absenttest.Conflicts(), absenttest.Successes(),
 		[]absenttest.Page{

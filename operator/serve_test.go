@@ -26,7 +26,7 @@ import (
 // patience is for a machine with more to do.
 const patience = time.Minute
 
-// freeAddress is one that nothing listens on.
+// freeAddress returns an address on which no server listens.
 func freeAddress(g *WithT) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -141,7 +141,7 @@ func TestAServerNeedsItsCluster(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("Server.Cluster is nil: must be the cluster that decides")))
 }
 
-// unchecked are collectors that do not tell what they collect.
+// unchecked are collectors that do not describe their metrics.
 type unchecked []prometheus.Metric
 
 func (unchecked) Describe(chan<- *prometheus.Desc) {}
@@ -180,7 +180,7 @@ func TestACollectorThatClashesIsNamedAtTheStart(t *testing.T) {
 	}
 }
 
-// One that cannot collect yet may do so later.
+// A collector that cannot collect yet may do so later.
 func TestACollectorThatFailsByItselfDoesNotEndTheProgram(t *testing.T) {
 	g := NewWithT(t)
 	defer http.DefaultClient.CloseIdleConnections()

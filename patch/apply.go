@@ -252,8 +252,8 @@ func (a *Applier[C, T]) remember(target endpoint, got T, request [sha256.Size]by
 	if known && previous.request != request &&
 		rvorder.Comparable(last.rv, previous.rv) && !rvorder.Older(previous.rv, last.rv) {
 		// This answer to a different request is not newer than the remembered
-		// one, so it is not known which request the server handled last. Nothing
-		// is remembered, and the next Apply sends its request.
+		// one, so it is not known which request the server handled last.
+		// Nothing is remembered, and the next Apply sends its request.
 		return
 	}
 	for key := range a.memory {

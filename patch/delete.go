@@ -27,9 +27,9 @@ import (
 // delay it. A client may report success although the server has not answered.
 // For example, clients that are not of package cluster follow a redirect to a
 // page, and report success. If Delete cannot see the server's answer, or if the
-// answer shows that nothing has changed, it also reads the object. If the client
-// has no method Get or no permission to read, Delete assumes that the deletion
-// has succeeded.
+// answer shows that nothing has changed, it also reads the object. If the
+// client has no method Get or no permission to read, Delete assumes that the
+// deletion has succeeded.
 //
 // A gateway that makes a deletion a dry run, by changing its body, is noticed
 // with a client that is not of package cluster. With a client of package

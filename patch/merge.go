@@ -34,10 +34,10 @@ import (
 // of the patch first. The logger of ctx gets a [Diff] at V(4).
 //
 // An edit that sets a field with omitempty to its zero value removes the field,
-// because the Go type does not write it. The server then fills in the default of
-// the kind, if it has one. For example, replicas: 0 becomes 1 where the
-// CustomResourceDefinition says so. To store a zero, make the field a pointer or
-// leave out omitempty.
+// because the Go type does not write it. The server then fills in the default
+// of the kind, if it has one. For example, replicas: 0 becomes 1 where the
+// CustomResourceDefinition says so. To store a zero, make the field a pointer
+// or leave out omitempty.
 //
 // A list that has no merge key is patched element by element, by index, and
 // such a patch is always locked by the resourceVersion. Fields that the Go type
@@ -50,8 +50,8 @@ import (
 // if a Transform hides further entries. An entry that the edit changes is
 // patched by itself, too, if the Go type may write its key in a different form
 // than the server has, as netip.Prefix does. An entry that the edit puts under
-// another key is a new entry: fields of the old entry that the Go type hides are
-// removed with the old key.
+// another key is a new entry: fields of the old entry that the Go type hides
+// are removed with the old key.
 //
 // The UnmarshalJSON of a type may read a second form of a value. For example,
 // it may read a string as a struct. An edit inside such a value is patched in
@@ -90,8 +90,8 @@ func Merge[C Client[T], T informer.Object](
 
 // Status is [Merge] on the status subresource. On custom kinds with a Go type,
 // whose status belongs to their controller, it also sets
-// status.observedGeneration, if the Go type has it, to the generation of cached,
-// so the edit need not do that. It does the same for conditions
+// status.observedGeneration, if the Go type has it, to the generation of
+// cached, so the edit need not do that. It does the same for conditions
 // ([]metav1.Condition) that the edit sets without an ObservedGeneration:
 //
 //	patch.Status(ctx, websites.In, site, nil, func(edit *v1.Website) {
@@ -101,11 +101,11 @@ func Merge[C Client[T], T informer.Object](
 // A condition that is set to its old value is not changed, not even its times.
 //
 // A CustomResourceDefinition that is older than the Go type may lack a field of
-// the status. The server drops such a field without an error, so each call sends
-// it again. Upgrade the definition before the program.
+// the status. The server drops such a field without an error, so each call
+// sends it again. Upgrade the definition before the program.
 //
-// The status of custom kinds is always locked by resourceVersion: servers ignore
-// the UID there, and could write to a recreated object.
+// The status of custom kinds is always locked by resourceVersion: servers
+// ignore the UID there, and could write to a recreated object.
 func Status[C Client[T], T informer.Object](
 	ctx context.Context, clients func(namespace string) C, cached T, o *Options, edit func(T),
 ) (T, error) {

@@ -10,7 +10,8 @@ import (
 
 // verdict returns the badge of the page: its class and a text that says what is
 // well and what is not. Ready alone does not mean well: the process stays ready
-// with a problem of one part, and with keys that fail. title is the page's.
+// with a problem of one part, and with keys that fail. title is the title of
+// the page.
 func (r *report) verdict() (class, text, title string) {
 	checks, problems, keys := 0, 0, 0
 	for _, p := range r.Problems {
@@ -24,19 +25,19 @@ func (r *report) verdict() (class, text, title string) {
 		keys += r.Controllers[i].Failing
 	}
 	standby := slices.ContainsFunc(r.Controllers, func(c controllerReport) bool { return c.Phase == inspect.Standby })
-	var not []string
+	var failing []string
 	for _, n := range []struct {
 		count     int
 		one, many string
 	}{{checks, "check fails", "checks fail"}, {problems, "problem", "problems"}, {keys, "key fails", "keys fail"}} {
 		switch {
 		case n.count == 1:
-			not = append(not, "1 "+n.one)
+			failing = append(failing, "1 "+n.one)
 		case n.count > 1:
-			not = append(not, fmt.Sprintf("%d %s", n.count, n.many))
+			failing = append(failing, fmt.Sprintf("%d %s", n.count, n.many))
 		}
 	}
-	list := strings.Join(not, ", ")
+	list := strings.Join(failing, ", ")
 	switch {
 	case checks > 0:
 		return "bad", "not ready: " + list, "Homeostat (not ready)"

@@ -82,8 +82,8 @@ func TestASlotWhoseRecordLosesItsLabelsPassesToTheNextOwner(t *testing.T) {
 	}
 }
 
-// Whose record it is cannot be told by a replica that has never seen it with
-// its labels: it may be the Lease of another program.
+// A replica that has never seen the record with its labels cannot know whose
+// record it is. It may be the Lease of another program.
 func TestARecordWithoutLabelsThatWasNeverSeenIsNamedAndNotTaken(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.shards("a", nil)
