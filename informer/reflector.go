@@ -384,6 +384,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 		return err
 	}
 	r.progress.listed()
+	r.specs.listed()
 	r.streamed = nil
 	how := r.listed(items, rv)
 	r.pending = func() {

@@ -78,6 +78,7 @@ func nodeAfterUpdate(t *testing.T, s *stream, lw cache.ListerWatcher, transform 
 	start(t, shared)
 	s.send(watch.Added, podOn("sent", "5", corev1.PodPending))
 	s.endList()
+	s.send(watch.Modified, podOn("sent", "10", corev1.PodPending)) // its bytes are the first that were seen
 	cached := func() *corev1.Pod {
 		g.Expect(shared.GetStore().List()).To(HaveLen(1))
 		return shared.GetStore().List()[0].(*corev1.Pod)
