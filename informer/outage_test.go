@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
@@ -166,6 +167,35 @@ func TestAnInformerWhoseWatchHasFailedForAMinuteHasAProblem(t *testing.T) {
 			})
 		})
 	}
+}
+
+// waiting answers each watch by asking to wait. The trace is what a real
+// transport calls.
+func waiting(r *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(r.Context())
+	trace.GetConn("away:443")
+	trace.GotFirstResponseByte()
+	answer, err := refusing(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)(r)
+	answer.Header.Set("Retry-After", "60")
+	return answer, err
+}
+
+// client-go waits inside of the call, for ten minutes in all.
+func TestAWatchThatTheServerThrottlesIsNamed(t *testing.T) {
+	beginning(t, waiting, func(g *WithT, server *changing, pods *informer.Informer[*corev1.Pod]) {
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		g.Expect(pods.Status().Problems).To(HaveLen(1))
+		problem := pods.Status().Problems[0]
+		g.Expect(problem.Cause).To(Equal("throttled"))
+		g.Expect(problem.Reason).To(ContainSubstring("asking to wait, with a Retry-After"))
+		g.Expect(problem.Remedy).NotTo(BeEmpty())
+		<-time.After(time.Hour)
+		g.Expect(pods.Status().Problems[0].Cause).To(Equal("throttled"))
+		server.set(open)
+		<-time.After(3 * time.Minute)
+		g.Expect(pods.Status().Problems).To(BeEmpty(), "it heals by itself")
+	})
 }
 
 // A server that is starting refuses everybody for a moment.

@@ -149,6 +149,19 @@ func (p *progress) answered(ctx context.Context, err error) {
 	}
 }
 
+// askedToWait records that the request under way has been answered, and that
+// client-go waits because the server asks it to.
+func (p *progress) askedToWait() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.request.unanswered {
+		return
+	}
+	p.err = fmt.Errorf("%s: %w", p.request.phase, requests.ErrAsksToWait)
+	p.outage.add(p.err)
+	p.complain(requests.ErrAsksToWait, "the server asks to wait")
+}
+
 // failed records an error of the reflector, unless it is the recorded answer to
 // a request.
 func (p *progress) failed(ctx context.Context, err error) {

@@ -261,7 +261,7 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 	r.streamed, r.unlisted = map[any]wire.Fingerprint{}, nil
 	w, err := requests.OpenInTime(ctx, func(ctx context.Context) (watch.Interface, error) {
 		return r.specs.open(ctx, opts)
-	})
+	}, r.progress.askedToWait)
 	r.progress.answered(ctx, err)
 	switch {
 	case err == nil:

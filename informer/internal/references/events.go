@@ -24,7 +24,7 @@ func (r *Set) watch(s *session, f *reference, rv string) error {
 	opts := f.selecting(metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds, AllowWatchBookmarks: true})
 	opened, err := requests.OpenInTime(s.ctx, func(ctx context.Context) (watch.Interface, error) {
 		return f.source.Watch(ctx, opts)
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func CauseOf(err error) string {
 	case apierrors.IsNotFound(err), //nolint:forbidigo // this only names the cause for people
 		apierrors.IsNotAcceptable(err):
 		return CauseNotServed
-	case apierrors.IsTooManyRequests(err):
+	case apierrors.IsTooManyRequests(err), errors.Is(err, ErrAsksToWait):
 		return CauseThrottled
 	case errors.Is(err, ErrNoAnswer), errors.Is(err, ErrCutOff), errors.Is(err, context.DeadlineExceeded),
 		utilnet.IsTimeout(err), answered && apierrors.IsTimeout(err):

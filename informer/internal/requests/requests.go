@@ -9,6 +9,7 @@ package requests
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptrace"
 	"reflect"
 	"sync"
@@ -35,6 +36,9 @@ const (
 	// Steady is how long a watch that delivers no event must be open to count
 	// as working.
 	Steady = 10 * time.Second
+	// asksToWait is how long opening a watch may take after the first byte of the
+	// answer. If it takes longer, the server has asked client-go to wait.
+	asksToWait = 5 * time.Second
 	// OutageTime is how long watches may keep failing before the failures are
 	// reported as a problem. An API server restarts in less time.
 	OutageTime = time.Minute
@@ -43,6 +47,11 @@ const (
 var (
 	// ErrNoAnswer is the error of a request that was not answered in time.
 	ErrNoAnswer = errors.New("the server has not answered in time")
+	// ErrAsksToWait is the failure of a watch whose request the server answers by
+	// asking to wait, with a Retry-After. client-go then waits inside of the call,
+	// for as long as the server asks and up to ten times.
+	ErrAsksToWait = fmt.Errorf("the server or a proxy answers each request by asking to wait, with a Retry-After, "+
+		"as it does with status 429 to clients that it throttles: %w", ErrNoAnswer)
 	// ErrCutOff is the error for a watch that had already ended when client-go
 	// returned it.
 	ErrCutOff = errors.New("the connection ended, or timed out, before the server answered")
@@ -150,6 +159,10 @@ func (e *Endable) Stop() {
 type Deadline struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
+	// answered is true if the last request of the call has been answered.
+	answered atomic.Bool
+	// waits, if it is not nil, is started by an answer and stopped by a request.
+	waits *time.Timer
 }
 
 // WithDeadline returns a context that ends with ErrNoAnswer if a request is not
@@ -161,8 +174,15 @@ func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 	d := &Deadline{cancel: cancel}
 	d.timer = time.AfterFunc(limit, func() { cancel(ErrNoAnswer) })
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { d.timer.Reset(limit) },
+		GetConn: func(string) {
+			d.answered.Store(false)
+			d.timer.Reset(limit)
+		},
 		GotFirstResponseByte: func() {
+			d.answered.Store(true)
+			if d.waits != nil {
+				d.waits.Reset(asksToWait)
+			}
 			if d.timer.Stop(); rest > 0 {
 				d.timer.Reset(rest)
 			}
@@ -197,10 +217,23 @@ func (w limitedWatch) Stop() {
 // and open must return within WatchIdle after that byte.
 //
 // OpenInTime returns the error of open if open fails, ErrNoAnswer if one of the
-// limits is exceeded, and ErrCutOff if the watch has already ended.
-func OpenInTime(ctx context.Context, open func(context.Context) (watch.Interface, error)) (watch.Interface, error) {
+// limits is exceeded, and ErrCutOff if the watch has already ended. If a limit is
+// exceeded although the server has answered, the error is ErrAsksToWait.
+//
+// OpenInTime calls waits, unless it is nil, while open waits because the server
+// asks to wait. It may do so several times, from a different goroutine.
+func OpenInTime(
+	ctx context.Context, open func(context.Context) (watch.Interface, error), waits func(),
+) (watch.Interface, error) {
 	ctx, d := WithDeadline(ctx, StreamIdle, WatchIdle)
+	if waits != nil {
+		d.waits = time.AfterFunc(WatchIdle, waits)
+		d.waits.Stop() // until there is an answer
+	}
 	w, err := open(ctx)
+	if d.waits != nil {
+		d.waits.Stop()
+	}
 	// client-go returns an empty watch for a connection that keeps ending.
 	empty := err == nil && IsEmpty(w)
 	switch {
@@ -208,7 +241,9 @@ func OpenInTime(ctx context.Context, open func(context.Context) (watch.Interface
 		d.timer.Stop() // the context ends with the watch
 		return limitedWatch{w, d}, nil
 	case errors.Is(context.Cause(ctx), ErrNoAnswer):
-		err = ErrNoAnswer
+		if err = ErrNoAnswer; d.answered.Load() {
+			err = ErrAsksToWait
+		}
 	case empty:
 		err = ErrCutOff
 	}

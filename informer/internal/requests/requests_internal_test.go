@@ -138,7 +138,7 @@ func TestTheContextOfAWatchThatIsNotOpenedEnds(t *testing.T) {
 			_, err := OpenInTime(t.Context(), func(ctx context.Context) (watch.Interface, error) {
 				request = ctx
 				return answer.watch, answer.err
-			})
+			}, nil)
 			g.Expect(err).To(HaveOccurred())
 			g.Expect(request.Err()).To(HaveOccurred())
 		})
@@ -176,7 +176,7 @@ func TestTheContextOfAWatchEndsWithIt(t *testing.T) {
 		w, err := OpenInTime(t.Context(), func(ctx context.Context) (watch.Interface, error) {
 			request = ctx
 			return watch.NewFake(), nil
-		})
+		}, nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		<-time.After(24 * time.Hour)
 		synctest.Wait()
