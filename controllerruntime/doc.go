@@ -23,15 +23,15 @@
 //   - An object that the server does not have is watched, too.
 //   - If reading an object is forbidden, only Gets of that object fail, until
 //     reading it is allowed.
-//   - An object that nobody has read for Options.Keep is dropped.
+//   - An object that has not been read for Options.Keep is dropped.
 //   - While a controller watches the kind, an object that was read stays cached as
 //     long as it exists.
-//   - Handlers get the events of the objects that were read, and no deletion of
-//     one that is only dropped.
+//   - Handlers get the events of the objects that were read, but no deletion of
+//     an object that is only dropped.
 //   - A handler that is added later first gets the objects that are cached.
 //   - A Get sees what the manager's client wrote before it.
-//   - The client's EnableReadYourWritesConsistency does not wait for objects that
-//     nobody has read.
+//   - The client's EnableReadYourWritesConsistency does not wait for objects
+//     that were never read.
 //   - List asks the server, within the namespaces and selectors of the cache's
 //     options.
 //   - List refuses to answer if Options.RefuseLists is set.
@@ -50,11 +50,12 @@
 //
 //   - The next reconcile of a key sees in the cache what the last one wrote.
 //   - A creation that is undone in the same reconcile does not hold the key.
-//   - A write whose answer was lost is asked for.
+//   - If the answer to a write was lost, the server is asked for the outcome.
 //   - Writes to other kinds, refused writes and dry runs hold nothing.
 //   - A key is held for ten seconds at most.
-//   - A manager whose config reports no writes is refused.
-//   - A controller runs on the queue as on its own, with the delays of its limiter.
+//   - A manager is refused if its config was not made by ObserveWrites.
+//   - A controller runs on the queue as it does on its own queue, with the
+//     delays of its limiter.
 //   - A manager that has lost its leadership writes nothing, and ends with an error.
 //   - A manager that stops keeps its Lease until its controllers have drained.
 //   - A standby writes nothing and, with NewCache, has full caches.

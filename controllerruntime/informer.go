@@ -18,7 +18,7 @@ import (
 
 // A kind on demand is the informer of the objects that were read. It does not
 // pass on the events of the watch. Instead it compares the cached object with
-// the one that the handlers were last told about, and tells them the
+// the object that the handlers were last told about, and tells them the
 // difference. So the handlers get no deletion of an object that the cache only
 // drops, or whose state is unknown for a while.
 
@@ -45,8 +45,8 @@ func newHandled() handled {
 	}
 }
 
-// isWatched reports whether there is a handler besides the one of the manager's
-// own client. mu must be held.
+// isWatched reports whether there is a handler besides the handler of the
+// manager's own client. mu must be held.
 func (k *kind) isWatched() bool {
 	for l := range k.listeners {
 		if !l.consistency {
@@ -173,7 +173,7 @@ func (k *kind) AddEventHandlerWithOptions(
 	if l.consistency {
 		// controller-runtime's client waits until this handler has received the
 		// client's writes. Here Get itself waits for them, and the handler
-		// would never receive the writes of an object that nobody reads. So it
+		// would never receive the writes of an object that is never read. So it
 		// gets the highest resourceVersion at once, and the client does not
 		// wait.
 		l.resync = 0
@@ -241,9 +241,9 @@ func (k *kind) HasSyncedChecker() cache.DoneChecker { return done{k.gvk.Kind + "
 // IsStopped implements [cache.SharedInformer].
 func (k *kind) IsStopped() bool { return k.ctx.Err() != nil }
 
-// toldDeleted tells the handler of the manager's own client that an object was
+// tellDeleted tells the handler of the manager's own client that an object was
 // deleted, because the client may wait for that.
-func (k *kind) toldDeleted(key types.NamespacedName, uid types.UID) {
+func (k *kind) tellDeleted(key types.NamespacedName, uid types.UID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for l := range k.listeners {

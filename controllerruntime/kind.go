@@ -42,8 +42,9 @@ type reading struct {
 	waiting int           // number of Gets in progress
 	changed chan struct{} // closed when the object's state may have changed; nil if no Get waits
 	// rv is the resourceVersion of the last write of the manager's client. asks
-	// is set if a write has no resourceVersion to wait for, such as a deletion,
-	// so that the server must be asked. written counts the writes.
+	// is set if the server must be asked, because a write has no
+	// resourceVersion to wait for. For example, the answer to a deletion may
+	// have none. written counts the writes.
 	rv      string
 	asks    bool
 	written int
@@ -171,7 +172,7 @@ func (k *kind) get(ctx context.Context, key types.NamespacedName, out client.Obj
 	}
 	shared := isTrue(config.UnsafeDisableDeepCopy) || isTrue(o.UnsafeDisableDeepCopy)
 	if !shared {
-		object = object.DeepCopyObject().(informer.Object) //nolint:forcetypeassert // it is of the same type
+		object = object.DeepCopyObject().(informer.Object) //nolint:forcetypeassert // a copy has the same type
 	}
 	target, source := reflect.ValueOf(out), reflect.ValueOf(object)
 	if !source.Type().AssignableTo(target.Type()) {
@@ -195,7 +196,7 @@ func (k *kind) notFound(key types.NamespacedName) error {
 // exist.
 func (k *kind) await(ctx context.Context, key types.NamespacedName) error {
 	r, isNew := k.hold(key)
-	defer k.rest(r)
+	defer k.release(r)
 	if isNew {
 		k.deliver(key) // the cache may still have the object
 	}
@@ -219,7 +220,7 @@ func (k *kind) await(ctx context.Context, key types.NamespacedName) error {
 }
 
 // hold records the start of a Get of key. The end of the Get must be recorded
-// with rest. At the first Get, hold makes the cache hold the object.
+// with release. At the first Get, hold makes the cache hold the object.
 func (k *kind) hold(key types.NamespacedName) (r *reading, isNew bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,8 +235,8 @@ func (k *kind) hold(key types.NamespacedName) (r *reading, isNew bool) {
 	return r, isNew
 }
 
-// rest records the end of a Get.
-func (k *kind) rest(r *reading) {
+// release records the end of a Get.
+func (k *kind) release(r *reading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r.waiting--

@@ -108,7 +108,7 @@ func electorOf(config *rest.Config, o *manager.Options) (*leader.Elector, error)
 	}
 	return leader.New(leader.Lease{
 		Client: leases, Namespace: namespace, Name: o.LeaderElectionID,
-		Identity: host + "-" + rand.String(5), // Pods on their node's network share its name
+		Identity: host + "-" + rand.String(5), // Pods that use the host network share the node's name
 	}, &leader.Options{
 		LeaseDuration: ptr.Deref(o.LeaseDuration, 0), RenewDeadline: ptr.Deref(o.RenewDeadline, 0),
 		RetryPeriod: ptr.Deref(o.RetryPeriod, 0),
@@ -121,7 +121,7 @@ func ownNamespace() string {
 	return strings.TrimSpace(string(text))
 }
 
-// led is a manager whose leader election is an elector's.
+// led is a manager whose leader is elected by an elector of package leader.
 type led struct {
 	manager.Manager
 
@@ -146,7 +146,7 @@ func (m *led) GetControllerOptions() managerconfig.Controller {
 // under the elector's leadership.
 func (m *led) Add(r manager.Runnable) error {
 	switch runnable := r.(type) {
-	case hasCache, webhook.Server: // not asked by the manager either
+	case hasCache, webhook.Server: // the manager starts these in every replica
 		return m.Manager.Add(r)
 	case manager.LeaderElectionRunnable:
 		if !runnable.NeedLeaderElection() {
@@ -193,13 +193,13 @@ func (g *gated) Start(ctx context.Context) error {
 	})
 }
 
-// longestCatchUp is how long a new leader waits for its caches at most, as long
-// as a controller waits for its caches to sync.
+// longestCatchUp is the longest time that a new leader waits for its caches. A
+// controller waits as long for its caches to sync.
 const longestCatchUp = 2 * time.Minute
 
 // lead lets the other runnables start as soon as the caches are as new as the
-// server was when this replica became the leader. What the previous leader wrote
-// is then in the caches. It returns when the leadership ends.
+// server was when this replica became the leader. The caches then show what the
+// previous leader wrote. It returns when the leadership ends.
 func (m *led) lead(ctx context.Context) error {
 	if m.cache != nil {
 		waiting, cancel := context.WithTimeout(ctx, longestCatchUp)

@@ -55,7 +55,7 @@ func (k *kind) list(ctx context.Context, out client.ObjectList, o *client.ListOp
 		for _, item := range found {
 			// The server cannot be asked with labels.Nothing.
 			labelled := o.LabelSelector == nil || o.LabelSelector.Matches(labels.Set(item.GetLabels()))
-			if labelled && k.isOf(item, namespace) && matches(item) {
+			if labelled && k.hasOwnSettings(item, namespace) && matches(item) {
 				items = append(items, item)
 			}
 		}
@@ -79,9 +79,9 @@ func (k *kind) listed(namespace string) ([]string, error) {
 	return []string{namespace}, err
 }
 
-// isOf reports whether an object was listed with the settings of its own
-// namespace. listed is the namespace in which it was listed.
-func (k *kind) isOf(item client.Object, listed string) bool {
+// hasOwnSettings reports whether an object was listed with the settings of its
+// own namespace. listed is the namespace of the list.
+func (k *kind) hasOwnSettings(item client.Object, listed string) bool {
 	_, own := k.scope.namespaces[item.GetNamespace()]
 	return listed == item.GetNamespace() || !own
 }

@@ -15,11 +15,11 @@ import (
 func ObserveWrites(config *rest.Config) *rest.Config {
 	copied := rest.CopyConfig(config)
 	copied.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		through, err := reporting(config, next)
-		if err != nil { // making a client of this config fails, too
+		reporter, err := reporting(config, next)
+		if err != nil { // making a client with this config fails with the same error
 			return next
 		}
-		return &observing{through, next}
+		return &observing{reporter, next}
 	})
 	return copied
 }

@@ -137,7 +137,7 @@ func (m *made) Sending(write ownwrites.Write) func(ownwrites.Outcome, *answer.Ob
 func (m *made) answered(w *ownWrite, outcome ownwrites.Outcome, object *answer.Object) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ended { // Reconcile treats the write as one without an answer
+	if m.ended { // Reconcile treats the write as a write without an answer
 		return
 	}
 	w.outcome = outcome
@@ -146,7 +146,7 @@ func (m *made) answered(w *ownWrite, outcome ownwrites.Outcome, object *answer.O
 	}
 	w.uid, w.rv = object.UID, object.ResourceVersion
 	if w.deletes && outcome == ownwrites.Written && len(object.Finalizers) == 0 {
-		w.outcome = ownwrites.Accepted // the answer may have the resourceVersion from before
+		w.outcome = ownwrites.Accepted // the answer may have the resourceVersion from before the deletion
 	}
 	if w.key.Name == "" && object.Name != "" {
 		w.kind.remove(w)
@@ -294,8 +294,8 @@ func (k *seenKind) shows(w *ownWrite, object client.Object) bool {
 	if w.outcome == ownwrites.Written {
 		return !rvorder.Older(object.GetResourceVersion(), w.rv)
 	}
-	another := w.uid != "" && object.GetUID() != w.uid
-	return another || w.outcome == ownwrites.Accepted && object.GetDeletionTimestamp() != nil
+	recreated := w.uid != "" && object.GetUID() != w.uid
+	return recreated || w.outcome == ownwrites.Accepted && object.GetDeletionTimestamp() != nil
 }
 
 // lacks reports whether a cache that does not have the object has seen the

@@ -39,8 +39,8 @@ type Page struct {
 	// of the manager's cache, which must then be made by NewCache. With
 	// package informer/clientgo alone, use the method of clientgo.Informers.
 	Informers func() []informer.Status
-	// Authorize guards the page; see status.Options. Defaults to no check beside
-	// the one of the manager's metrics server, its FilterProvider.
+	// Authorize guards the page; see status.Options. Defaults to no check in
+	// addition to the FilterProvider of the manager's metrics server.
 	Authorize func(*http.Request) error
 
 	mu    sync.Mutex // guards shown
@@ -50,8 +50,8 @@ type Page struct {
 // AddTo adds the page to a manager's metrics server, as
 // /homeostat/debug/homeostat, beside /homeostat/readyz, /homeostat/livez and
 // /homeostat/metrics. It also adds the check "caches" to the manager's own
-// readiness probe, which fails until all caches have synced. Call it before the
-// manager starts.
+// readiness probe, so that the probe fails until all caches have synced. Call
+// it before the manager starts.
 //
 // AddTo returns an error if Informers is not set and the manager's cache was
 // not made by NewCache. It also returns the errors of the manager.
@@ -77,7 +77,8 @@ func (p *Page) AddTo(mgr manager.Manager) error {
 }
 
 // synced returns an error that names the caches that have not synced. A cache
-// whose namespaces are independent has synced if it has some of them.
+// whose namespaces are independent has synced if one of its namespaces has been
+// listed.
 func synced(informers []informer.Status) error {
 	var errs []error
 	for _, i := range informers {

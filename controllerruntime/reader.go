@@ -41,9 +41,9 @@ func representationOf(object runtime.Object) representation {
 }
 
 // newList returns an empty list of a kind.
-func newList(scheme *runtime.Scheme, kind schema.GroupVersionKind, as representation) (client.ObjectList, error) {
+func newList(scheme *runtime.Scheme, kind schema.GroupVersionKind, form representation) (client.ObjectList, error) {
 	kind.Kind += "List"
-	switch as {
+	switch form {
 	case dynamic:
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)

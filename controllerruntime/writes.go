@@ -21,11 +21,11 @@ func (c *onDemand) observeWrites(config *rest.Config, client *http.Client) error
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	through, err := reporting(config, next)
+	reporter, err := reporting(config, next)
 	if err != nil {
 		return err
 	}
-	client.Transport = &observer{cache: c, next: next, writes: through}
+	client.Transport = &observer{cache: c, next: next, writes: reporter}
 	return nil
 }
 
@@ -117,6 +117,6 @@ func (k *kind) wrote(outcome ownwrites.Outcome, object *answer.Object, deletes b
 	}
 	k.mu.Unlock()
 	if deletes && object.UID != "" && object.ResourceVersion == "" {
-		k.toldDeleted(types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, object.UID)
+		k.tellDeleted(types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, object.UID)
 	}
 }

@@ -274,7 +274,7 @@ func (d *divided[T]) shardClient() (client rest.Interface, ok bool) {
 	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.IsOn() {
 		return nil, false
 	}
-	client, why := wire.Through(d.source.rest, d.Keep())
+	client, why := wire.Filter(d.source.rest, d.Keep())
 	return client, why == ""
 }
 

@@ -195,7 +195,7 @@ func received(t *testing.T, specs *wire.Specs, sent *corev1.Pod) *corev1.Pod {
 		wiretest.Bytes(runtime.ContentTypeProtobuf, watch.Event{Type: watch.Modified, Object: sent}))
 	clientset, err := kubernetes.NewForConfig(&rest.Config{Host: "http://wired", Transport: server})
 	g.Expect(err).NotTo(HaveOccurred())
-	through, why := specs.Through(clientset.CoreV1().RESTClient(), nil)
+	through, why := specs.Client(clientset.CoreV1().RESTClient(), nil)
 	g.Expect(why).To(BeEmpty())
 	w, err := typedcorev1.New(through).Pods("").Watch(t.Context(), metav1.ListOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -280,7 +280,7 @@ func TestRequestsAreThoseOfTheClient(t *testing.T) {
 			in := []reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(opts)}
 			watchErr, _ := reflect.TypeAssert[error](client.MethodByName("Watch").Call(in)[1])
 			g.Expect(watchErr).To(MatchError(errEnough))
-			through, why := (&wire.Specs{}).Through(theirs.GetClient(), nil)
+			through, why := (&wire.Specs{}).Client(theirs.GetClient(), nil)
 			g.Expect(why).To(BeEmpty())
 			resource := clients.ResourceOf(client.Interface())
 			_, err := clientOf[*corev1.Pod](through, resource.Resource, theirs.GetNamespace()).Watch(ctx, opts)

@@ -146,7 +146,7 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 	if s.part != nil {
 		keep = s.part.Keep()
 	}
-	restClient, why := specs.Through(s.source.rest, keep)
+	restClient, why := specs.Client(s.source.rest, keep)
 	if why != "" {
 		return nil, nil, why
 	}
@@ -165,7 +165,7 @@ func (s *specReader[T]) fullDecode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.specs != nil {
-		return s.specs.Why()
+		return s.specs.Reason()
 	}
 	return s.reason
 }

@@ -12,8 +12,8 @@ import (
 //
 //	patch.Merge(ctx, crpatch.Of[corev1.Pod](mgr.GetClient(), mgr.GetAPIReader()), pod, nil, edit)
 //
-// Writes go through c. live reads from the API server. It must not read from
-// the cache, because patch reads an object only if the cached one was wrong.
+// Writes go through c. live must read from the API server and not from the
+// cache, because patch reads an object only if the cached object was wrong.
 func Of[T any, P object[T]](c client.Client, live client.Reader) func(namespace string) Client[T, P] {
 	return func(namespace string) Client[T, P] { return Client[T, P]{c, live, namespace} }
 }

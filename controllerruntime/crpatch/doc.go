@@ -8,10 +8,10 @@
 //
 // The contract:
 //
-//   - Only the differences are sent, and nothing if there are none.
+//   - Only the differences are sent. Without a difference, no request is sent.
 //   - A recreated object is not written to.
-//   - A dry run stays one.
-//   - Where the cache was wrong, the API server is asked.
+//   - A dry run remains a dry run.
+//   - If the cache was wrong, the API server is asked.
 //   - It works with controller-runtime's fake client.
 //
 // A reconciler returns a refused write, patch.IsStale, as its error: it is called

@@ -60,21 +60,22 @@ func Object(err error, obj metav1.Object) bool {
 			return false
 		}
 	}
-	return maybe(reflect.TypeOf(obj), details)
+	return mayBelong(reflect.TypeOf(obj), details)
 }
 
 // OfType reports whether err proves that the object of Go type T with the given
 // name does not exist.
 func OfType[T metav1.Object](err error, name string) bool {
 	details := detailsOf(err, name)
-	return details != nil && (details.Kind == "" || maybe(reflect.TypeFor[T](), details))
+	return details != nil && (details.Kind == "" || mayBelong(reflect.TypeFor[T](), details))
 }
 
 // From reports whether err, the answer to client's request about obj, proves
 // that obj does not exist, as [Object] does. It also compares what the client
 // shows: the resource, and the namespace. The API server's answer does not name
 // the namespace. So for a client that does not show its own namespace, the
-// answer is not a proof: it may be about another object of that name.
+// answer is not a proof: it may be about an object of that name in another
+// namespace.
 func From(client any, err error, obj metav1.Object) bool {
 	return Object(err, obj) && aboutResource(client, err, obj.GetName()) &&
 		(obj.GetNamespace() == "" || shows(client, obj.GetNamespace()))
@@ -100,11 +101,11 @@ func shows(client any, namespace string) bool {
 	return reach.Certainty != clients.Unknown && reach.Namespace == namespace
 }
 
-// maybe reports whether objects of Go type t may belong to the resource in
+// mayBelong reports whether objects of Go type t may belong to the resource in
 // details. Types of k8s.io/api are named after their kinds and belong to one
 // resource only. Any other type may belong to any resource except namespaces,
 // because custom kinds cannot be namespaces.
-func maybe(t reflect.Type, details *metav1.StatusDetails) bool {
+func mayBelong(t reflect.Type, details *metav1.StatusDetails) bool {
 	kind, _, ok := clients.BuiltIn(t)
 	if !ok {
 		t = elem(t)
@@ -129,12 +130,13 @@ func IsExpired(err error) bool {
 }
 
 // IsConflict reports whether err is the API server's own answer that the object
-// has changed or exists already. An admission webhook that refuses a request
-// with status 409 does so for a reason of its own.
+// has changed or exists already. An admission webhook may also refuse a request
+// with status 409, for a reason of its own. IsConflict returns false for such
+// an error.
 func IsConflict(err error) bool {
 	var answer apierrors.APIStatus
 	return (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !IsForeign(err) &&
-		(!errors.As(err, &answer) || !byWebhook(answer.Status().Message))
+		(!errors.As(err, &answer) || !isWebhookRefusal(answer.Status().Message))
 }
 
 // IsForeign reports whether err is an answer that is not the API server's own.
@@ -161,7 +163,7 @@ func detailsOf(err error, name string) *metav1.StatusDetails {
 		return nil
 	}
 	details := status.Details
-	if details == nil || details.Name != name || byWebhook(status.Message) || IsForeign(err) {
+	if details == nil || details.Name != name || isWebhookRefusal(status.Message) || IsForeign(err) {
 		return nil
 	}
 	return details
@@ -173,10 +175,10 @@ func foreign(cause metav1.StatusCause) bool {
 	return cause.Type == metav1.CauseTypeUnexpectedServerResponse
 }
 
-// byWebhook reports whether message is the refusal of an admission webhook. The
-// webhook may have made a request of its own, and may quote the answer to it.
-// That answer is about a different object.
-func byWebhook(message string) bool {
+// isWebhookRefusal reports whether message is the refusal of an admission
+// webhook. The webhook may have made a request of its own, and may quote the
+// answer to it. That answer is about a different object.
+func isWebhookRefusal(message string) bool {
 	return strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
 }
 
@@ -221,7 +223,7 @@ func List(list runtime.Object) error {
 	case kind != "" && !strings.HasSuffix(kind, "List") && lacksItems(list):
 		return fmt.Errorf("the answer is a %q, not a list: a proxy or gateway has sent it", kind)
 	case accessor.GetResourceVersion() == "":
-		return errors.New("the answer is not a list of the API server, since it has no resourceVersion: " +
+		return errors.New("the answer is not the API server's list, because it has no resourceVersion: " +
 			"a proxy or gateway has sent it")
 	case accessor.GetContinue() == "" && accessor.GetRemainingItemCount() != nil && *accessor.GetRemainingItemCount() > 0:
 		return fmt.Errorf("the list lacks %d objects but has no continue token: it was sent by a proxy or gateway, "+

@@ -27,8 +27,9 @@ type Deletion struct {
 	Proven bool
 	// Version is the resourceVersion of the object in the answer. It is empty if
 	// the answer is a Status. The answers about some built-in kinds have the
-	// object as it was before; the server then gives it the version of the
-	// deletion. The answer to a dry run has the version of the object as it is.
+	// object as it was before the deletion. The server then gives it the version
+	// of the deletion. The answer to a dry run has the version of the object as
+	// it is.
 	Version string
 }
 

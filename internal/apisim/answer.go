@@ -8,7 +8,7 @@ import (
 )
 
 // Answer is the server's answer to a call. For an error, Reason and Message are
-// the ones of its Status; otherwise they are empty.
+// copied from its Status; otherwise they are empty.
 type Answer struct {
 	Code    int
 	Reason  metav1.StatusReason

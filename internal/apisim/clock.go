@@ -19,7 +19,7 @@ var clockTime = regexp.MustCompile(
 
 const seconds = "2006-01-02T15:04:05"
 
-// shift moves the times in a body by an offset. It changes no other byte.
+// shift adds offset to the timestamps in a body. It changes no other byte.
 func shift(body []byte, offset time.Duration) []byte {
 	if offset == 0 {
 		return body
@@ -34,16 +34,16 @@ func shift(body []byte, offset time.Duration) []byte {
 	})
 }
 
-// ahead returns how far the server's clock is ahead of a client's clock.
-func (t *transport) ahead() time.Duration {
+// skew returns how far the server's clock is ahead of a client's clock.
+func (t *transport) skew() time.Duration {
 	if t.server.opts.Skew == nil || t.client == admin {
 		return 0
 	}
 	return t.server.opts.Skew(t.client)
 }
 
-// OnClock returns objects as a client reads them, whose clock may differ from
-// the server's clock.
+// OnClock returns objects as the named client reads them. If the client's clock
+// differs from the server's clock, the timestamps are shifted.
 func (s *Server) OnClock(client string, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if s.opts.Skew == nil || s.opts.Skew(client) == 0 {
 		return objects, nil
@@ -65,10 +65,10 @@ func (s *Server) OnClock(client string, objects []*unstructured.Unstructured) ([
 // onClock shows a response to a client whose clock differs from the server's
 // clock: every timestamp in the response is shifted by the difference,
 // including the header Date.
-func onClock(resp *http.Response, ahead time.Duration) {
-	resp.Header.Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
-	if ahead != 0 {
-		resp.Body = &shiftedBody{body: resp.Body, offset: ahead}
+func onClock(resp *http.Response, skew time.Duration) {
+	resp.Header.Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
+	if skew != 0 {
+		resp.Body = &shiftedBody{body: resp.Body, offset: skew}
 		resp.ContentLength = -1
 	}
 }
@@ -79,8 +79,8 @@ func onClock(resp *http.Response, ahead time.Duration) {
 type shiftedBody struct {
 	body   io.ReadCloser
 	offset time.Duration
-	ready  []byte // what may be read
-	rest   []byte // the beginning of a line
+	ready  []byte // complete lines, which may be read
+	rest   []byte // the beginning of a line whose end has not been received yet
 	err    error
 }
 

@@ -33,7 +33,7 @@ func TestContract(t *testing.T) {
 		"resourceVersion counts all writes that change an object, of all kinds.":                         versionsOfWrites,
 		"generation counts the changes of the spec.":                                                     generationOfAPod,
 		"A write with an old resourceVersion or with another UID is a conflict.":                         conflicts,
-		"An object with a finalizer is deleted when the last one is removed.":                            finalizers,
+		"An object with finalizers is deleted when its last finalizer is removed.":                       finalizers,
 		"A watch delivers an object that leaves its selection as DELETED.":                               leavingASelection,
 		"All pages of a list show the state at its first page.":                                          pages,
 		"A watch from a resourceVersion that was compacted gets 410.":                                    compaction,

@@ -201,8 +201,8 @@ func givenName(r *request, m object) string {
 	return text(m, "generateName") + "*"
 }
 
-// prepare sets the fields that every object of a kind has, including loaded
-// ones.
+// prepare sets the fields that every object of a kind has. It is also called
+// for objects that Load stores.
 func prepare(r *Resource, obj object) {
 	if status := r.builtin.statusOnPayload; status != nil && obj["status"] == nil {
 		obj["status"] = clone(status)

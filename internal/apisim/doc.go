@@ -27,7 +27,7 @@
 //   - resourceVersion counts all writes that change an object, of all kinds.
 //   - generation counts the changes of the spec.
 //   - A write with an old resourceVersion or with another UID is a conflict.
-//   - An object with a finalizer is deleted when the last one is removed.
+//   - An object with finalizers is deleted when its last finalizer is removed.
 //   - A watch delivers an object that leaves its selection as DELETED.
 //   - All pages of a list show the state at its first page.
 //   - A watch from a resourceVersion that was compacted gets 410.
@@ -43,7 +43,7 @@
 // Calls do not block under a lock, and no goroutine outlives a call. A watch
 // lives as long as its client reads it.
 //
-// # Rooms
+// # Files
 //
 //	requests   transport.go, call.go, dispatch.go, and a file for each verb, such as create.go and list.go
 //	storage    table.go, object.go, event.go; its watches in watch.go and watcher.go
@@ -67,9 +67,10 @@
 // plugins, it has the namespace lifecycle, object quotas, priorities and
 // tolerations of Pods, and the allocation of Services' addresses and ports. It
 // has no conversion between versions. It validates metadata and immutable
-// fields completely, and of required fields and values those that are mistaken
-// most often (package rules). It has neither TLS nor authentication.
-// docs/simulated-server.md lists the differences from the real server.
+// fields completely. Of the required fields and the allowed values, it checks
+// the ones that programs get wrong most often (package rules). It has neither
+// TLS nor authentication. docs/simulated-server.md lists the differences from
+// the real server.
 //
 // client-go takes its jitter from the global math/rand. A test that compares
 // traces sets GODEBUG=randseednop=0 and calls rand.Seed. client-go's reflector

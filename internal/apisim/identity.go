@@ -12,10 +12,10 @@ type identities struct {
 	counts map[string]uint64 // numbers of objects by name, and of names by prefix
 }
 
-// newUID returns the UID of the next object with a certain resource and name,
-// which are the text of count. The UID depends only on count and on the number
-// of earlier objects with that count. So names that are derived from a UID do
-// not depend on other writes.
+// newUID returns the UID of the next object. count names the resource, the
+// namespace and the name of the object, such as "uid pods default/web". The UID
+// depends only on count and on the number of earlier objects with the same
+// count. So names that are derived from a UID do not depend on other writes.
 func (s *identities) newUID(count string) string {
 	r := s.source(count)
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", r.Uint32(), r.Uint32()&0xffff, r.Uint32()&0xfff,

@@ -29,7 +29,7 @@ type Resource struct {
 	// built-in kinds, the server knows these fields.
 	Selectable []string
 	// Schema prunes, defaults and validates the objects of a custom resource.
-	// nil stores them as they are sent.
+	// If Schema is nil, objects are stored as they are sent.
 	Schema Schema
 
 	builtin builtin

@@ -73,7 +73,7 @@ func (t *table) restore(version int64) {
 		switch {
 		case e.old == nil: // the object was created
 			delete(t.born, e.new.key)
-		case e.new == nil: // the age of a deleted object is not recorded, so that it becomes younger
+		case e.new == nil: // the age of a deleted object is not recorded, so the restored object counts as new
 			if objects[e.old.key] != nil {
 				t.born[e.old.key] = e.old.version
 			}

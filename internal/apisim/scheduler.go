@@ -108,7 +108,7 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 		s.mu.Unlock()
 		return nil, context.Canceled
 	}
-	if ofSeries(r) { // hooks run with the next commit, in the scheduler's goroutine
+	if isSeriesUpdate(r) { // hooks run with the next commit, in the scheduler's goroutine
 		answer, err := s.serve(r)
 		s.mu.Unlock()
 		return respond(answer, err), nil
@@ -135,11 +135,11 @@ func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 	}
 }
 
-// ofSeries reports whether the call updates the count of a series of events.
-// client-go's broadcaster holds a mutex during this call. Other goroutines may
-// wait for the mutex, and a bubble with a goroutine that waits for a mutex
-// never becomes idle.
-func ofSeries(r *request) bool {
+// isSeriesUpdate reports whether the call updates the count of a series of
+// events. client-go's broadcaster holds a mutex during this call. Other
+// goroutines may wait for the mutex, and a bubble with a goroutine that waits
+// for a mutex never becomes idle.
+func isSeriesUpdate(r *request) bool {
 	return r.Resource.Resource == "events" && r.Write() && bytes.Contains(r.body, []byte(`"series":{`))
 }
 

@@ -12,8 +12,8 @@ type Schema interface {
 	// Decode prunes and defaults an object that a caller sent, in place. It
 	// returns the paths of the unknown fields, which it removes.
 	Decode(obj map[string]any) []string
-	// Validate returns the errors of obj. old is the object before, or nil if
-	// obj is new. Validate must not modify them.
+	// Validate returns the errors of obj. old is the object before the write,
+	// or nil if obj is new. Validate must not modify them.
 	Validate(obj, old map[string]any, subresource string) field.ErrorList
 	// Types returns the converter for server-side apply, which knows which
 	// lists are maps and which are sets.

@@ -102,7 +102,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.roundTrip(req)
 	if resp != nil {
 		resp.Request = req
-		onClock(resp, t.ahead())
+		onClock(resp, t.skew())
 	}
 	return resp, err
 }
@@ -152,7 +152,7 @@ func (t *transport) read(req *http.Request) (*request, error) {
 	if err := r.toJSON(); err != nil {
 		return nil, err
 	}
-	r.body = shift(r.body, -t.ahead())
+	r.body = shift(r.body, -t.skew())
 	if takes := []string{"", runtime.ContentTypeJSON, runtime.ContentTypeYAML}; r.Verb != "patch" && r.Write() &&
 		!slices.Contains(takes, r.mediaType) {
 		return nil, unsupportedMedia("the body of the request was in an unknown format - accepted media types include: " +

@@ -87,7 +87,8 @@ func (x *exchange) replace(current *stored, obj object) (*stored, error) {
 	x.s.version++
 	if finished(fresh) {
 		x.s.commit(x.t, x.r, current, nil)
-		// Like the real server, which does not answer with the version of the deletion.
+		// The real server does not answer with the version of the deletion
+		// either.
 		return fresh.withVersion(current.version)
 	}
 	x.s.commit(x.t, x.r, current, fresh)

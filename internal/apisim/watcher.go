@@ -38,7 +38,7 @@ type watcher struct {
 	timer, farewellTimer *time.Timer
 	wake                 chan struct{}
 	ended                bool
-	cause                error // the error that ended it; nil for a regular end
+	cause                error // the error that ended the watch; nil for a regular end
 }
 
 // offer queues the event of a commit for this watcher if the object was or is

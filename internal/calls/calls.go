@@ -36,7 +36,7 @@ type Calls struct {
 	mu     sync.Mutex // guards the fields below
 	open   []Call
 	latest uint64
-	timed  bool // look will be called
+	timed  bool // whether reportHanging will be called
 }
 
 // Begin records that a call starts. The caller passes id to End when the call

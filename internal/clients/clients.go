@@ -65,8 +65,8 @@ func IsFake(client any) bool {
 }
 
 // ReturnsShared reports whether the client may retain the objects that it
-// returns. Only client-go's own clients are known not to, because they decode
-// each object separately.
+// returns. Only client-go's own clients are known not to retain them, because
+// they decode each object separately.
 func ReturnsShared(client any) bool {
 	return IsFake(client) || !strings.HasPrefix(PackageOf(Unwrapped(client)), "k8s.io/client-go/")
 }

@@ -44,7 +44,7 @@ func SenderOf(client any) Sender {
 // restClientIn returns the REST client in the fields of a client of package
 // metadata, or nil.
 func restClientIn(client any) *rest.RESTClient {
-	const deepest = 6 // pointers, interfaces and structs around it
+	const deepest = 6 // pointers, interfaces and structs around the REST client
 	v := reflect.ValueOf(client)
 	for range deepest {
 		switch {

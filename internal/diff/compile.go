@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// plans maps each type that was ever compared to its plan, or to nil if a plan
-// cannot be made for it. A type is compiled once and its plan never changes,
-// like the encoders of encoding/json.
+// plans maps types to their plans, or to nil if no plan can be made for a type.
+// A type is compiled when values of it are first compared, and its plan never
+// changes. Package encoding/json keeps its encoders in the same way.
 var plans sync.Map
 
 // planOf returns the compiled plan of t, or nil if t cannot be compiled.
@@ -142,7 +142,7 @@ func (c *compiler) add(n *node, f field) {
 	case existing == nil:
 		n.fields = append(n.fields, f)
 	case existing.depth == f.depth:
-		c.refused = true // encoding/json writes neither
+		c.refused = true // encoding/json writes neither of the two members
 	case existing.depth > f.depth:
 		*existing = f
 	}

@@ -84,7 +84,7 @@ func (p *pairing) joinEqual(a, b []*tree) {
 // keyFor returns the members that identify the elements of both lists, or nil.
 func keyFor(a, b *tree) []string {
 	var candidates [][]string
-	if a.mergeKey != "" { // ports need their protocol, too
+	if a.mergeKey != "" { // two ports may have one number and different protocols
 		candidates = [][]string{{a.mergeKey}, {a.mergeKey, "protocol"}}
 	}
 	for _, name := range identities {

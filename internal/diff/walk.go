@@ -42,8 +42,8 @@ func (f *field) isSet(p place) bool {
 
 // writeRetained names the members that b has, if any. The server then clears
 // all other members, including members that the Go type does not know.
-// Therefore it is called only if the edit has replaced one member of a union by
-// another.
+// Therefore it is called only if the edit has replaced one member of a union
+// with another.
 func (w *writer) writeRetained(n *node, b place) {
 	var names []string
 	for i := range n.fields {
@@ -173,8 +173,9 @@ func (w *writer) pointerDiff(n *node, a, b place, retain bool) {
 }
 
 // nullFor writes null in the place of the value at a. A strict patch must not
-// remove a list so, because the server may have more elements than the Go type
-// or a Transform lets the program see. For example, an array has two elements.
+// remove a list in this way, because the server may have more elements than the
+// Go type or a Transform lets the program see. For example, a Go array of
+// length two shows only the first two elements.
 func (w *writer) nullFor(n *node, a place) {
 	if w.strict && w.isList(n, a) {
 		w.fail(errWholeList)

@@ -47,7 +47,7 @@ type Comparison struct {
 type reading struct {
 	answered time.Time     // when the answer arrived, by the clock of this machine
 	offset   time.Duration // how far that clock was ahead of the server's
-	took     time.Duration // how long the request took; the server's time is from within
+	took     time.Duration // how long the request took; the server has read its clock in that time
 }
 
 // differs reports whether the clocks differ by more than the tolerance,
@@ -183,8 +183,8 @@ func (c *Comparison) verdict(ctx context.Context, err error, certificate *x509.C
 			Apart(offset), Remedy)
 	}
 	r := c.reading()
-	const compare = "decide with `date -u` on another machine: if it says the same, the certificate is wrong, and " +
-		"otherwise the clock"
+	const compare = "run `date -u` on this machine and on another one: if the times differ, the clock is wrong, and " +
+		"otherwise the certificate"
 	if hint := r.hint(time.Now(), time.Since(r.answered)); hint != "" {
 		return hint + c.inquiry.signed(err)
 	}

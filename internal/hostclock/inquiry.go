@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// askLimit is how long the server may take to say its time.
+	// askLimit is how long the server may take to answer with its time.
 	askLimit = 3 * time.Second
 	// askPause is the shortest time between two questions.
 	askPause = 10 * time.Second

@@ -7,12 +7,13 @@ import "sync/atomic"
 // bytes of a Secret or the times of a condition.
 type chances [64]atomic.Pointer[chunk]
 
-// chunk has the chances of some fields. It is made when one of them is used.
+// chunk contains the chances of 256 fields. It is created when one of them is
+// first used.
 type chunk [256]chance
 
-// of returns the chance of the field with this number. Fields whose numbers are
-// far apart may have one chance together.
-func (c *chances) of(number uint32) *chance {
+// chance returns the chance of the field with this number. Two fields may share
+// a chance if their numbers are far apart.
+func (c *chances) chance(number uint32) *chance {
 	place := &c[number/uint32(len(chunk{}))%uint32(len(c))]
 	known := place.Load()
 	if known == nil {

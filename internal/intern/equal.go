@@ -134,8 +134,9 @@ func equalMaps(a, b place, k kind, m mode) bool {
 		return maps.EqualFunc(mapOf[[]byte](a), mapOf[[]byte](b), equalData)
 	default:
 		return maps.EqualFunc(mapOf[resource.Quantity](a), mapOf[resource.Quantity](b), func(x, y resource.Quantity) bool {
-			// Digits beyond 64 bits have different addresses. Cmp may write to
-			// its copies.
+			// A number of more than 64 bits has its digits behind a pointer, so
+			// equal numbers may differ in memory. Cmp may write to its
+			// arguments, which are copies here.
 			return x == y || m == ignoreLazy && x.Format == y.Format && x.Cmp(y) == 0
 		})
 	}

@@ -63,7 +63,7 @@ func (s *Pool) hashWords(sum uint64, p place, typ *plan) (uint64, bool) {
 		for ; next < len(typ.fields) && typ.fields[next].offset < uintptr(n+1)*wordSize; next++ {
 			f := &typ.fields[next]
 			place := offsetBy(p, f.offset)
-			if f.kind == raw && zero(place, f.size) { // a neighbour in the word is not zero
+			if f.kind == raw && zero(place, f.size) { // another field in the word is not zero
 				continue
 			}
 			h, ok := s.hashField(place, f)
@@ -121,8 +121,8 @@ func (s *Pool) hashMap(m place, k kind) (sum uint64, ok bool) {
 		return hashEntries(s, m, k, func(value []byte) (uint64, bool) { return s.dataHash(value), true })
 	default:
 		return hashEntries(s, m, k, func(value resource.Quantity) (uint64, bool) {
-			// It is not lazy in a map, whose readers have copies. But copies of
-			// a big number share its digits.
+			// A quantity in a map is not lazy, because each reader has a copy.
+			// But the copies of a big number share its digits.
 			return s.hash(placeOfValue(&value), quantityPlan)
 		})
 	}

@@ -54,8 +54,8 @@ type field struct {
 	number uint32 // the number of a field with parts: unique, even, at least 2
 	offset uintptr
 	size   uintptr
-	// elem is the plan of the elements or of the pointer's target. Of an opaque
-	// value, it only has the type.
+	// elem is the plan of the elements or of the pointer's target. For an
+	// opaque value it only contains the type.
 	elem *plan
 }
 
@@ -252,7 +252,7 @@ func hides(t reflect.Type) bool {
 // whose equal values have equal bits.
 var constant = map[reflect.Type]bool{
 	reflect.TypeFor[time.Time]():       true,
-	reflect.TypeFor[metav1.FieldsV1](): true, // in a build where it is a unique.Handle
+	reflect.TypeFor[metav1.FieldsV1](): true, // in builds in which it contains a unique.Handle
 }
 
 func mapKind(t reflect.Type) kind {

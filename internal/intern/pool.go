@@ -13,7 +13,7 @@ import (
 )
 
 // A Pool saves memory by letting objects share their equal parts. It replaces
-// equal parts of the objects that it gets by one copy.
+// equal parts of the objects that it gets with one copy.
 //
 // It is safe for concurrent use. Objects are walked in parallel, and a lock is
 // held only for one lookup in a table.

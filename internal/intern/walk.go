@@ -10,9 +10,10 @@ import (
 )
 
 // A walk visits one object, from the whole to its parts, and replaces each part
-// by an equal one. It looks for the equal part at the same place of a similar
-// object, then in the previous element of a list, and then in the table. It
-// does not look into parts that it has replaced. These are its invariants:
+// with an equal part. It looks for the equal part at the same place of a
+// similar object, then in the previous element of a list, and then in the
+// table. It does not look into parts that it has replaced. These are its
+// invariants:
 //
 //   - It writes only to memory that belongs to this object alone. Parts from
 //     elsewhere are never walked.
@@ -37,7 +38,7 @@ type walk struct {
 // as an address or the name of a volume.
 type texts [64]string
 
-var spare = sync.Pool{New: func() any { return &texts{} }} // empty ones
+var spare = sync.Pool{New: func() any { return &texts{} }} // empty texts for the next walks
 
 // hints are values of the same type as the value that is walked, and are likely
 // to have equal parts. Either may be nil.
@@ -74,19 +75,19 @@ func (w walk) fields(p place, hint hints, typ *plan) {
 }
 
 func (w walk) field(p place, hint hints, f *field) {
-	if w.updating && f.kind == bytesMap && w.chances.of(f.number).isNone() && w.chances.of(f.number+1).isNone() {
+	if w.updating && f.kind == bytesMap && w.chances.chance(f.number).isNone() && w.chances.chance(f.number+1).isNone() {
 		return // no other object has the earlier bytes, so sharing them saves nothing once the earlier state is dropped
 	}
 	for _, candidate := range [...]place{hint.old, hint.twin} {
 		if candidate != nil && equalField(p, candidate, f, exact) {
 			if !w.updating {
-				w.chances.of(f.number).found()
+				w.chances.chance(f.number).found()
 			}
 			f.take(p, candidate)
 			return
 		}
 	}
-	whole := w.chances.of(f.number)
+	whole := w.chances.chance(f.number)
 	switch f.kind {
 	case text:
 		*textAt(p) = w.text(*textAt(p), whole)
@@ -100,7 +101,7 @@ func (w walk) field(p place, hint hints, f *field) {
 		m := mapAt[any](p)
 		*m, _ = w.shareContent(*m, contentOr(hint.old), contentOr(hint.twin)).(map[string]any)
 	default:
-		w.entries(pointerAt(p), hint, f.kind, whole, w.chances.of(f.number+1))
+		w.entries(pointerAt(p), hint, f.kind, whole, w.chances.chance(f.number+1))
 	}
 }
 
@@ -119,7 +120,7 @@ func (w walk) search(hash uint64, key shape, c *chance) (known place, repeated b
 // hasParts reports whether fields of this kind have parts.
 func (k kind) hasParts() bool { return k >= text && k < object }
 
-// take replaces the field at p by the equal one at source.
+// take replaces the field at p with the equal field at source.
 func (f *field) take(p, source place) {
 	switch f.kind {
 	case text:
@@ -168,7 +169,7 @@ func (w walk) knownText(t string, hash uint64, c *chance) string {
 		}
 	}
 	if repeated {
-		t = strings.Clone(t) // without the rest of a longer string
+		t = strings.Clone(t) // t may be a part of a longer string, which it would keep in memory
 		w.learn(hash, key, placeOfText(t))
 	}
 	return t
@@ -258,9 +259,9 @@ func (w walk) pointer(target *place, hint hints, p *plan, c *chance) {
 	}
 }
 
-// entries replaces a map by an equal one from the table. If the table has no
+// entries replaces a map with an equal map from the table. If the table has no
 // equal map, entries shares the keys and values of the map.
-func (w walk) entries(target *place, hint hints, k kind, whole, within *chance) {
+func (w walk) entries(target *place, hint hints, k kind, whole, values *chance) {
 	n := length(*target)
 	if n == 0 {
 		return
@@ -288,12 +289,12 @@ func (w walk) entries(target *place, hint hints, k kind, whole, within *chance) 
 	case stringMap:
 		m := mapOf[string](*target)
 		for key, value := range m {
-			m[key] = inner.text(value, within)
+			m[key] = inner.text(value, values)
 		}
 	case bytesMap:
 		m := mapOf[[]byte](*target)
 		for key, value := range m {
-			m[key] = inner.data(value, within)
+			m[key] = inner.data(value, values)
 		}
 	}
 	if repeated {
@@ -301,7 +302,7 @@ func (w walk) entries(target *place, hint hints, k kind, whole, within *chance) 
 	}
 }
 
-// takeEntries replaces each entry of m that equals an entry of source by that
+// takeEntries replaces each entry of m that equals an entry of source with that
 // entry.
 func takeEntries(m, source place, k kind) {
 	switch k {

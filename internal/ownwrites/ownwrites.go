@@ -120,9 +120,9 @@ type Observer interface {
 	Recorder
 
 	// Sending is called before a write is sent. The caller calls ended once,
-	// with the outcome and an object. The object is the answer's, or has as
-	// much of the name as is known if the answer has no object, or is nil if
-	// the write was refused.
+	// with the outcome and an object. This is the object in the answer or, if
+	// the answer has no object, an object that has only the name, as far as it
+	// is known. It is nil if the write was refused.
 	Sending(w Write) (ended func(Outcome, *answer.Object))
 }
 

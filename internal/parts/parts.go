@@ -1,5 +1,5 @@
 // Package parts has the methods of informers for other packages of this module,
-// above all for package reconcile. By these methods a controller treats each
+// above all for package reconcile. With these methods a controller treats each
 // namespace separately, distinguishes a deleted object from an object that is
 // out of scope, and waits for its own writes.
 package parts

@@ -6,7 +6,8 @@ package rvorder
 import "k8s.io/apimachinery/pkg/util/resourceversion"
 
 // Comparable reports whether all the resourceVersions can be compared with each
-// other. For example, "" and "0" cannot: they are no versions of an object.
+// other. For example, "" and "0" cannot, because neither is the version of an
+// object.
 func Comparable(rvs ...string) bool {
 	for _, rv := range rvs {
 		if _, err := resourceversion.CompareResourceVersion(rv, "1"); err != nil {

@@ -1,7 +1,8 @@
-// Package slots has the methods of a reconcile.Shards of this module for
-// controllers. Its method Parts returns a [Handover], which says who owns the
-// slots and hands over what the next owner of a slot must know. If the result
-// is also a [Ranger], each replica holds only its own part of the objects.
+// Package slots has the interfaces through which controllers use a
+// reconcile.Shards of this module. The method Parts of such a Shards returns a
+// [Handover], which says who owns the slots, and hands over what the next owner
+// of a slot must know. If the result of Parts is also a [Ranger], each replica
+// holds only its own part of the objects.
 package slots
 
 import (
@@ -19,15 +20,16 @@ import (
 type Ranger interface { //nolint:interfacebloat // one implementation, for which packages must not know each other
 	// Divide waits until the server lists the objects of all caches. The first
 	// cache is the primary: Run counts its objects if it chooses the ranges.
-	// Call Divide before Run. It returns the cause of ctx.
+	// Call Divide before Run. If ctx ends first, Divide returns the cause of
+	// ctx.
 	Divide(ctx context.Context, caches []Cache) error
 	// RunCache keeps a cache up to date until ctx ends, with the slots that
 	// Fill has added. It calls joined when this caller has joined the other
 	// users of the cache.
 	RunCache(ctx context.Context, c Cache, joined func()) error
 	// Remember samples the resourceVersion of a cache until ctx ends, so that
-	// Deleted can look back as far as ago.
-	Remember(ctx context.Context, primary Cache, ago time.Duration)
+	// Deleted can find the deletions of the time in period before a call.
+	Remember(ctx context.Context, primary Cache, period time.Duration)
 	// Measure calls objects once a minute until ctx ends, and publishes the
 	// result with the membership.
 	Measure(ctx context.Context, objects func() int)
@@ -36,8 +38,9 @@ type Ranger interface { //nolint:interfacebloat // one implementation, for which
 	// objects of a slot.
 	Fill(ctx context.Context, caches []Cache, slots []int) (drop func(slot int), err error)
 	// Deleted calls found with the keys of objects of the given slots that were
-	// deleted during the last ago, and that the cache primary never had.
-	Deleted(ctx context.Context, primary Cache, slots []int, ago time.Duration, found func(types.NamespacedName)) error
+	// deleted during the last period, and that the cache primary never had. For
+	// example, a period of a minute means the deletions of the last minute.
+	Deleted(ctx context.Context, primary Cache, slots []int, period time.Duration, found func(types.NamespacedName)) error
 }
 
 // Cache has the methods of an informer that a [Ranger] needs. The informers of

@@ -20,7 +20,7 @@ const (
 	// for them, so that decoding and storing do not wait for each other at
 	// every event.
 	decodeAheadLimit = 16
-	// maxMark is more than the length that a mark adds to an event.
+	// maxMark is an upper bound of the length that a mark adds to an event.
 	maxMark = 64
 )
 
@@ -75,7 +75,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 			return 0, b.current.err
 		}
 		release(b.current.bytes)
-		b.current, b.ready = piece{}, nil // it holds no buffer while it waits
+		b.current, b.ready = piece{}, nil // a waiting body holds no buffer
 		b.current = b.receive()
 		b.ready = b.current.bytes
 	}

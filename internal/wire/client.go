@@ -12,21 +12,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Through returns a copy of c whose watches deliver placeholders, and omit
-// objects that keep does not want. If that would not be safe, it returns nil
-// and the reason in why. See [Through].
-func (s *Specs) Through(c rest.Interface, keep Keep) (filtered rest.Interface, reason string) {
+// Client returns a copy of c whose watches deliver placeholders, and whose
+// lists and watches omit objects that keep does not want. If that would not be
+// safe, it returns nil and the reason. See [Filter].
+func (s *Specs) Client(c rest.Interface, keep Keep) (filtered rest.Interface, reason string) {
 	if authenticatorErr != nil {
 		return nil, authenticatorErr.Error()
 	}
 	return withTransport(c, s, keep)
 }
 
-// Through returns a copy of c whose lists and watches omit objects that keep
-// does not want. If that would not be safe, it returns nil and the reason in
-// why. The copy differs from c only in the transport of its Client, an exported
-// field.
-func Through(c rest.Interface, keep Keep) (filtered rest.Interface, reason string) {
+// Filter returns a copy of c whose lists and watches omit objects that keep
+// does not want. If that would not be safe, it returns nil and the reason, such
+// as "the client may speak CBOR". The copy differs from c only in the transport
+// in its field Client.
+func Filter(c rest.Interface, keep Keep) (filtered rest.Interface, reason string) {
 	return withTransport(c, nil, keep)
 }
 

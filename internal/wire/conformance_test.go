@@ -175,7 +175,7 @@ func plain(c rest.Interface, _ *memory) (*gentype.Client[*corev1.Pod], *wire.Spe
 func leavingOut(c rest.Interface, m *memory) (*gentype.Client[*corev1.Pod], *wire.Specs) {
 	kind, _ := wire.KindOf(podType)
 	specs := wire.NewSpecs(kind, m.known)
-	through, why := specs.Through(c, nil)
+	through, why := specs.Client(c, nil)
 	if why != "" {
 		panic(why)
 	}
@@ -218,7 +218,7 @@ func (s server) play(t *testing.T, config rest.Config, open watcher) (seen *tran
 		w.Stop()
 		seen.Took = time.Since(began)
 		if specs != nil {
-			why = specs.Why()
+			why = specs.Reason()
 		}
 	})
 	return seen, m, why
@@ -279,7 +279,7 @@ func TestACompressedWatchIsRead(t *testing.T) {
 	}
 	g.Expect(phases).To(Equal([]corev1.PodPhase{"Pending", "", "Pending"}))
 	g.Expect(m.left).To(Equal(1))
-	g.Expect(specs.Why()).To(BeEmpty())
+	g.Expect(specs.Reason()).To(BeEmpty())
 }
 
 // gates are client-go's, with CBOR.
@@ -297,13 +297,13 @@ func TestClientsThatAreNotKnownAreLeftAlone(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	client := clientset.CoreV1().RESTClient()
 	for _, unknown := range []rest.Interface{nil, (*rest.RESTClient)(nil), struct{ rest.Interface }{client}} {
-		_, why := specs.Through(unknown, nil)
+		_, why := specs.Client(unknown, nil)
 		g.Expect(why).To(HavePrefix("the client sends its requests with a"))
 	}
 	before := clientfeatures.FeatureGates()
 	defer clientfeatures.ReplaceFeatureGates(before)
 	clientfeatures.ReplaceFeatureGates(gates{before})
-	_, why := specs.Through(client, nil)
+	_, why := specs.Client(client, nil)
 	g.Expect(why).To(Equal("the client may speak CBOR"))
 }
 

@@ -2,7 +2,7 @@
 // already has:
 //
 //	specs := wire.NewSpecs(kind, known)
-//	client, why := specs.Through(client, nil) // its watches deliver placeholders
+//	client, reason := specs.Client(client, nil) // its watches deliver placeholders
 //	object, spec, err := specs.Take(placeholder)
 //
 // Most updates change only the status, so that most specs need not be decoded.

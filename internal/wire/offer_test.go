@@ -83,7 +83,7 @@ func TestAnOfferIsForTheOnlyWatchThatFindsItOnceItIsAccepted(t *testing.T) {
 			} else {
 				offer.Decline("declined")
 			}
-			g.Expect(specs.Why()).To(Equal(c.why))
+			g.Expect(specs.Reason()).To(Equal(c.why))
 			for _, answer := range answers {
 				placeholders, all := read(g, specs, answer.Body)
 				g.Expect([]int{placeholders, all}).To(Equal([]int{c.placeholders, 2}))

@@ -86,13 +86,14 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 	return d.object, d.spec, nil
 }
 
-// CopySpec replaces the spec of dst by a shallow copy of the equal spec of src.
+// CopySpec replaces the spec of dst with a shallow copy of the equal spec of
+// src.
 func (s *Specs) CopySpec(dst, src Object) { s.kind.copySpec(dst, src) }
 
-// Why returns the reason why all specs are decoded, such as "the server sends
-// application/json". It returns "" while specs that the cache has are not
+// Reason returns the reason why all specs are decoded, such as "the server
+// sends application/json". It returns "" while specs that the cache has are not
 // decoded.
-func (s *Specs) Why() string {
+func (s *Specs) Reason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reason

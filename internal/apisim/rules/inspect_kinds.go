@@ -93,7 +93,7 @@ func zeroRollingUpdate(o object, name string) bool {
 func cronJob(o object, path *field.Path) field.ErrorList {
 	errs := atLeast(o, path, 0, "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 	if s := Text(o, "schedule"); s != "" {
-		if fault := scheduleFault(s); fault != "" {
+		if fault := scheduleError(s); fault != "" {
 			errs = append(errs, field.Invalid(path.Child("schedule"), s, fault))
 		}
 	}
@@ -108,8 +108,9 @@ func cronJob(o object, path *field.Path) field.ErrorList {
 	return append(errs, jobTemplate(Object(Find(o, "jobTemplate.spec.template.spec")), template)...)
 }
 
-// scheduleFault returns the fault of a cron schedule, or "" if it is valid.
-func scheduleFault(s string) string {
+// scheduleError returns what is wrong with a cron schedule, or "" if the
+// schedule is valid.
+func scheduleError(s string) string {
 	if strings.HasPrefix(s, "@") {
 		words := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}
 		if interval, ok := strings.CutPrefix(s, "@every "); ok {

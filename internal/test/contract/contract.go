@@ -54,12 +54,12 @@ func mismatches(promises []string, tests Tests) []string {
 	var wrong []string
 	for _, promise := range promises {
 		if tests[promise] == nil {
-			wrong = append(wrong, fmt.Sprintf("doc.go promises %q: no test holds it", promise))
+			wrong = append(wrong, fmt.Sprintf("doc.go promises %q: no test checks it", promise))
 		}
 	}
 	for _, sentence := range slices.Sorted(maps.Keys(tests)) {
 		if !slices.Contains(promises, sentence) {
-			wrong = append(wrong, fmt.Sprintf("a test holds %q: doc.go does not promise it", sentence))
+			wrong = append(wrong, fmt.Sprintf("a test checks %q, but doc.go does not promise it", sentence))
 		}
 	}
 	return wrong

@@ -33,7 +33,7 @@ func TestAPromiseWithoutATestAndATestWithoutAPromiseAreFaults(t *testing.T) {
 	g := NewWithT(t)
 	held := func(*testing.T) {}
 	g.Expect(mismatches([]string{"A.", "B."}, Tests{"A.": held, "C.": held})).To(Equal([]string{
-		`doc.go promises "B.": no test holds it`, `a test holds "C.": doc.go does not promise it`,
+		`doc.go promises "B.": no test checks it`, `a test checks "C.", but doc.go does not promise it`,
 	}))
 	g.Expect(mismatches([]string{"A."}, Tests{"A.": held})).To(BeEmpty())
 }

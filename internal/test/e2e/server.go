@@ -26,7 +26,7 @@ type server struct {
 	lines  chan string   // its standard output
 	log    *compile.Tail // its standard error
 	exited chan struct{}
-	err    error // the error that ended it; read after exited is closed
+	err    error // the error that ended the process; read after exited is closed
 
 	busy       chan struct{} // held while a command waits for its answer
 	owed       int           // answers whose callers no longer wait; guarded by busy

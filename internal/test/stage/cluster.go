@@ -82,12 +82,12 @@ func (c *Cluster) Deploy(ctx context.Context, name, deploy string) {
 	}, Patience).Should(gomega.BeTrue())
 }
 
-// Start runs a controller as the given user until it is stopped or the spec
-// ends. Its requests pass through tap.
-func (c *Cluster) Start(as *rest.Config, tap *wiretap.Tap, make Maker) *Run {
+// Start runs a controller with the identity in user until it is stopped or the
+// spec ends. Its requests pass through tap.
+func (c *Cluster) Start(user *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	ginkgo.GinkgoHelper()
-	ctx := context.Background() // it outlives the Ginkgo node that starts it
-	config := tap.Config(as)
+	ctx := context.Background() // the controller outlives the Ginkgo node that starts it
+	config := tap.Config(user)
 	reached := Reach(config)
 	recorder, stopEvents, err := operator.Recorder(ctx, reached, "test")
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
