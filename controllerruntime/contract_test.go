@@ -23,7 +23,7 @@ func TestContract(t *testing.T) {
 		},
 		"A handler that is added later first gets the objects that are cached.": TestALaterHandlerFirstGetsWhatIsCached,
 		"A Get sees what the manager's client wrote before it.":                 TestAGetSeesEarlierWrites,
-		"The client's EnableReadYourWritesConsistency does not wait for objects that nobody has " +
+		"The client's EnableReadYourWritesConsistency does not wait for objects that were never " +
 			"read.": TestReadYourWritesOfTheClientDoesNotHang,
 		"List asks the server, within the namespaces and selectors of the cache's options.": TestListAsksTheServer,
 		"List refuses to answer if Options.RefuseLists is set.":                             TestListsAreRefused,

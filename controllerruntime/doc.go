@@ -1,6 +1,6 @@
 // Package controllerruntime is for operators that stay on controller-runtime.
-// [NewCache] puts this module's cache behind a manager, and caches kinds such as
-// Secrets on demand: only the objects that reconcilers read.
+// [NewCache] puts this module's cache behind a manager, and caches kinds such
+// as Secrets on demand: only the objects that reconcilers read.
 //
 //	ctrl.Options{NewCache: controllerruntime.NewCache(&controllerruntime.Options{
 //		OnDemand: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}},
@@ -16,16 +16,16 @@
 //
 // The contract of a kind that is cached on demand:
 //
-//   - The first Get of an object reads it from the server, and from then on it is
-//     watched by its name.
+//   - The first Get of an object reads it from the server, and from then on it
+//     is watched by its name.
 //   - An object that was read is answered from memory, without a request.
 //   - The verbs list and watch on the names that are read are enough.
 //   - An object that the server does not have is watched, too.
 //   - If reading an object is forbidden, only Gets of that object fail, until
 //     reading it is allowed.
 //   - An object that has not been read for Options.Keep is dropped.
-//   - While a controller watches the kind, an object that was read stays cached as
-//     long as it exists.
+//   - While a controller watches the kind, an object that was read stays cached
+//     as long as it exists.
 //   - Handlers get the events of the objects that were read, but no deletion of
 //     an object that is only dropped.
 //   - A handler that is added later first gets the objects that are cached.
@@ -39,8 +39,8 @@
 //     server has sent.
 //   - Transforms, namespaces and selectors of the cache's options are applied.
 //   - Objects are copied for each Get, unless UnsafeDisableDeepCopy is set.
-//   - Typed, unstructured and metadata-only objects of the kind are separate, as
-//     in controller-runtime's own cache.
+//   - Typed, unstructured and metadata-only objects of the kind are separate,
+//     as in controller-runtime's own cache.
 //
 // Five other parts can be used without this cache: [SeeOwnWrites] holds a key
 // until the cache has seen the writes of its last reconcile, [Queues] puts
@@ -56,19 +56,21 @@
 //   - A manager is refused if its config was not made by ObserveWrites.
 //   - A controller runs on the queue as it does on its own queue, with the
 //     delays of its limiter.
-//   - A manager that has lost its leadership writes nothing, and ends with an error.
+//   - A manager that has lost its leadership writes nothing, and ends with an
+//     error.
 //   - A manager that stops keeps its Lease until its controllers have drained.
 //   - A standby writes nothing and, with NewCache, has full caches.
 //   - With NewCache, the controllers of a new leader start on caches that have
 //     what the previous leader wrote.
 //   - Runnables that need no election run in every replica.
-//   - A page names caches that have not synced, and keys whose last reconcile has
-//     failed.
-//   - A page names at most ten keys of a controller, and how many more there are.
+//   - A page names caches that have not synced, and keys whose last reconcile
+//     has failed.
+//   - A page names at most ten keys of a controller, and how many more there
+//     are.
 //
 // The options of the manager's cache for other kinds work as they do without
-// NewCache. ReaderFailOnMissingInformer concerns other kinds only: naming a kind
-// in OnDemand is what makes it cached.
+// NewCache. ReaderFailOnMissingInformer concerns other kinds only: naming a
+// kind in OnDemand is what makes it cached.
 //
 // Costs: each object has a watch of its own, until one namespace has a hundred
 // of them; see [informer.Referenced]. The objects of each List are decoded

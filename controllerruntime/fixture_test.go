@@ -45,7 +45,7 @@ type fixture struct {
 	late   time.Duration
 }
 
-// settings are what a test changes.
+// settings are the options that a test sets.
 type settings struct {
 	controllerruntime.Options
 
@@ -112,7 +112,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
-// note is a transport that remembers requests, and delays what watches deliver.
+// note is a transport that records requests, and delays the events of watches.
 func (f *fixture) note(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		watches := req.URL.Query().Get("watch") != ""
@@ -155,7 +155,8 @@ func (f *fixture) sent() []string {
 	return calls
 }
 
-// deny forbids a name, "" for none.
+// deny forbids reading the Secret with this name. An empty name allows all
+// Secrets.
 func (f *fixture) deny(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,13 +175,13 @@ func secret(name, text string, labels ...string) *corev1.Secret {
 	return s
 }
 
-// create makes a Secret that is not the manager's.
+// create creates a Secret with a client that is not the manager's.
 func (f *fixture) create(s *corev1.Secret) {
 	_, err := f.admin.CoreV1().Secrets(s.Namespace).Create(f.ctx, s, metav1.CreateOptions{})
 	f.Expect(err).NotTo(HaveOccurred())
 }
 
-// update changes one, and waits until watches have delivered it.
+// update changes a Secret, and waits until watches have delivered the change.
 func (f *fixture) update(s *corev1.Secret) {
 	_, err := f.admin.CoreV1().Secrets(s.Namespace).Update(f.ctx, s, metav1.UpdateOptions{})
 	f.Expect(err).NotTo(HaveOccurred())
@@ -207,7 +208,7 @@ func (f *fixture) text(name string) string {
 	return string(s.Data["text"])
 }
 
-// heard remembers events.
+// heard records events.
 type heard struct {
 	mu  sync.Mutex
 	all []string

@@ -23,18 +23,19 @@ import (
 	"github.com/homeostat/homeostat/leader"
 )
 
-// NewManager returns a manager as controller-runtime's function of the same name
-// does, with the leader election and the fence of package leader. It takes the
-// options that programs set already:
+// NewManager returns a manager as controller-runtime's function of the same
+// name does, with the leader election and the fence of package leader. It takes
+// the options that programs set already:
 //
 //	mgr, err := controllerruntime.NewManager(config, ctrl.Options{LeaderElection: true, LeaderElectionID: "shop"})
 //
 // All clients of the manager are fenced: once the Lease may have expired, they
 // refuse to write, with an error that wraps [leader.ErrFenced]; see
-// [leader.Elector.Fence]. Controllers and other runnables that need the election
-// run under a leadership, whose end ends their context and the manager. When the
-// manager stops, the Lease is renewed until they have returned, and is then
-// released. The manager's probes name a leadership that has a problem.
+// [leader.Elector.Fence]. Controllers and other runnables that need the
+// election run under a leadership, whose end ends their context and the
+// manager. When the manager stops, the Lease is renewed until they have
+// returned, and is then released. The manager's probes name a leadership that
+// has a problem.
 //
 // With a cache that was made by [NewCache], a standby is warm: EnableWarmup is
 // the default of its controllers, and a new leader first waits until its caches

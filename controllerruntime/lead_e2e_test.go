@@ -115,8 +115,8 @@ func (p *paper) reigns(ctx context.Context, g *WithT) []string {
 	return p.writers
 }
 
-// deaf is a manager that writes its name while it leads, and is deaf to the
-// end of its leadership.
+// deaf is a manager that writes its name while it leads, and does not notice
+// the end of its leadership.
 type deaf struct {
 	name    string
 	stop    context.CancelFunc

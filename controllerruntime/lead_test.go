@@ -99,7 +99,7 @@ func newReplica(g *WithT, sim *apisim.Server, events *heard, name string) *repli
 	return r
 }
 
-// Reconcile notes the key.
+// Reconcile records the key.
 func (r *replica) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
 	var m corev1.ConfigMap
 	err := r.GetClient().Get(ctx, key.NamespacedName, &m)

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/controllerruntime"
 )
 
-// watching are the requests that begin the watch of one object.
+// watching returns the requests that begin the watch of one object.
 func watching(name string) []string {
 	const secrets = "/api/v1/namespaces/shop/secrets"
 	return []string{"GET " + secrets + " metadata.name=" + name, "WATCH " + secrets + " metadata.name=" + name}
@@ -185,14 +185,14 @@ func TestReadYourWritesOfTheClientDoesNotHang(t *testing.T) {
 		f.late = 5 * time.Second
 		a := secret("a", "1")
 		f.Expect(f.client.Create(f.ctx, a)).To(Succeed())
-		f.Expect(f.text("a")).To(Equal("1"), "nobody had read it")
+		f.Expect(f.text("a")).To(Equal("1"), "it had not been read before")
 		a.Data["text"] = []byte("2")
 		f.Expect(f.client.Update(f.ctx, a)).To(Succeed())
 		f.Expect(f.text("a")).To(Equal("2"))
 		b := secret("b", "1")
 		f.Expect(f.client.Create(f.ctx, b)).To(Succeed())
 		f.Expect(f.client.Delete(f.ctx, b)).To(Succeed())
-		f.Expect(f.text("b")).To(Equal("not found"), "nobody had read it")
+		f.Expect(f.text("b")).To(Equal("not found"), "it had not been read before")
 		f.Expect(f.client.Delete(f.ctx, a)).To(Succeed())
 		f.Expect(f.text("a")).To(Equal("not found"))
 		<-time.After(30 * time.Minute)

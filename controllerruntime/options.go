@@ -36,8 +36,8 @@ type Options struct {
 	// because a resync reads the name again. Defaults to 24 hours, or Keep if
 	// that is longer.
 	KeepAbsent time.Duration
-	// RefuseLists makes List return an error for the kinds in OnDemand. Defaults
-	// to false: List asks the server.
+	// RefuseLists makes List return an error for the kinds in OnDemand.
+	// Defaults to false: List asks the server.
 	RefuseLists bool
 }
 

@@ -79,7 +79,7 @@ func writingLate(t *testing.T, late time.Duration, steps ...func(f *writer)) {
 	})
 }
 
-// writer is what a step of writing has.
+// writer has the clients and the results that a step of writing uses.
 type writer struct {
 	*WithT
 

@@ -54,7 +54,7 @@ func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
 	})
 }
 
-// A controller that gets its first shard later waits for its caches before.
+// A controller waits for its caches before it gets its first shard.
 func TestWithoutShardsThereIsNothingToWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -70,7 +70,8 @@ func TestWithoutShardsThereIsNothingToWaitFor(t *testing.T) {
 	})
 }
 
-// What was noted as synced before it came was so for others.
+// The informer counted as synced before this user joined, but only for the
+// other users.
 func TestAUserOfAllObjectsThatAsksAtOnceWaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -104,7 +105,7 @@ func canceled(t *testing.T) context.Context {
 	return ctx
 }
 
-// The others are synced with what they want.
+// The other users are synced with the objects that they need.
 func TestAUserOfAllObjectsThatEndsBeforeItHasAllLeavesTheOthersSynced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -186,7 +187,8 @@ func TestAddingShardsEndsWithTheInformer(t *testing.T) {
 	}
 }
 
-// behind is a server whose lists are of the past, and whose watches open late.
+// behind is a server whose lists show an old state, and whose watches open
+// late.
 type behind struct {
 	http.RoundTripper
 	mu   sync.Mutex // guards the list
@@ -248,8 +250,8 @@ func TestTheFirstShardsHaveWhatIsThereWhenTheyAreAdded(t *testing.T) {
 	})
 }
 
-// The first list is one that the server answers as new as it is: there is
-// nothing to compare it with.
+// The server answers the first list from its newest state, so no second list is
+// needed to compare it with.
 func TestTheFirstShardsAreListedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -276,7 +278,8 @@ func TestTheFirstShardsAreListedOnce(t *testing.T) {
 	})
 }
 
-// A page of a list is one piece of memory, which one object would keep.
+// A page of a list is one piece of memory, so one retained object would keep
+// the whole page.
 func TestAReplacedObjectIsNotRetainedByOthersOfItsShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -303,7 +306,7 @@ func TestAReplacedObjectIsNotRetainedByOthersOfItsShard(t *testing.T) {
 			d.Expect(err).NotTo(HaveOccurred())
 			pass(time.Second)
 		}
-		for range 5 { // what runs beside the test may hold it for one
+		for range 5 { // a goroutine beside the test may hold the object during one collection
 			runtime.GC()
 		}
 		d.Expect(objects[0].Value()).To(BeNil(), "a")
@@ -312,7 +315,8 @@ func TestAReplacedObjectIsNotRetainedByOthersOfItsShard(t *testing.T) {
 	})
 }
 
-// What ends while shards are added has not added them.
+// If the informer ends while shards are being added, AddShards returns an
+// error.
 func TestShardsAreNotAddedToAnInformerThatEndsMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -337,7 +341,7 @@ func TestShardsAreNotAddedToAnInformerThatEndsMeanwhile(t *testing.T) {
 		d.Expect(err).NotTo(HaveOccurred())
 		synctest.Wait()
 		d.Expect(blocked).To(BeTrue())
-		go remove(shardOf(0)) // waits for the watch, and that for the handler
+		go remove(shardOf(0)) // waits for the watch, which waits for the handler
 		synctest.Wait()
 		added := make(chan error, 1)
 		go func() {

@@ -49,8 +49,9 @@ func (r *reflectorStore[T]) admits(obj any) error {
 	return nil
 }
 
-// isTable reports whether object is a Table, which a server sends to clients that
-// print objects. client-go's reflector skips it, so a change would be missed.
+// isTable reports whether object is a Table, which a server sends to clients
+// that print objects. client-go's reflector skips it, so a change would be
+// missed.
 func isTable(object Object) bool {
 	kind := object.GetObjectKind().GroupVersionKind()
 	return kind.Kind == "Table" && kind.Group == metav1.GroupName
@@ -62,9 +63,9 @@ func isInNamespace(obj any) bool {
 	return ok && object.GetNamespace() != ""
 }
 
-// selected returns an error if the label selector does not select an object that
-// the server has sent. For example, a gateway may have dropped the query of the
-// request. Call it before the object is transformed.
+// selected returns an error if the label selector does not select an object
+// that the server has sent. For example, a gateway may have dropped the query
+// of the request. Call it before the object is transformed.
 func (r *reflectorStore[T]) selected(object T) error {
 	if r.sink.options.LabelSelector == "" || r.source.isSimulated() ||
 		itemwise.Why(itemwise.WithoutFault(object)) != nil { // its labels may not be known
@@ -152,9 +153,9 @@ func (r *reflectorStore[T]) deletes(object T) error {
 // a streaming list that is older than the one before it. The watch is ended
 // before such an event. Otherwise client-go's reflector would believe any
 // bookmark, even one that claims to end a streaming list. It would skip the
-// Tables of any watch, and objects of another type in a streaming list, and keep
-// the last event about each object even if it is an old one. kind is the kind of
-// untyped objects, if it is known.
+// Tables of any watch, and objects of another type in a streaming list, and
+// keep the last event about each object even if it is an old one. kind is the
+// kind of untyped objects, if it is known.
 func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.Event) bool {
 	if r.source.isSimulated() {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// What a probe and a page of a program's own say about a cache.
+// A program's own probe and page can show the state of a cache.
 func ExampleInformer_Status() {
 	clientset := fake.NewClientset(pod("shop", "web-1"), pod("bank", "db-1"))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -37,8 +37,8 @@ func ExampleInformer_Status() {
 	// <nil>
 }
 
-// A cache is late. These wait until it is as new as a write, as the server is
-// about one object, and as the server is.
+// A cache is always a little late. These calls wait until it is as new as a
+// write, as the server's state of one object, and as the server.
 func ExampleInformer_WaitFor() {
 	clientset := fake.NewClientset()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -62,8 +62,8 @@ func ExampleInformer_WaitFor() {
 	// <nil>
 }
 
-// What is shared was modified all the same. A controller finds that after each
-// reconcile, and a test at its end.
+// A shared object was modified although it must not be. A controller finds that
+// after each reconcile, and a test finds it at its end.
 func ExampleInformer_CheckMutations() {
 	clientset := fake.NewClientset(pod("shop", "web-1"))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -96,7 +96,7 @@ func ExampleInformer_Matches() {
 	// false true
 }
 
-// The objects of one snapshot: those that are counted are those that are listed.
+// Both reads use one snapshot, so the number of objects matches the list.
 func ExampleIndex_In() {
 	web, db := pod("shop", "web-1"), pod("shop", "db-1")
 	web.Spec.NodeName, db.Spec.NodeName = "node-1", "node-2"

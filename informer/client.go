@@ -108,7 +108,8 @@ type source struct {
 	// nil for other clients.
 	rest   rest.Interface
 	client string // the Go type of the client
-	// metadataOnly reports whether the client reads only the metadata of objects.
+	// metadataOnly reports whether the client reads only the metadata of
+	// objects.
 	metadataOnly bool
 	// fake reports whether the client is a fake. Fakes cannot stream lists.
 	fake bool

@@ -27,10 +27,10 @@ import (
 	"github.com/homeostat/homeostat/internal/parts"
 )
 
-// embedding is a client of the caller's own that embeds another.
+// embedding is the caller's own client type, which embeds another client.
 type embedding struct{ typedcorev1.ConfigMapInterface }
 
-// handwritten is a client of the caller's own that shows nothing.
+// handwritten is the caller's own client, which does not show what it reads.
 type handwritten struct {
 	to typedcorev1.ConfigMapInterface
 }
@@ -47,7 +47,7 @@ func (h handwritten) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return h.to.Watch(ctx, o)
 }
 
-// scoped is what an informer of any type says about its scope.
+// scoped has the methods of an informer of any type that are about its scope.
 type scoped interface {
 	Run(ctx context.Context) error
 	WaitForSync(ctx context.Context) error
@@ -147,7 +147,8 @@ func TestANilSelectorSelectsNothing(t *testing.T) {
 	})
 }
 
-// olderNodes is as client generators made them before client-go's gentype.
+// olderNodes is a client as client-gen generated it before client-go had
+// package gentype.
 type olderNodes struct{ client rest.Interface }
 
 func (o *olderNodes) Get(context.Context, string, metav1.GetOptions) (*corev1.Node, error) {
@@ -162,7 +163,7 @@ func (o *olderNodes) Watch(context.Context, metav1.ListOptions) (watch.Interface
 	return nil, context.Canceled
 }
 
-// hidingNodes is what people put around a client.
+// hidingNodes is a type that embeds a client, as programs have them.
 type hidingNodes struct{ typedcorev1.NodeInterface }
 
 func TestTheServerIsThatOfTheClient(t *testing.T) {

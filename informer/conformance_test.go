@@ -31,8 +31,8 @@ type world struct {
 	remove func(ctx context.Context, namespace, name string) error
 }
 
-// promises are what every informer of ConfigMaps keeps, whatever it is made of.
-// settled returns when everything that has happened in the world has come.
+// promises checks the promises that every informer of ConfigMaps keeps, with
+// any client. settled returns when all events of the world have been delivered.
 func promises[T informer.Object](g *WithT, ctx context.Context, in *informer.Informer[T], w world, settled func()) {
 	var mu sync.Mutex // guards told
 	var told []string
@@ -93,7 +93,7 @@ func promises[T informer.Object](g *WithT, ctx context.Context, in *informer.Inf
 	g.Expect(in.HasSynced()).To(BeFalse())
 	g.Expect(w.remove(ctx, "b", "1")).To(Succeed())
 	g.Expect(w.create(ctx, "c", "1")).To(Succeed())
-	settled() // a wrapped informer goes on by itself
+	settled() // a wrapped informer continues to receive events
 	stop = running(ctx, in)
 	other := running(ctx, in)
 	g.Expect(in.WaitForSync(ctx)).To(Succeed())
@@ -160,7 +160,7 @@ func TestEveryInformerKeepsItsPromises(t *testing.T) {
 			factory.StartWithContext(ctx)
 			defer factory.Shutdown()
 			defer cancel()
-			synctest.Wait() // a fake tells client-go nothing of what happens between its list and its watch
+			synctest.Wait() // a fake loses events between its list and its watch
 			w := worldOf(client)
 			create := w.create
 			w.create = func(ctx context.Context, namespace, name string) error {

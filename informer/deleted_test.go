@@ -19,14 +19,15 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// inBurst is enough calls for the server to be asked.
+// inBurst is the number of calls after which the server is asked.
 const inBurst = 8
 
 func (w *latestWorld) isDeleted(name string) bool {
 	return w.nodes.IsDeleted(w.t.Context(), types.NamespacedName{Name: name})
 }
 
-// burst makes calls about a deleted node, and returns the answer to the last one.
+// burst makes calls about a deleted node, and returns the answer to the last
+// one.
 func (w *latestWorld) burst() (deleted bool) {
 	for range inBurst {
 		deleted = w.isDeleted("none")

@@ -229,7 +229,8 @@ func (d *divided[T]) SelectWatch(opts *metav1.ListOptions, streaming bool) keysp
 // Select implements [partial.Cache].
 func (d *divided[T]) Select(opts *metav1.ListOptions, set keyspace.Set) {
 	if scopeOf[T](d.feed.options, "", false) == "" {
-		// The objects may be cluster-scoped. Every replica then has all of them.
+		// The objects may be cluster-scoped. Every replica then has all of
+		// them.
 		empty := keyspace.Of("")
 		set = keyspace.Union(set, keyspace.Set{{First: empty, Last: empty}})
 	}
@@ -286,7 +287,8 @@ func (d *divided[T]) Keep() wire.Keep {
 // Join implements [partial.Cache].
 func (d *divided[T]) Join(ctx context.Context, whole bool, joined func()) (leave func()) {
 	d.keepHeld()
-	// A session without shards is synced, unless the new user needs all objects.
+	// A session without shards is synced, unless the new user needs all
+	// objects.
 	d.feed.updateSynced()
 	joined()
 	if whole {

@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// dividedOf returns a cache of no shards as yet.
+// dividedOf returns a cache that has no shards yet.
 func dividedOf(t *testing.T) (g *WithT, d *divided[*corev1.ConfigMap]) {
 	t.Helper()
 	return NewWithT(t), newDivided(newInformer[*corev1.ConfigMap]([]source{{}}, nil).feed)
@@ -97,7 +97,7 @@ func TestAListBesideTheWatchIsNotNeededAfterOneOfTheWatch(t *testing.T) {
 func TestAListOfShardsThatWereRemovedIsGivenUp(t *testing.T) {
 	g, d := filled(t)
 	d.cover.Change(keyspace.Set{})
-	d.cover.Change(keyspace.Whole()) // they came back, and are listed by another call
+	d.cover.Change(keyspace.Whole()) // the shards were added again, and another call lists them
 	g.Expect(d.fill(d.cover.Filling(), keyspace.Whole(), items(configMapAt("x", 3)), "4")).To(MatchError(partial.ErrGivenUp))
 	g.Expect(content(d)).To(BeEmpty())
 }
@@ -144,7 +144,8 @@ func TestAWatchThatIsBehindAListDoesNotBringBackWhatWasDeleted(t *testing.T) {
 	g.Expect(content(d)).To(Equal([]string{"x@11", "y@3", "z@10"}))
 }
 
-// Shards that the watch itself has listed count.
+// Only the shards of the additional list are affected, not the shards that the
+// watch itself has listed.
 func TestAWatchIsBehindInTheShardsOfAListOnly(t *testing.T) {
 	g, d := filled(t)
 	d.cover.Change(keyspace.Set{})
@@ -161,7 +162,7 @@ func TestAWatchIsBehindInTheShardsOfAListOnly(t *testing.T) {
 func TestShardsThatComeBackDuringAListOfTheWatchAreNotThoseItHas(t *testing.T) {
 	g, d := filled(t)
 	d.ask()
-	d.cover.Change(keyspace.Set{}) // what comes of them meanwhile is left out
+	d.cover.Change(keyspace.Set{}) // events of the removed shards are dropped in the meantime
 	d.cover.Change(keyspace.Whole())
 	d.cover.Fill(keyspace.Whole())
 	d.Replace("7", nil, versions.Relist, nil)
@@ -185,7 +186,8 @@ func TestAListOfTheWatchLeavesShardsThatItDidNotAskFor(t *testing.T) {
 	g.Expect(content(d)).To(Equal([]string{"x@3"}))
 }
 
-// They were dropped: a list from before has what is cached of them.
+// The objects of the shards were dropped, so an earlier list must not bring
+// them back.
 func TestShardsThatComeBackAreNotThoseOfAnEarlierListBesideTheWatch(t *testing.T) {
 	g, d := filled(t)
 	d.fill(d.cover.Filling(), keyspace.Whole(), items(configMapAt("x", 3)), "9")
@@ -199,7 +201,8 @@ func TestShardsThatComeBackAreNotThoseOfAnEarlierListBesideTheWatch(t *testing.T
 	g.Expect(content(d)).To(Equal([]string{"x@3"}))
 }
 
-// Objects without a namespace are in each shard, so without one there is none.
+// Objects without a namespace belong to every shard, so a cache without shards
+// keeps none of them.
 func TestWithoutShardsNothingIsKept(t *testing.T) {
 	g, d := dividedOf(t)
 	d.cover.Change(keyspace.Whole())
@@ -208,8 +211,8 @@ func TestWithoutShardsNothingIsKept(t *testing.T) {
 	g.Expect(content(d)).To(BeEmpty())
 }
 
-// A server that was restored may tell of an earlier state, which only a list
-// beside the watch makes one to leave out.
+// A restored server may deliver an earlier state of an object. Only an
+// additional list beside the watch is a reason to drop such a state.
 func TestAfterTheDivisionNothingIsTooOld(t *testing.T) {
 	g, d := filled(t)
 	var part partial.Cache[*corev1.ConfigMap] = d
@@ -227,7 +230,7 @@ func TestAfterTheDivisionNothingIsTooOld(t *testing.T) {
 	g.Expect(content(d)).To(BeEmpty())
 }
 
-// Its resourceVersions are of another history.
+// The resourceVersions of a restored server belong to another history.
 func TestAListOfARestoredServerIsTheWholeTruth(t *testing.T) {
 	g, d := filled(t)
 	before := d.cover.Filling()

@@ -14,7 +14,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// The function returns the client of another namespace than it was asked for.
+// The program's function returns a client of another namespace than the one
+// that it was called with.
 func TestAClientOfAnotherNamespaceProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -48,7 +48,8 @@ func Example() {
 	// <nil>
 }
 
-// A handler hears of every change, first of what is known already.
+// A handler receives the objects that are already cached, and then every
+// change.
 func ExampleInformer_Handle() {
 	clientset := fake.NewClientset(node("a"), node("b"))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -72,8 +73,8 @@ func ExampleInformer_Handle() {
 	// <nil>
 }
 
-// A snapshot does not change while the cache does: what is counted first and
-// listed then is the same.
+// A snapshot does not change while the cache does, so counting and listing its
+// objects gives the same result.
 func ExampleSnapshot() {
 	clientset := fake.NewClientset(pod("shop", "web-1"), pod("bank", "db-1"))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

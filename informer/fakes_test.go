@@ -30,7 +30,8 @@ func pod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// syncsAtOnce runs in until it has synced, which must take no time.
+// syncsAtOnce runs the informer in until it has synced. That must take no
+// virtual time.
 func syncsAtOnce[T informer.Object](t *testing.T, g *WithT, in *informer.Informer[T]) {
 	t.Helper()
 	began := time.Now()
@@ -78,8 +79,8 @@ func TestTypedFake(t *testing.T) {
 	}
 }
 
-// disguised is a client of the caller's own, around one that cannot stream lists
-// but does not say so.
+// disguised is the caller's own client type. It embeds a client that cannot
+// stream lists, and hides this.
 type disguised struct{ client typedcorev1.NodeInterface }
 
 func (d disguised) Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Node, error) {
@@ -177,8 +178,9 @@ func keys[T informer.Object](in *informer.Informer[T]) []string {
 	return all
 }
 
-// What a controller does as soon as it hears of the first list comes back to it,
-// although a fake's watch begins with what happens after it was opened.
+// A controller receives the events of writes that it makes as soon as it has
+// the first list, although a fake's watch delivers only events after it was
+// opened.
 func TestWhatFollowsFromTheFirstListOfAFakeIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// fixture is an informer that runs against a scripted server, and what its handler
-// was told.
+// fixture is an informer that runs against a scripted server, and the events
+// that its handler has received.
 type fixture struct {
 	*WithT
 	t      *testing.T
@@ -24,7 +24,7 @@ type fixture struct {
 	told   *record
 }
 
-// with runs f in virtual time with an informer of what steps answer.
+// with runs f in virtual time with an informer whose requests the steps answer.
 func with(t *testing.T, f func(x *fixture), steps ...step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,8 +37,9 @@ func with(t *testing.T, f func(x *fixture), steps ...step) {
 	})
 }
 
-// sees waits until the informer has seen a resourceVersion, and compares what its
-// handler was told by then, and what the server was asked.
+// sees waits until the informer has seen a resourceVersion. It then compares
+// the events that the handler has received with told, and the requests with
+// asked.
 func (x *fixture) sees(resourceVersion string, told []string, asked ...string) {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(x.t.Context(), 2*time.Minute)
@@ -57,7 +58,7 @@ func (x *fixture) why() error {
 	return x.nodes.WaitForSync(ctx)
 }
 
-// delayed answers as s does, after d.
+// delayed waits for d and then answers as s does.
 func delayed(d time.Duration, s step) step {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -134,8 +135,8 @@ func TestAResourceMayDisappearAndAppearAgain(t *testing.T) {
 		gone, gone, stream(hold, added(versioned("a", "2", "30")), listEnd("30")))
 }
 
-// The watch has missed that the object was recreated, or the event is another
-// server's. Only a list tells.
+// The watch has missed that the object was recreated, or the event is from
+// another server. Only a list shows which.
 func TestADeletionOfAnotherUIDIsFollowedByAList(t *testing.T) {
 	for name, row := range map[string]struct {
 		listed []any
@@ -153,8 +154,8 @@ func TestADeletionOfAnotherUIDIsFollowedByAList(t *testing.T) {
 	}
 }
 
-// A server that lets watches expire at once is not asked for everything again
-// and again.
+// If a server lets watches expire at once, the objects are not listed again
+// without a pause.
 func TestTheListAfterAnExpiredWatchComesAfterAPause(t *testing.T) {
 	expired := event("ERROR", failure(http.StatusGone, metav1.StatusReasonExpired))
 	began := time.Now()

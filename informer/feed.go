@@ -241,7 +241,8 @@ func (f *feed[T]) reads(namespace string) (reads, known bool) {
 	return reads, reads || known
 }
 
-// hasSynced reports whether all watches have stored and delivered their first list.
+// hasSynced reports whether all watches have stored and delivered their first
+// list.
 func (f *feed[T]) hasSynced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

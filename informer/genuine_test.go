@@ -25,12 +25,12 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// gateway is a server with twenty ConfigMaps, and something between it and its
-// clients.
+// gateway is a server with twenty ConfigMaps, and a gateway between the server
+// and its clients.
 type gateway struct {
 	*WithT
 	sim    *apisim.Server
-	answer atomic.Pointer[func(*http.Request) *absenttest.Page] // nil: it passes everything on
+	answer atomic.Pointer[func(*http.Request) *absenttest.Page] // nil if all requests are passed on
 }
 
 func newGateway(t *testing.T, o *apisim.Options) *gateway {
@@ -46,15 +46,15 @@ func newGateway(t *testing.T, o *apisim.Options) *gateway {
 
 func (x *gateway) between(answer func(*http.Request) *absenttest.Page) { x.answer.Store(&answer) }
 
-// cache is what this file asks of informers of any type.
+// cache has the methods of informers of any type that this file needs.
 type cache interface {
 	Status() informer.Status
 	IsDeleted(ctx context.Context, key types.NamespacedName) bool
 	WaitForLatest(ctx context.Context) error
 }
 
-// runBehind runs informers with two kinds of clients behind x, and returns how many
-// deletions they have delivered.
+// runBehind runs informers with two kinds of clients behind x, and returns how
+// many deletions they have delivered.
 func (x *gateway) runBehind(t *testing.T, o *informer.Options) (caches map[string]cache, deleted *atomic.Int64) {
 	config := absenttest.Intercept(x.sim.Config("c"), func(req *http.Request) *absenttest.Page {
 		if answer := x.answer.Load(); answer != nil {
@@ -81,7 +81,8 @@ func count[T informer.Object](in *informer.Informer[T], deleted *atomic.Int64) {
 	})
 }
 
-// noLists are answers to a request for a list, with status 200, that are none.
+// noLists returns answers with status 200 to a request for a list that are not
+// lists.
 func noLists() []absenttest.Page {
 	page := func(name, body string) absenttest.Page {
 		return absenttest.Page{Name: name, ContentType: "application/json", Body: body, Status: http.StatusOK}
@@ -226,7 +227,7 @@ func TestAWatchThatBringsTheObjectsOfAnotherEndsAndIsListedAgain(t *testing.T) {
 	}
 }
 
-// Another object cannot be deleted while this one has the name.
+// While this object exists, no other object of the name can be deleted.
 func TestADeletionOfAnotherUIDDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, wrong := newGateway(t, nil), atomic.Bool{}
@@ -366,7 +367,8 @@ func TestAnAnswerThatIsNoListIsNotTheLastPage(t *testing.T) {
 	})
 }
 
-// A cache in between ignores the query, and answers with the first page again.
+// A cache between the server and the client ignores the query, and answers with
+// the first page again.
 func TestAPageThatComesAgainIsNoList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newGateway(t, &apisim.Options{NoStreamingLists: true})

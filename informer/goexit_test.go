@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// A goroutine cannot be kept from ending. The first list is then missing, and
-// the status says why.
+// A function can end the goroutine that calls it, and the informer cannot
+// prevent that. Then there is no first list, and the status says why.
 func TestAFunctionThatEndsItsGoroutineIsNamed(t *testing.T) {
 	exit := func(obj informer.Object) {
 		if obj.GetName() == "7" {

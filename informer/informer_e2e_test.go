@@ -175,7 +175,8 @@ func wrappedKeepsPromises(ctx context.Context, t *testing.T, client kubernetes.I
 }
 
 // keepsPromises runs the suite of all informers on the real server. While in
-// does not run, stopped waits until whatever else does has come to version.
+// does not run, stopped waits until the cache behind it, if there is one, has
+// reached version.
 func keepsPromises[T informer.Object](
 	ctx context.Context, t *testing.T, client kubernetes.Interface, in *informer.Informer[T], stopped func(version string),
 ) {

@@ -230,8 +230,8 @@ func TestSeenOnlyGoesForward(t *testing.T) {
 	})
 }
 
-// A server that has been restored from a backup is behind what was seen. Its list
-// is the truth from then on.
+// A server that was restored from a backup is behind the resourceVersion that
+// was seen. The list of the restored server counts from then on.
 func TestSeenGoesBackWithANewList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -70,8 +70,8 @@ func (l *lateNodes) Watch(ctx context.Context, o metav1.ListOptions) (watch.Inte
 	return outer, nil
 }
 
-// A latestWorld is a server with nodes, an informer of them, and another client
-// who changes them.
+// A latestWorld is a server with nodes, an informer of the nodes, and another
+// client that changes them.
 type latestWorld struct {
 	*WithT
 	t      *testing.T
@@ -257,7 +257,7 @@ func TestRequestsForTheLatestStateThatFailAreLogged(t *testing.T) {
 	})
 }
 
-// What ends with a request is freed with it.
+// The context of a request is freed when the request has ended.
 func TestTheContextsOfRequestsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, &apisim.Options{Shards: true, NoStreamingLists: true})
@@ -331,7 +331,8 @@ func TestLatestIsNotReachedByAWatchThatEnds(t *testing.T) {
 	})
 }
 
-// waitFor waits for the latest state of one node and returns how long that took.
+// waitFor waits for the latest state of one node and returns how long that
+// took.
 func (w *latestWorld) waitFor(name string) time.Duration {
 	w.t.Helper()
 	began := time.Now()

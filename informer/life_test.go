@@ -28,7 +28,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// running runs in until stop is called, which returns once Run has.
+// running runs in until stop is called. stop returns when Run has returned.
 func running(ctx context.Context, in interface {
 	Run(ctx context.Context) error
 },
@@ -316,8 +316,8 @@ func TestRunReturnsAfterTheListThatIsUnderWay(t *testing.T) {
 	})
 }
 
-// The last user leaves while a handler is at work: the watch ends after that,
-// and another begins.
+// The last user leaves while a handler is running. The watch ends when the
+// handler has returned, and then another watch begins.
 func TestAUserThatComesWhileTheLastOneLeavesGetsAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -344,8 +344,8 @@ func TestAUserThatComesWhileTheLastOneLeavesGetsAWatch(t *testing.T) {
 	})
 }
 
-// A handler that is called for a long time keeps the watch from being read, not
-// from being ended.
+// While a handler runs for a long time, the watch is not read, but it can be
+// ended.
 func TestAWatchIsSilentWhileAHandlerIsAtWork(t *testing.T) {
 	handled := make(chan struct{}) // the change is not sent before
 	with(t, func(x *fixture) {

@@ -24,7 +24,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// asked is what an informer has asked the server for.
+// asked records the requests of an informer.
 type asked struct {
 	mu             sync.Mutex // guards the fields below
 	lists, watches []url.Values
@@ -52,7 +52,7 @@ func (a *asked) since(watches, lists int) (after []url.Values, listed int) {
 	return a.watches[watches:], len(a.lists) - lists
 }
 
-// Shards that have gone cost nothing soon after: their events no longer come.
+// Soon after shards were removed, their events are no longer received.
 func TestAWatchIsNarrowedWhenShardsHaveGone(t *testing.T) {
 	for name, selects := range map[string]bool{"the server selects": true, "the client selects": false} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +119,8 @@ func narrows(t *testing.T, selects bool) {
 	d.stop()
 }
 
-// The first list may be a streaming one, which does not say who selects.
+// The first list may be a streaming list, which does not show whether the
+// server selects by shard.
 func TestTheFirstNarrowingAsksWhetherTheServerSelects(t *testing.T) {
 	for name, selects := range map[string]bool{"the server selects": true, "the client selects": false} {
 		t.Run(name, func(t *testing.T) {
@@ -153,8 +154,8 @@ func TestTheFirstNarrowingAsksWhetherTheServerSelects(t *testing.T) {
 	}
 }
 
-// One that has just been opened is left open for a moment, or the reflector
-// would list everything.
+// A watch that has just been opened is left open for a moment. Otherwise the
+// reflector would list all objects again.
 func TestAWatchIsNotNarrowedTooSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}
@@ -187,7 +188,7 @@ func TestAWatchIsNotNarrowedTooSoon(t *testing.T) {
 	})
 }
 
-// back is an informer whose watch is opened again because shard 1 has gone.
+// back is an informer whose watch is opened again because shard 1 was removed.
 type back struct {
 	*divided
 
@@ -256,7 +257,7 @@ func (b *back) comeBack(ctx context.Context) (added chan error) {
 	return added
 }
 
-// hasAll writes again, and expects all that there is in the cache.
+// hasAll writes again, and expects all objects in the cache.
 func (b *back) hasAll(ctx context.Context) {
 	b.Expect(b.cached()).To(Equal(b.stored(0, 1, 2)))
 	b.write(ctx, "after")
@@ -266,8 +267,8 @@ func (b *back) hasAll(ctx context.Context) {
 	b.stop()
 }
 
-// The watch that was wide has been stopped then, and the next one was asked for
-// without it.
+// At that time the watch that included the shard has been stopped, and the next
+// watch was requested without the shard.
 func TestAShardThatComesBackWhileTheWatchIsOpenedWithoutItGetsItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBack(t, &apisim.Options{Shards: true})
@@ -295,7 +296,7 @@ func TestAShardThatComesBackSoonCostsNoWatch(t *testing.T) {
 	})
 }
 
-// What the next watch does not deliver must be in the list before it.
+// Events that the next watch does not deliver must be in the list before it.
 func TestAShardThatComesBackWhileEverythingIsListedAgainGetsItsEvents(t *testing.T) {
 	for name, o := range map[string]*apisim.Options{
 		"streamed": {Shards: true}, "listed": {Shards: true, NoStreamingLists: true},
@@ -328,7 +329,8 @@ func TestAShardThatComesBackWhileEverythingIsListedAgainGetsItsEvents(t *testing
 	}
 }
 
-// It waits for a watch that opens, and no longer than its caller.
+// The addition waits until a watch is open, but no longer than its caller
+// waits.
 func TestAShardThatComesBackWhileTheServerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBack(t, &apisim.Options{Shards: true})
@@ -362,7 +364,7 @@ func (s stalled) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// Such a watch is narrowed, and nothing listed again for that.
+// Such a watch is narrowed, too, and no list is sent for that.
 func TestAWatchEndsThatIsNotClosedBeforeItsRequestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}

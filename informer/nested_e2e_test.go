@@ -86,8 +86,8 @@ func TestE2EANestedObjectStopsNothing(t *testing.T) {
 		g.Expect(in.Status().Lists).To(BeNumerically("<=", 2), name)
 	}
 
-	// One level more, and the server stores what it cannot read itself: nobody
-	// can list the kind.
+	// With one level more, the server would store an object that it cannot read
+	// itself, and no client could list the kind.
 	g.Expect(create("fatal", maps(deepestMaps+1))).NotTo(Succeed())
 	g.Expect(requests.Get().AbsPath(path).Do(ctx).Error()).To(HaveOccurred())
 	for name, in := range caches {

@@ -21,7 +21,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// nested makes lists in lists of the strings "nested 123" in answers.
+// nested replaces strings such as "nested 123" in answers by that number of
+// nested lists.
 type nested struct {
 	io.ReadCloser
 	rest []byte
@@ -63,7 +64,8 @@ func (x *jobs) nesting() *rest.Config {
 	return config
 }
 
-// cachedJobs is what the tests below need of an informer of any type.
+// cachedJobs has the methods of an informer of any type that the tests below
+// need.
 type cachedJobs interface {
 	WaitForSync(ctx context.Context) error
 	Run(ctx context.Context) error
@@ -71,7 +73,7 @@ type cachedJobs interface {
 	Unreadable(key types.NamespacedName) error
 }
 
-// nestedCaches are informers of all kinds of clients.
+// nestedCaches are informers with each kind of client.
 var nestedCaches = map[string]func(x *jobs, o *informer.Options) cachedJobs{
 	"of package cluster": func(x *jobs, o *informer.Options) cachedJobs { return informer.For(x.client.In(""), o) },
 	"gentype":            func(x *jobs, o *informer.Options) cachedJobs { return informer.For(x.plain(), o) },
@@ -86,7 +88,8 @@ var nestedCaches = map[string]func(x *jobs, o *informer.Options) cachedJobs{
 	},
 }
 
-// withNested calls f with each of the informers, and the ways in which it may list.
+// withNested calls f with each of the informers, and the ways in which it may
+// list.
 func withNested(t *testing.T, spec map[string]any, f func(x *jobs, in cachedJobs)) {
 	t.Helper()
 	for name, of := range nestedCaches {
@@ -110,8 +113,8 @@ func withNested(t *testing.T, spec map[string]any, f func(x *jobs, in cachedJobs
 	}
 }
 
-// An object with 10,000 levels is what decoders of JSON take. A list adds two
-// levels, and an event one.
+// JSON decoders accept 10,000 levels. A list adds two levels to an object, and
+// an event adds one.
 func TestANestedObjectIsReadAsDeepAsItGoes(t *testing.T) {
 	deep := map[string]any{"nested": "nested 9998"}
 	withNested(t, deep, func(x *jobs, in cachedJobs) {
@@ -131,7 +134,7 @@ func TestAnObjectThatIsNestedTooDeeplyIsLeftOutAndNamed(t *testing.T) {
 	tooDeep := map[string]any{"nested": "nested 10001"}
 	withNested(t, tooDeep, func(x *jobs, in cachedJobs) {
 		if in.Status().Objects == 3 {
-			return // it has metadata only
+			return // this cache has only metadata
 		}
 		left := And(HaveField("Object", MatchRegexp(`^[jJ]ob "d/b"$`)), HaveField("Cause", "not decodable"),
 			HaveField("Reason", ContainSubstring("nested more than 10000 levels deep")))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// In tests it is on; outside of them, where there are no flags of go test, only
-// if it is asked for.
+// The check is on by default in tests. In other programs, which do not have the
+// flags of go test, it is on only if the option asks for it.
 func TestMutationsAreLookedForInTestsAndByOption(t *testing.T) {
 	flags := flag.CommandLine
 	defer func() { flag.CommandLine = flags }()

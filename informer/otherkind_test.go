@@ -21,8 +21,8 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// ofKind returns the Node b as a gateway has changed it: of another kind or, for
-// "v2", of another version.
+// ofKind returns the Node b as a gateway has changed it: with another kind or,
+// if kind is "v2", with another version.
 func ofKind(kind string) *corev1.Node {
 	node := versioned("b", "2", "15")
 	if kind == "v2" {
@@ -51,7 +51,8 @@ func mendedLater(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// expiredAtFirst cannot resume a watch in the first ten seconds of a test.
+// expiredAtFirst is a server that cannot resume a watch in the first ten
+// seconds of a test.
 func expiredAtFirst(w http.ResponseWriter, r *http.Request) {
 	if time.Now().Before(time.Date(2000, 1, 1, 0, 0, 10, 0, time.UTC)) {
 		refuse(http.StatusGone, "Expired")(w, r)
@@ -114,7 +115,7 @@ func TestAnObjectThatSaysAnotherKindIsKeptOutAndProvesNothing(t *testing.T) {
 	}
 }
 
-// Untyped clients do not show their kind, but a list of theirs does.
+// Untyped clients do not show their kind, but the lists that they return do.
 func TestAnUntypedObjectThatSaysAnotherKindStopsNoOther(t *testing.T) {
 	for _, kind := range []string{"Other", "Pod", "v2"} {
 		t.Run(kind, func(t *testing.T) {
@@ -142,8 +143,8 @@ func TestAnUntypedObjectThatSaysAnotherKindStopsNoOther(t *testing.T) {
 	}
 }
 
-// inTypedNodes calls f with informers of the server's Nodes: one with a client of
-// client-go, and one with a client of package cluster.
+// inTypedNodes calls f with informers of the server's Nodes: one with a client
+// of client-go, and one with a client of package cluster.
 func inTypedNodes(
 	t *testing.T, x *contradicting, f func(g *WithT, heard func() []string, in *informer.Informer[*corev1.Node]),
 ) {

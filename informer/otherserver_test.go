@@ -39,7 +39,8 @@ func newAddress(t *testing.T) *address {
 	return x
 }
 
-// config returns a configuration of clients of whichever server is there.
+// config returns a configuration for clients of the server that currently has
+// the address.
 func (x *address) config() *rest.Config {
 	var servers [2]http.RoundTripper
 	for n, s := range x.servers {
@@ -59,7 +60,7 @@ func (x *address) config() *rest.Config {
 	return config
 }
 
-// replace puts the other server in the place of the first one.
+// replace puts the second server in the place of the first one.
 func (x *address) replace() {
 	x.second.Store(true)
 	x.servers[0].DropWatches("", "")
@@ -118,7 +119,7 @@ func TestAnotherServerBehindTheSameAddressIsListedAgain(t *testing.T) {
 	}
 }
 
-// The server was restored, and has written as much since.
+// The server was restored, and has stored as many writes since then.
 func TestARestoredServerThatHasCaughtUpIsListedAgain(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {
 		backup := x.sim.Version()
@@ -136,15 +137,16 @@ func TestARestoredServerThatHasCaughtUpIsListedAgain(t *testing.T) {
 	})
 }
 
-// Same UID, resourceVersion and generation, and another spec.
+// The objects have the same UID, resourceVersion and generation, but different
+// specs.
 func TestARestoredSpecIsDecodedAgain(t *testing.T) {
 	for name, answer := range map[string]error{"listed again": errors.New("off"), "resumed": nil} {
 		t.Run(name, func(t *testing.T) { restoredSpec(t, answer) })
 	}
 }
 
-// restoredSpec restores the server while clients get the error off or, if it is nil,
-// no answer.
+// restoredSpec restores the server while clients get the error off or, if it is
+// nil, no answer.
 func restoredSpec(t *testing.T, off error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

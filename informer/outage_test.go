@@ -23,8 +23,8 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// changing answers the first streaming list, whose watch ends after five
-// seconds, and then as the function that was set last.
+// changing is a server that answers the first streaming list, and ends its
+// watch after five seconds. Afterwards the function that was set last answers.
 type changing struct {
 	mu   sync.Mutex // guards next
 	next transportFunc
@@ -43,8 +43,8 @@ func (l *changing) answer(_ int, r *http.Request) (*http.Response, error) {
 	return next(r)
 }
 
-// open answers a watch that delivers nothing for as long as the client listens,
-// and lists without objects.
+// open answers a watch with a stream that delivers no event, and a list without
+// objects.
 func open(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" {
 		return answered(r, http.StatusOK, runtime.ContentTypeJSON,
@@ -55,12 +55,13 @@ func open(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// notFound is what a server answers for a version of a kind that it does not serve.
+// notFound is what a server answers for a version of a kind that it does not
+// serve.
 func notFound(r *http.Request) (*http.Response, error) {
 	return answered(r, http.StatusNotFound, "text/plain", "404 page not found\n"), nil
 }
 
-// onlyLists answers lists, and no watches.
+// onlyLists answers lists, and refuses watches.
 func onlyLists(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") != "" {
 		return refusing(http.StatusForbidden, metav1.StatusReasonForbidden)(r)
@@ -77,8 +78,8 @@ func endingAtOnce(r *http.Request) (*http.Response, error) {
 		`"status":"Failure","message":"the storage is away","code":500}}`+"\n"), nil
 }
 
-// closingAtOnce opens watches that end without an event, as a proxy may that
-// bounds how long an answer takes.
+// closingAtOnce opens watches that end without an event. For example, a proxy
+// may limit how long an answer takes.
 func closingAtOnce(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" {
 		return open(r)
@@ -88,7 +89,8 @@ func closingAtOnce(r *http.Request) (*http.Response, error) {
 
 const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old","reason":"Expired","code":410}`
 
-// expiring lists, and opens watches and streaming lists that end with status 410.
+// expiring lists, and opens watches and streaming lists that end with status
+// 410.
 func expiring(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") == "" {
 		return open(r)
@@ -96,7 +98,7 @@ func expiring(r *http.Request) (*http.Response, error) {
 	return answered(r, http.StatusOK, runtime.ContentTypeJSON, `{"type":"ERROR","object":`+expired+"}\n"), nil
 }
 
-// expiringWithoutStreams is expiring of a server that cannot stream lists.
+// expiringWithoutStreams is like expiring, but the server cannot stream lists.
 func expiringWithoutStreams(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("sendInitialEvents") != "" {
 		return refusing(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)(r)
@@ -198,7 +200,7 @@ func TestAWatchThatTheServerThrottlesIsNamed(t *testing.T) {
 	})
 }
 
-// A server that is starting refuses everybody for a moment.
+// A server that is starting refuses all clients for a moment.
 func TestA401CountsFromItsOwnBeginning(t *testing.T) {
 	beginning(t, outages["unreachable"], func(g *WithT, server *changing, pods *informer.Informer[*corev1.Pod]) {
 		<-time.After(time.Hour)
@@ -214,7 +216,8 @@ func TestA401CountsFromItsOwnBeginning(t *testing.T) {
 	})
 }
 
-// One that was never let in says so in WaitForSync; a restart would not help it.
+// If the server has never accepted the credentials, WaitForSync says so. A
+// restart of the program would not help.
 func TestA401BeforeTheFirstListIsNoneThatCameLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

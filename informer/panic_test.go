@@ -62,7 +62,8 @@ func handlerFails(t *testing.T, fail func(name string)) {
 	})
 }
 
-// A test's require in a handler ends the test's goroutine: nothing is left behind.
+// A failing require in a handler ends the test's goroutine. The handler is then
+// removed.
 func TestAHandlerThatEndsTheGoroutineOfHandleIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

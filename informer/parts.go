@@ -26,7 +26,8 @@ func (i *Informer[T]) Parts() namespaces.Cache { return parts[T]{i} }
 // parts implements [namespaces.Cache].
 type parts[T Object] struct{ informer *Informer[T] }
 
-// Shards returns the methods for a replica that works on some shards of the keys.
+// Shards returns the methods for a replica that works on some shards of the
+// keys.
 func (p parts[T]) Shards() slots.Cache { return shards[T](p) }
 
 // Validate returns the errors of the options and the client, joined, or nil.

@@ -37,8 +37,9 @@ func TestATroubleIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
 	}
 }
 
-// A server that is replaced takes its watches with it. If none answers, that is
-// an error, and one line, whichever request fails and in whatever words.
+// When a server is replaced, its watches end. If no server answers after that,
+// this is logged as one error, although the failing requests and their texts
+// differ.
 func TestAWatchThatEndsWithItsServerIsNoErrorUntilThatLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -35,7 +35,7 @@ func TestBuiltInKindsComeInProtobufOrJSON(t *testing.T) {
 	})
 }
 
-// A gadget is a custom resource with a Go type, of which nothing is generated.
+// A gadget is a custom resource with a Go type but without generated code.
 type gadget struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`

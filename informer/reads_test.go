@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// A reader in the middle of a read does not hold up the watch, and a watch that is
-// held up by a handler does not hold up reads.
+// A read in progress does not delay the watch, and a watch that waits for a
+// handler does not delay reads.
 func TestReadersAndTheWriterDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -68,7 +68,7 @@ func TestReadersAndTheWriterDoNotWait(t *testing.T) {
 	})
 }
 
-// goOn makes a function of an object one that iterations call.
+// goOn returns a function for an iteration that calls f and continues.
 func goOn(f func(*corev1.Pod)) func(*corev1.Pod) bool {
 	return func(p *corev1.Pod) bool {
 		f(p)

@@ -37,7 +37,8 @@ import (
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
 )
 
-// A wired server answers every request with what is written to it, in protobuf.
+// A wired server answers every request in protobuf, with the events that the
+// test writes.
 type wired struct {
 	*io.PipeReader
 	to *io.PipeWriter
@@ -66,8 +67,8 @@ func podOn(node, version, phase string) *corev1.Pod {
 	}
 }
 
-// secondNode runs an informer, makes the cache's state a different one from
-// what was sent, sends an update, and returns where that has its spec from.
+// secondNode runs an informer, replaces the cached state by a different one,
+// sends an update, and returns from which state the update has its spec.
 func secondNode(t *testing.T, o *Options, update *corev1.Pod) string {
 	t.Helper()
 	var node string
@@ -119,8 +120,8 @@ func TestASpecThatMayBeEditedIsDecoded(t *testing.T) {
 	}
 }
 
-// Sharing writes to an object that comes. What it has from a state that is not
-// the cache's any more may be read by who holds that.
+// Sharing writes to a received object. If the object has its spec from a state
+// that is no longer cached, other goroutines may be reading that spec.
 func TestTheSpecOfAStateThatWasReplacedIsCopied(t *testing.T) {
 	kind, _ := wire.KindOf(reflect.TypeFor[*corev1.Pod]())
 	state := func(phase string) *corev1.Pod {
@@ -187,7 +188,8 @@ func TestASpecThatReadersWriteToIsDecodedAgain(t *testing.T) {
 	}
 }
 
-// received returns what client-go's watch makes of a Pod that a server sends.
+// received returns the Pod that client-go's watch decodes when a server sends a
+// Pod.
 func received(t *testing.T, specs *wire.Specs, sent *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	g := NewWithT(t)
@@ -244,8 +246,8 @@ func watchers(clientset any) map[string]reflect.Value {
 	return all
 }
 
-// What the client asks for is asked for, of all kinds: resources are named as they
-// are, and media types are accepted as they are.
+// For every kind, the requests are the same as the client's own: they have the
+// same resource and accept the same media types.
 func TestRequestsAreThoseOfTheClient(t *testing.T) {
 	g := NewWithT(t)
 	var asked []string
@@ -311,8 +313,7 @@ func (s *silent) Read([]byte) (int, error) {
 }
 
 // cutWatch runs an informer whose streaming list ends, and whose server then
-// cannot be reached for a while, and returns what was asked until an event has
-// come afterwards.
+// cannot be reached for a while. It returns the requests until the next event.
 func cutWatch(t *testing.T, err error) (asked []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -365,8 +366,8 @@ func cutWatch(t *testing.T, err error) (asked []string) {
 	return asked
 }
 
-// As client-go's: a server that is away for a while is asked for what has changed,
-// not for everything.
+// As with client-go's own watch, a server that was down for a while is asked
+// for the changes only, and not for a list.
 func TestAWatchThatWasCutCostsNoList(t *testing.T) {
 	for _, err := range []error{
 		io.EOF, io.ErrUnexpectedEOF, syscall.ECONNREFUSED, &net.OpError{Op: "read", Err: syscall.ECONNRESET},
@@ -377,10 +378,11 @@ func TestAWatchThatWasCutCostsNoList(t *testing.T) {
 	}
 }
 
-// around is what people put around a client: it may do more than that does.
+// around is a type that embeds a client, as programs have them. It may do more
+// than the client does.
 type around struct{ typedcorev1.PodInterface }
 
-// within has all that a generated client has.
+// within embeds a generated client, and so has all of its fields and methods.
 type within struct{ *gentype.Client[*corev1.Pod] }
 
 func TestOnlyClientsOfClientGoAreKnown(t *testing.T) {
@@ -411,8 +413,8 @@ func TestOnlyClientsOfClientGoAreKnown(t *testing.T) {
 	}
 }
 
-// opened opens watches of server, one after the other, and returns what Status
-// says of it, and what was asked.
+// opened opens watches of server, one after the other. It returns
+// Status.FullDecode and the requests.
 func opened(
 	t *testing.T, o *Options, client func(*kubernetes.Clientset) typedcorev1.PodInterface, times int, server tripper,
 ) (why string, asked []string, err error) {
@@ -436,7 +438,7 @@ func opened(
 	return pods.Status().FullDecode, asked, err
 }
 
-// What is not known goes back to the client's own watch, and Status says so.
+// Unknown answers are decoded by the client's own watch, and Status says so.
 func TestStatusSaysWhySpecsAreDecoded(t *testing.T) {
 	of := func(c *kubernetes.Clientset) typedcorev1.PodInterface { return c.CoreV1().Pods("d") }
 	wrapped := func(c *kubernetes.Clientset) typedcorev1.PodInterface { return around{of(c)} }

@@ -136,8 +136,8 @@ func (r *References[T]) Handle(h func(Event[T])) (remove func()) {
 	}
 }
 
-// CheckMutations compares cached objects with copies of what the server sent, see
-// [Informer.CheckMutations].
+// CheckMutations compares cached objects with copies of what the server sent,
+// see [Informer.CheckMutations].
 func (r *References[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return r.objects.CheckMutations(keys...)
 }

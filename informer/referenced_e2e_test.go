@@ -27,9 +27,9 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// A Role for the verbs list and watch on one name is enough, and what it does
-// not allow is the error of that reference alone, until it is allowed. 1,000
-// references cost little.
+// A Role for the verbs list and watch on one name is enough. A reference that
+// is not allowed has an error until it is allowed, and other references are not
+// affected. 1,000 references need little memory.
 func TestE2EReferences(t *testing.T) {
 	g := NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
@@ -76,7 +76,7 @@ func newHeld(
 	return h
 }
 
-// is asserts the state and the value of a Secret.
+// is expects that a Secret has the given state and value.
 func (h *heldOnTheServer) is(key types.NamespacedName, want string) {
 	h.Eventually(func() string {
 		known, err := h.secrets.Parts().State(key)
@@ -165,7 +165,8 @@ func referencesByRole(ctx context.Context, t *testing.T, server *e2e.Cluster, ad
 	h.Expect(h.secrets.Status().Problems).To(ConsistOf(HaveField("Object", namespace+"/late")))
 }
 
-// A Role for the namespace allows one watch for all; one for names, one for each.
+// A Role for the namespace allows one watch of all objects. A Role for names
+// allows one watch of each object.
 func sharedWatch(ctx context.Context, t *testing.T, server *e2e.Cluster, admin kubernetes.Interface) {
 	for _, byName := range []bool{false, true} {
 		g := NewWithT(t)
@@ -238,7 +239,7 @@ func thousandReferences(
 	key := func(n int) types.NamespacedName {
 		return types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("s", n)}
 	}
-	h.secrets.Parts().Hold(key(references)) // for what is there once
+	h.secrets.Parts().Hold(key(references)) // opens the connection, whose memory does not count
 	h.is(key(references), "true ")
 	before, goroutines := memory(), runtime.NumGoroutine()
 	began := time.Now()

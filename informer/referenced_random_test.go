@@ -25,8 +25,8 @@ var (
 	referenceSeed  = flag.Uint64("reference-seed", 0, "the first seed of the random world of references")
 )
 
-// referenceModel says in plain words what a cache of references is to show:
-// what the server has, of what is held.
+// referenceModel is a simple model of a cache of references: the cache shows
+// the objects that are held and that the server has.
 type referenceModel struct {
 	*referenceWorld
 
@@ -34,7 +34,7 @@ type referenceModel struct {
 	holds   map[types.NamespacedName]int
 	exists  map[types.NamespacedName]string // the value
 	events  map[types.NamespacedName]string // as handlers were told
-	stopped bool                            // nobody runs it
+	stopped bool                            // no call of Run is active
 	byNames bool                            // each object has a watch of its own
 	counter int
 	deleted map[types.NamespacedName]int // the counter at the last deletion
@@ -52,7 +52,7 @@ func (m *referenceModel) key() types.NamespacedName {
 
 func (m *referenceModel) namespace() string { return fmt.Sprint("n", m.random.IntN(4)) }
 
-// hear checks that events follow from one another.
+// hear checks that each event follows from the previous one.
 func (m *referenceModel) hear(e informer.Event[*corev1.Secret]) {
 	of := e.New
 	if of == nil {
@@ -73,7 +73,7 @@ func (m *referenceModel) hear(e informer.Event[*corev1.Secret]) {
 	}
 }
 
-// step does something at random.
+// step takes a random action.
 func (m *referenceModel) step() {
 	key := m.key()
 	secrets := m.admin.CoreV1().Secrets(key.Namespace)
@@ -152,8 +152,8 @@ func (m *referenceModel) delete(key types.NamespacedName) {
 	delete(m.exists, key)
 }
 
-// expectSeen checks that the cache is no older than a write when it says that
-// it has seen it.
+// expectSeen checks that the cache is at least as new as a write when it
+// reports that it has seen the write.
 func (m *referenceModel) expectSeen(key types.NamespacedName, rv string, counter int) {
 	restores := m.restores.Load()
 	m.secrets.Parts().OnSeen(key, rv, func() {
@@ -204,7 +204,7 @@ func (m *referenceModel) backUpOrRestore() {
 	m.setDown(false)
 }
 
-// check compares the cache with the model, when everything has settled.
+// check compares the cache with the model when no event is pending.
 func (m *referenceModel) check() {
 	for n := range 4 {
 		m.forbid(fmt.Sprint("n", n), false)

@@ -50,13 +50,15 @@ type referenceWorld struct {
 	calls  []string
 	logged []string
 	deny   map[string]bool // by namespace
-	// byName forbids what is not asked for by name, by namespace.
+	// byName contains the namespaces in which requests without a name are
+	// forbidden.
 	byName map[string]bool
 	down   bool // every request is refused
 	// unserved says that the server does not know the kind.
 	unserved bool
 	// selectsNothing says that the server ignores field selectors, and answers
-	// lists in pages of one object. It then serves more than the caller asked for.
+	// lists in pages of one object. It then serves more than the caller asked
+	// for.
 	selectsNothing bool
 	// elsewhere is the namespace about which the server answers, instead of
 	// the one that it is asked about, unless it is empty.
@@ -96,7 +98,7 @@ func newReferenceWorld(t *testing.T, o *informer.Options) *referenceWorld {
 	return w
 }
 
-// note is a transport that remembers what is listed and watched.
+// note is a transport that records which objects are listed and watched.
 func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 	return transportFunc(func(r *http.Request) (*http.Response, error) {
 		verb := "list"
@@ -157,14 +159,14 @@ func (w *referenceWorld) note(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// setDown lets the server go down, or come back.
+// setDown stops the server, or starts it again.
 func (w *referenceWorld) setDown(is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down = is
 }
 
-// heardSecrets remembers events.
+// heardSecrets records events.
 type heardSecrets struct {
 	mu   sync.Mutex
 	told []string
@@ -218,7 +220,8 @@ func (w *referenceWorld) run() {
 	synctest.Wait()
 }
 
-// forgetLog forgets what was noted: a long run would fill the memory.
+// forgetLog drops the recorded requests, because a long run would fill the
+// memory.
 func (w *referenceWorld) forgetLog() {
 	w.mu.Lock()
 	w.calls, w.logged = nil, nil
@@ -242,7 +245,8 @@ func (w *referenceWorld) delete(name string) {
 	w.Expect(w.admin.CoreV1().Secrets("default").Delete(context.Background(), name, metav1.DeleteOptions{})).To(Succeed())
 }
 
-// hold holds a Secret, and lets everything settle.
+// hold holds Secrets, and waits until the resulting requests have been
+// answered.
 func (w *referenceWorld) hold(names ...string) {
 	for _, name := range names {
 		w.secrets.Parts().Hold(secretKey(name))
@@ -250,7 +254,7 @@ func (w *referenceWorld) hold(names ...string) {
 	w.settle()
 }
 
-// settle lets requests be sent that are delayed by a jitter.
+// settle waits until requests that are delayed by a jitter have been sent.
 func (w *referenceWorld) settle() {
 	for range 3 {
 		synctest.Wait()
@@ -277,14 +281,14 @@ func (w *referenceWorld) state(name string) string {
 	return "unknown"
 }
 
-// forbid takes or gives back the permission for the Secrets of a namespace.
+// forbid withdraws or restores the permission for the Secrets of a namespace.
 func (w *referenceWorld) forbid(namespace string, is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deny[namespace] = is
 }
 
-// allowNames takes or gives back the permission for what is not asked for by name.
+// allowNames withdraws or restores the permission for requests without a name.
 func (w *referenceWorld) allowNames(namespace string, only bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -687,7 +691,7 @@ func TestRenewedReferencesAreUnknownUntilTheyAreListedAgain(t *testing.T) {
 	})
 }
 
-// The state that is cached is of another object.
+// The cached state belongs to the old object.
 func TestARecreatedReferenceThatIsUnreadableIsNotTheOneBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReferenceWorld(t, &informer.Options{Transform: func(o informer.Object) {

@@ -32,7 +32,7 @@ func TestARestoredServerIsNoticedByItsReferences(t *testing.T) {
 	})
 }
 
-// The server was restored, and has come as far as the cache was.
+// The restored server has reached the resourceVersion of the cache.
 func TestAReferenceOfTheSameResourceVersionMayHaveAnotherValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReferenceWorld(t, nil)
@@ -51,8 +51,8 @@ func TestAReferenceOfTheSameResourceVersionMayHaveAnotherValue(t *testing.T) {
 	})
 }
 
-// A watch that the server ends in time is resumed, unless that fails for a while:
-// the server may be restored meanwhile.
+// A watch that the server ends at its timeout is resumed, unless that fails for
+// a while, because the server may be restored in the meantime.
 func TestAWatchThatCannotBeResumedAtOnceBeginsWithAList(t *testing.T) {
 	for name, above := range map[string]int{"by name": 100, "shared": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -108,9 +108,9 @@ func TestAWriteToARestoredServerIsSeenWhenItIsCached(t *testing.T) {
 	})
 }
 
-// A watch that the server ends in time is resumed where it has ended. That is no
-// harm for those that end just when the server is stopped to be restored, because
-// it does not answer then.
+// A watch that the server ends at its timeout is resumed where it has ended. If
+// a watch ends just when the server is stopped to be restored, it cannot be
+// resumed, because the server does not answer then.
 func TestNoWatchIsResumedAtAStateThatARestoreHasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const references = 300

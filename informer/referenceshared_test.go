@@ -58,7 +58,7 @@ func (w *referenceWorld) release(names ...string) {
 
 func (w *referenceWorld) openWatches() int { return w.secrets.Status().OpenWatches }
 
-// calls with and without a name.
+// byNameAndNot divides calls into calls with a name and calls without one.
 func byNameAndNot(calls []string) (named, unnamed []string) {
 	for _, call := range calls {
 		if strings.Contains(call, "metadata.name") {
@@ -185,8 +185,8 @@ func TestWhatHappensWhileASharedWatchIsCutIsDelivered(t *testing.T) {
 	}
 }
 
-// A bookmark of the shared watch says nothing of an object that has joined it
-// and has not been listed since.
+// A bookmark of the shared watch proves nothing about an object whose reference
+// has joined the watch and has not been listed since.
 func TestOwnWritesAreSeenWhileAReferenceJoinsASharedWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: 2})
@@ -360,7 +360,8 @@ func TestASharedWatchSurvivesARefusal(t *testing.T) {
 }
 
 // A new leader renews all references. Until each of them has been listed after
-// that, its state is not known, also if the watch of the namespace begins only now.
+// that, its state is not known, also if the watch of the namespace begins only
+// now.
 func TestReferencesThatAreRenewedWhileASharedWatchBeginsAreListedAfterThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: 1})

@@ -93,12 +93,12 @@ type reflectorStore[T Object] struct {
 	// kind is the kind of the last list's objects if they are untyped. It is
 	// empty if it is not known.
 	kind string
-	// namespaced reports whether an object of the last list has a namespace. All
-	// objects of the kind then have one.
+	// namespaced reports whether an object of the last list has a namespace.
+	// All objects of the kind then have one.
 	namespaced bool
-	// unlisted is the error of an object of a streaming list that client-go leaves
-	// out, or that the label selector does not select. Replace then refuses the
-	// list, because such an object is not deleted.
+	// unlisted is the error of an object of a streaming list that client-go
+	// leaves out, or that the label selector does not select. Replace then
+	// refuses the list, because such an object is not deleted.
 	unlisted error
 }
 
@@ -220,7 +220,8 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	if r.dropin != nil {
 		return r.unpacked(list)
 	}
-	// Transform each page before the next is received, so that less memory is used.
+	// Transform each page before the next is received, so that less memory is
+	// used.
 	return list, meta.EachListItem(list, func(obj runtime.Object) error {
 		object, ok := obj.(T)
 		if !ok {

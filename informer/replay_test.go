@@ -20,7 +20,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// does creates and deletes ConfigMaps of a shard: "a+" and "a-".
+// does creates and deletes ConfigMaps of a shard. For example, "a+" creates a,
+// and "a-" deletes it.
 func (d *divided) does(ctx context.Context, shard int, changes ...string) {
 	of := d.admin.CoreV1().ConfigMaps(namespacesOfShards[shard][0])
 	for _, change := range changes {
@@ -42,7 +43,7 @@ func TestWhatWasDeletedBeforeAShardCameIsFound(t *testing.T) {
 			d.does(ctx, 1, "a+", "b+", "c+")
 			before, err := d.parts().ServerResourceVersion(ctx)
 			d.Expect(err).NotTo(HaveOccurred())
-			d.does(ctx, 1, "a-", "b-", "b+", "y+", "y-") // b is back, y was young
+			d.does(ctx, 1, "a-", "b-", "b+", "y+", "y-") // b was recreated, and y existed only for a moment
 			d.does(ctx, 2, "a+", "a-")
 			d.does(ctx, 3, "a+")
 
@@ -78,8 +79,8 @@ func TestWhatWasDeletedBeforeAShardCameIsFound(t *testing.T) {
 	}
 }
 
-// The server is asked again until it has told all of it; one that has nothing
-// to tell ends the watch in its time.
+// The watch is opened again until the server has delivered all past events. A
+// server without such events ends the watch at its timeout.
 func TestAWatchOfThePastThatBreaksIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -124,7 +125,7 @@ func TestAWholeCacheShowsDeletionsItself(t *testing.T) {
 	})
 }
 
-// It ends with a connection, too, and may lack what was deleted.
+// A watch that ends with its connection may have missed deletions.
 func TestAWatchOfThePastThatEndsTooEarlyIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -156,7 +157,8 @@ func TestAWatchOfThePastThatEndsTooEarlyIsOpenedAgain(t *testing.T) {
 	})
 }
 
-// A watch that the server does not end in its time may lack what was deleted.
+// A watch that the server does not end at its timeout may have missed
+// deletions.
 func TestAWatchOfThePastThatDoesNotEndIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -190,7 +192,7 @@ func TestAWatchOfThePastThatDoesNotEndIsOpenedAgain(t *testing.T) {
 	})
 }
 
-// There may be hundreds of thousands.
+// There may be hundreds of thousands of objects, so they are not all listed.
 func TestOneObjectIsListedToKnowHowNewTheServerIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, nil), &asked{}
@@ -204,7 +206,7 @@ func TestOneObjectIsListedToKnowHowNewTheServerIs(t *testing.T) {
 	})
 }
 
-// What it has not told by then may be missing.
+// Deletions that the watch has not delivered by then may be missing.
 func TestAWatchOfThePastThatIsGivenUpIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

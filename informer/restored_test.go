@@ -77,7 +77,8 @@ func inRestoredFixture(t *testing.T, o *apisim.Options, f func(x *restoredFixtur
 	})
 }
 
-// write creates a ConfigMap with a value, or gives it that value, and returns it.
+// write creates a ConfigMap with a value, or gives it that value, and returns
+// it.
 func (x *restoredFixture) write(name, value string) *corev1.ConfigMap {
 	x.t.Helper()
 	maps := x.admin.CoreV1().ConfigMaps("d")
@@ -138,8 +139,8 @@ func TestACacheThatIsAheadOfItsRestoredServerIsListedAgain(t *testing.T) {
 	}
 }
 
-// Of several API servers, the one that a client comes to after a broken
-// connection may be late. It has lost nothing.
+// After a broken connection, a client may reach another API server, which may
+// be late. Such a server has not lost any state.
 func TestAServerThatIsLateIsNotARestoredOne(t *testing.T) {
 	for name, o := range map[string]*apisim.Options{"streaming": nil, "plain": {NoStreamingLists: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +163,8 @@ func TestAServerThatIsLateIsNotARestoredOne(t *testing.T) {
 	}
 }
 
-// Numbers of that length are none that can be compared as integers, and more
-// than any that the cache has seen.
+// Such a number is too long for an integer, and greater than every
+// resourceVersion that the cache has seen.
 func TestAResourceVersionBeyond64BitsIsNotSeenYet(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {
 		for _, rv := range []string{"9223372036854775808", "18446744073709551617", "99999999999999999999999"} {
@@ -176,7 +177,7 @@ func TestAResourceVersionBeyond64BitsIsNotSeenYet(t *testing.T) {
 	})
 }
 
-// Its resourceVersion is as before, by chance.
+// By chance, the new object has the same resourceVersion as the old one.
 func TestAnotherObjectOfTheSameResourceVersionIsSeenAfterARestore(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {
 		backup := x.sim.Version()
@@ -192,8 +193,8 @@ func TestAnotherObjectOfTheSameResourceVersionIsSeenAfterARestore(t *testing.T) 
 	})
 }
 
-// A watch that ends when it should, or is ended by the program, is of a server
-// that works.
+// If a watch ends at its timeout, or is ended by the program, the server works
+// and need not be checked.
 func TestOnlyAWatchThatBreaksOffIsChecked(t *testing.T) {
 	inRestoredFixture(t, nil, func(x *restoredFixture) {
 		var lists atomic.Int32
@@ -213,7 +214,8 @@ func TestOnlyAWatchThatBreaksOffIsChecked(t *testing.T) {
 	})
 }
 
-// The server has come to where the cache was, before the watch was open again.
+// The restored server has reached the cache's resourceVersion before the watch
+// is open again.
 func TestARestoreIsSeenByAnObjectThatTheServerHasLost(t *testing.T) {
 	for name, wait := range map[string]func(x *restoredFixture) error{
 		"WaitForLatest": func(x *restoredFixture) error { return x.in.WaitForLatest(x.t.Context()) },

@@ -107,7 +107,8 @@ func TestMatchesComparesWithTheScope(t *testing.T) {
 	}
 }
 
-// Servers have values of their own, and some that no client knows.
+// Servers select by values that are not always in the object, and by some that
+// no client knows.
 func TestWhatDecidesNothingIsNotKnown(t *testing.T) {
 	clients := fake.NewClientset()
 	pods := func(selector string) func(metav1.Object) (bool, bool) {
@@ -278,7 +279,7 @@ func TestTheResourceIsThatOfTheGoTypeWhereTheClientDoesNotTell(t *testing.T) {
 	g.Expect(clientgo.Wrap[*unstructured.Unstructured](factory.Core().V1().Nodes().Informer(), nil).Resource()).To(BeZero())
 }
 
-// What clients are wrapped in has fields of its own, some by the names of
+// Types that wrap a client have their own fields, some with the same names as
 // client-go's.
 type (
 	numbered struct {

@@ -17,13 +17,14 @@ import (
 	"github.com/homeostat/homeostat/informer"
 )
 
-// A step answers one request. Its return is the end of the answer: drop breaks
-// the connection, hold waits for the client to go.
+// A step answers one request. The answer ends when the step returns. For
+// example, drop breaks the connection, and hold waits until the client ends the
+// request.
 type step func(w http.ResponseWriter, r *http.Request)
 
-// A script is a server that answers the requests of a test one by one. What
-// comes after the last step is held. The question how new it is, which follows a
-// watch that broke off, is no step.
+// A script is a server that answers the requests of a test one by one. Requests
+// after the last step are held. The request for the server's resourceVersion
+// after a watch that broke off does not count as a step.
 type script struct {
 	mu       sync.Mutex // guards the fields below
 	steps    []step
@@ -104,7 +105,7 @@ func list(version string, items ...*corev1.Node) step {
 	return answer(http.StatusOK, l)
 }
 
-// stream sends events and then does what last does.
+// stream sends events and then calls last.
 func stream(last step, events ...any) step {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -18,7 +18,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// A caller may remove its shards after the run has ended: the next one has others.
+// A caller may remove its shards after the run has ended, when the next run
+// already has other shards.
 func TestShardsOfAFormerRunAreNotThoseOfTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, &apisim.Options{Shards: true})
@@ -42,7 +43,8 @@ func TestShardsOfAFormerRunAreNotThoseOfTheNext(t *testing.T) {
 	})
 }
 
-// While the first shards are listed again the cache has seen nothing.
+// While the first shards are being listed again, the cache has not reached any
+// resourceVersion.
 func TestTheMarkOfShardsThatHaveGoneIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -73,7 +75,8 @@ func TestTheMarkOfShardsThatHaveGoneIsForgotten(t *testing.T) {
 	})
 }
 
-// A list that is not streamed says who leaves out the others.
+// A list that is not streamed shows whether the server or the client leaves out
+// the objects of other shards.
 func TestAPlainListSaysWhoSelects(t *testing.T) {
 	for side, selects := range map[string]bool{"server": true, "client": false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -88,8 +91,7 @@ func TestAPlainListSaysWhoSelects(t *testing.T) {
 	}
 }
 
-// What is listed and watched for shards is in the informer's scope, and in
-// these shards.
+// Requests for shards select the informer's scope and these shards.
 func TestRequestsForShardsSelect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}
@@ -119,8 +121,8 @@ func TestRequestsForShardsSelect(t *testing.T) {
 	})
 }
 
-// Objects of other shards cost nothing but their bytes, also with clients that
-// decode them.
+// Objects of other shards are received but not transformed, even if the client
+// decodes them.
 func TestObjectsOfOtherShardsAreNotTransformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -147,7 +149,7 @@ func TestObjectsOfOtherShardsAreNotTransformed(t *testing.T) {
 	})
 }
 
-// They take memory until their objects are stored.
+// Pages take memory until their objects are stored.
 func TestPagesAreNotListedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, a := newDivided(t, &apisim.Options{Shards: true}), &asked{}
@@ -180,8 +182,8 @@ func TestPagesAreNotListedAhead(t *testing.T) {
 	})
 }
 
-// The stream that breaks would have been as new as the server; what is listed
-// instead is from its cache.
+// The stream that breaks would have been as new as the server. The list that
+// replaces it is answered from the server's cache.
 func TestTheFirstShardsAreTheLatestAfterAStreamThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -193,7 +195,7 @@ func TestTheFirstShardsAreTheLatestAfterAStreamThatDoesNotEnd(t *testing.T) {
 					return old.RoundTrip(req)
 				}
 				answer := answered(req, http.StatusOK, "application/json", "")
-				answer.Body = io.NopCloser(ending{req.Context()}) // nothing comes
+				answer.Body = io.NopCloser(ending{req.Context()}) // the body delivers no data
 				return answer, nil
 			})
 		})
@@ -211,7 +213,8 @@ func TestTheFirstShardsAreTheLatestAfterAStreamThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// Handlers keep what a run had: one of shards begins with nothing, and tells them.
+// Handlers have seen the objects of the last run. A run of shards begins
+// without objects, and delivers the deletions.
 func TestShardsBeginWithoutWhatAWholeRunHad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)

@@ -30,7 +30,8 @@ import (
 	shardslots "github.com/homeostat/homeostat/internal/slots"
 )
 
-// divided is an informer of ConfigMaps of some shards, and what it told a handler.
+// divided is an informer of the ConfigMaps of some shards, and the events that
+// its handler has received.
 type divided struct {
 	*WithT
 
@@ -45,10 +46,11 @@ type divided struct {
 	faults  []string
 }
 
-// shardCount is how many equal ranges the tests of shards have.
+// shardCount is the number of equal ranges in the tests of shards.
 const shardCount = 8
 
-// shardOf returns an equal range, and namespaces are three in each.
+// shardOf returns the n-th of these ranges. Three namespaces of the tests are
+// in each range.
 func shardOf(n int) sharding.ShardRangeRequirement {
 	const size = 1 << 61
 	return sharding.ShardRangeRequirement(keyspace.Range{First: uint64(n) * size, Last: uint64(n)*size + size - 1}.Requirement())
@@ -124,7 +126,7 @@ func (d *divided) hear(e informer.Event[*corev1.ConfigMap]) {
 	}
 }
 
-// pass lets virtual time go by.
+// pass lets virtual time pass.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -155,8 +157,8 @@ func (d *divided) stored(shards ...int) map[types.NamespacedName]string {
 	return have
 }
 
-// add adds a shard in the background: when that is done, the cache has what was
-// there.
+// add adds a shard in the background. When that is done, the cache must have
+// the objects that existed at the call.
 func (d *divided) add(ctx context.Context, shard int) {
 	ctx, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
@@ -207,7 +209,7 @@ func (d *divided) write(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// change adds a shard, takes one back, or gives up one that is being added.
+// change adds a shard, removes one, or cancels the addition of one.
 func (d *divided) change(ctx context.Context, random *rand.Rand) {
 	shard := random.IntN(shardCount)
 	d.mu.Lock()
@@ -310,7 +312,7 @@ func TestObjectsOfAKindOfUnknownScopeMayHaveNoNamespace(t *testing.T) {
 	})
 }
 
-// What cannot be divided is whole.
+// An informer that cannot be divided keeps all objects.
 func TestInformersThatAreWholeAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -348,9 +350,9 @@ func TestInformersThatAreWholeAllTheSame(t *testing.T) {
 	})
 }
 
-// At rest the cache is what the server has of the shards that were added,
-// whatever has come in which order: handlers were told the same, and no state
-// has come back.
+// At rest, the cache has exactly the server's objects of the added shards,
+// regardless of the order of events and lists. Handlers have received the same
+// objects, and no older state has been delivered after a newer one.
 func TestShardsComeAndGoBesideTheWatch(t *testing.T) {
 	seeds := 30
 	if testing.Short() {
@@ -401,8 +403,8 @@ func shardsComeAndGo(t *testing.T, seed uint64) {
 	d.Expect(d.told).To(BeEmpty())
 }
 
-// They existed before, and are not of the first list: Initial is for what every
-// user waits for.
+// The objects existed before, but were not in the first list. Initial is true
+// only for objects that every user waits for.
 func TestObjectsOfMoreShardsAreDeliveredAsAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, nil)
@@ -450,8 +452,8 @@ func TestAUserOfAllObjectsWaitsForTheHandlers(t *testing.T) {
 	})
 }
 
-// Objects without a namespace, and those that a client is bound to, are in
-// every shard: another replica would lack them.
+// Objects without a namespace, and objects of the only namespace that a client
+// reads, belong to every shard. Otherwise other replicas would lack them.
 func TestInformersThatCannotBeDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

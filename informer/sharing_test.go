@@ -37,11 +37,12 @@ func (lender) IsWatchListSemanticsUnSupported() bool { return true }
 func lent(name string) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{Data: map[string]string{"a": "b"}}
 	c.Namespace, c.Name, c.UID, c.ResourceVersion = "d", name, "1", "1"
-	c.ManagedFields = make([]metav1.ManagedFieldsEntry, 1, 100) // which sharing clips
+	c.ManagedFields = make([]metav1.ManagedFieldsEntry, 1, 100) // sharing clips the spare capacity
 	return c
 }
 
-// What a client may still hold, neither sharing nor an option writes to.
+// Neither sharing nor an option writes to an object that a client may still
+// hold.
 func TestObjectsOfOtherClientsAreNotWrittenTo(t *testing.T) {
 	g := NewWithT(t)
 	listed, watched := lent("listed"), lent("watched")
@@ -87,7 +88,7 @@ func (podLender) IsWatchListSemanticsUnSupported() bool { return true }
 func limited(n, version int) *corev1.Pod {
 	p := &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{
 		Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			SizeLimit: resource.NewQuantity(1<<30, resource.BinarySI), // its text is not known yet
+			SizeLimit: resource.NewQuantity(1<<30, resource.BinarySI), // the quantity has not cached its text yet
 		}},
 	}}}}
 	p.Spec.Overhead = corev1.ResourceList{"memory": resource.MustParse("100000000000000000000000")}
@@ -106,8 +107,9 @@ func readAll(p *corev1.Pod) error {
 	return err
 }
 
-// Each state of each Pod has a reader of its own, while others are shared and
-// updated, measured, and looked at for mutations. The race detector looks.
+// Each state of each Pod is read by its own goroutine, while other Pods are
+// shared, updated, measured and checked for mutations. The race detector finds
+// conflicts.
 func TestReadersOfDifferentPodsDoNotMeet(t *testing.T) {
 	const pods, rounds = 6, 10
 	g := NewWithT(t)

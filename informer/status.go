@@ -42,8 +42,8 @@ type Status struct {
 	// "server", "client", or empty if that is not known yet.
 	Divided     bool
 	ShardFilter string
-	// Wrapped is true for an informer that follows a cache of client-go, so that
-	// WaitForLatest fails.
+	// Wrapped is true for an informer that follows a cache of client-go, so
+	// that WaitForLatest fails.
 	Wrapped bool
 	// Referenced is true for a cache made by Referenced, which holds only
 	// objects that others refer to. References is the number of objects that it
@@ -71,8 +71,8 @@ type Status struct {
 	// Problems lists the parts that do not work while the cache serves the
 	// rest. Such a part is an unreadable object (see [Informer.Unreadable]), an
 	// object whose last event a handler has missed because the handler
-	// panicked, a function of the program that has not returned for a minute, or
-	// a watch that has failed for a minute.
+	// panicked, a function of the program that has not returned for a minute,
+	// or a watch that has failed for a minute.
 	Problems []Problem
 	// UnauthorizedSince is when the server began to answer every request of a
 	// watch with 401, after the watch had worked. This means that the
@@ -197,7 +197,8 @@ type Problem struct {
 	// "Unauthorized" or "not decodable". It is a label of the metric, so it
 	// must not contain names.
 	Cause string
-	// Reason is the error, without contents of objects. It may say more than Cause.
+	// Reason is the error, without contents of objects. It may say more than
+	// Cause.
 	Reason string
 	// Remedy is what a person can do, such as "correct or delete the object".
 	// It is empty if waiting is enough.

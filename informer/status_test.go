@@ -64,7 +64,8 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// show matches a Status that says the same.
+// show matches a Status that is equal to want in the fields that the tests
+// compare.
 func show(want informer.Status) types.GomegaMatcher {
 	fields := func(s informer.Status) map[string]any {
 		out := map[string]any{}
@@ -186,7 +187,7 @@ func TestNamespacesChangeWhileRunning(t *testing.T) {
 		_, err := client.CoreV1().Pods("a").Create(t.Context(), pod("a", "2"), metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		synctest.Wait()
-		g.Expect(keys(pods)).To(BeEmpty(), "the watch of a has ended, that of c goes on")
+		g.Expect(keys(pods)).To(BeEmpty(), "the watch of a has ended, the watch of c continues")
 
 		stop()
 		g.Expect(pods.SetNamespaces("a")).To(Succeed())

@@ -223,9 +223,9 @@ func (s *store[T]) clearIfUnused() {
 	s.unreadable.removeIf(func(*UnreadableError) bool { return true })
 }
 
-// addIndex adds the index that indexOf returns for the known objects, and returns
-// its number. An object for which the index panics is not in the index, and is
-// unreadable.
+// addIndex adds the index that indexOf returns for the known objects, and
+// returns its number. An object for which the index panics is not in the index,
+// and is unreadable.
 func (s *store[T]) addIndex(indexOf func(known []tree.Change[T]) tree.Index[T]) int {
 	s.writing.Lock()
 	defer s.delivery.run()

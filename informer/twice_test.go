@@ -53,7 +53,7 @@ func versionOf(cached cache, name string) string {
 	return node.GetResourceVersion()
 }
 
-// The states cannot be ordered, so the list is asked for again.
+// It is unknown which state is newer, so the list is requested again.
 func TestAListWithTwoObjectsOfOneNameIsRefused(t *testing.T) {
 	for name, second := range map[string]*corev1.Node{
 		"with the same resourceVersion": versioned("b", "3", "11"),

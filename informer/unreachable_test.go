@@ -127,8 +127,9 @@ func TestAnotherTroubleIsLoggedAtOnce(t *testing.T) {
 	})
 }
 
-// begun answers the first streaming list with all there is and ends the watch
-// after five seconds; what follows is for next. It notes what is asked.
+// begun is a server that answers the first streaming list with all objects, and
+// ends the watch after five seconds. next answers all later requests. begun
+// records the requests.
 type begun struct {
 	mu    sync.Mutex // guards asked
 	asked []string
@@ -171,7 +172,7 @@ func (e ending) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// asks runs an informer for a while and returns what was asked.
+// asks runs an informer for a while and returns its requests.
 func asks(
 	t *testing.T, during time.Duration, next func(n int, r *http.Request) (*http.Response, error),
 ) (asked []string) {
@@ -186,8 +187,8 @@ func asks(
 	return asked
 }
 
-// Nothing but a limit ends a request that is not answered, and while it lasts the
-// cache is not what the server has.
+// Only a time limit ends a request that is not answered. Until then the cache
+// may differ from the server.
 func TestAWatchThatIsNotAnsweredIsOpenedAgain(t *testing.T) {
 	g := NewWithT(t)
 	asked := asks(t, 100*time.Second, func(_ int, r *http.Request) (*http.Response, error) { return silent(r) })
@@ -210,7 +211,8 @@ func TestAListThatIsNotAnsweredIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// A large list over a slow line has been answered with its first byte.
+// A large list over a slow connection counts as answered when its first byte
+// arrives.
 func TestAListMayTakeLongOnceItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -234,7 +236,8 @@ func TestAListMayTakeLongOnceItIsAnswered(t *testing.T) {
 	})
 }
 
-// A server that asks to wait has answered, and is not asked before.
+// A server that asks the client to wait has answered. The request is not
+// repeated earlier.
 func TestAServerMayAskToWaitForLongerThanItMayTake(t *testing.T) {
 	g := NewWithT(t)
 	asked := asks(t, 3*time.Minute, func(n int, r *http.Request) (*http.Response, error) {
@@ -280,7 +283,8 @@ func TestNilClientsAreNamed(t *testing.T) {
 // typedPods is a client that may be a nil pointer.
 type typedPods struct{ typedcorev1.PodInterface }
 
-// fault returns what Run and WaitForSync say, which must not take time or panic.
+// fault returns what Run and WaitForSync say, which must not take time or
+// panic.
 func fault[T informer.Object](in *informer.Informer[T]) func() error {
 	return func() error {
 		_ = in.Status()

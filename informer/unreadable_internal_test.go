@@ -21,7 +21,8 @@ func stubAt(g *WithT, name string, uid types.UID, rv int) *corev1.ConfigMap {
 	return stub
 }
 
-// Its deletion was no event: it has happened while the watch was down.
+// No event reported the deletion of the old object, because it happened while
+// the watch was down.
 func TestAnUnreadableEventOfARecreatedObjectEndsTheOldOne(t *testing.T) {
 	for uid, stays := range map[types.UID]bool{"1": true, "2": false, "": true} {
 		g, d := filled(t)
@@ -51,8 +52,8 @@ func TestAnOlderListEndsNoUnreadableState(t *testing.T) {
 	}
 }
 
-// What is cached of an unreadable object is not deleted by a list from before
-// its unreadable state.
+// A list that is older than the unreadable state does not delete the cached
+// state of the object.
 func TestAnOlderListDeletesNothingThatIsUnreadable(t *testing.T) {
 	for name, older := range map[string]*corev1.ConfigMap{
 		"with a state between": configMapAt("x", 6), "with the state that is cached": configMapAt("x", 3),

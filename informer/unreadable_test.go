@@ -35,7 +35,8 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// job is a custom resource whose schema allows what its Go type does not.
+// job is a custom resource whose schema allows values that its Go type does
+// not.
 type job struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -91,7 +92,8 @@ func addJobs(s *runtime.Scheme) error {
 	return nil
 }
 
-// jobs is a server with custom resources that anybody may fill with anything.
+// jobs is a server with custom resources without a schema, so that users may
+// write any value.
 type jobs struct {
 	*WithT
 	t   *testing.T
@@ -112,8 +114,8 @@ type jobs struct {
 // history is how many events the server remembers.
 const history = 5
 
-// withJobs calls f with a server that has the jobs d/a and d/b, of which b has
-// spec. The informer is made by f.
+// withJobs calls f with a server that has the jobs d/a and d/b. spec is the
+// spec of d/b. f makes the informer.
 func withJobs(t *testing.T, o *apisim.Options, spec map[string]any, f func(x *jobs)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +185,7 @@ func (x *jobs) run(c informer.Client[*job, *jobList], o *informer.Options) {
 	x.runInformer(informer.For(c, o))
 }
 
-// runInformer is run with an informer that is made already.
+// runInformer is run for an informer that already exists.
 func (x *jobs) runInformer(in *informer.Informer[*job]) {
 	x.t.Helper()
 	x.in = in
@@ -223,8 +225,8 @@ func keyOfJob(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "d", Name: name}
 }
 
-// proven reports whether the cache proves that the object is deleted: it is
-// asked as often as a mass deletion does.
+// proven reports whether the cache proves that the object is deleted. It calls
+// IsDeleted as often as a mass deletion would.
 func (x *jobs) proven(name string) (proven bool) {
 	for range 20 {
 		proven = x.in.IsDeleted(x.t.Context(), keyOfJob(name))
@@ -296,13 +298,13 @@ func (x *jobs) plain() *gentype.ClientWithList[*job, *jobList] {
 		func() *job { return &job{} }, func() *jobList { return &jobList{} })
 }
 
-// generatedJobs is as client-gen makes them.
+// generatedJobs is a client as client-gen generates it.
 type generatedJobs struct {
 	*gentype.ClientWithList[*job, *jobList]
 }
 
-// jobInterface is that which client-gen makes for it, and shownJobs is what
-// people put around it.
+// jobInterface is the interface that client-gen generates for the client.
+// shownJobs is a type that embeds it, as programs have them.
 type (
 	jobInterface interface {
 		informer.Client[*job, *jobList]
@@ -355,7 +357,8 @@ func TestAnUnreadableObjectComesAndGoes(t *testing.T) {
 	}
 }
 
-// An object that becomes undecodable costs no list, however often it does.
+// An object that becomes undecodable causes no list, even if this happens
+// repeatedly.
 func TestAnUnreadableEventDoesNotListAgain(t *testing.T) {
 	for name, client := range jobClients {
 		t.Run(name, func(t *testing.T) {
@@ -370,7 +373,7 @@ func TestAnUnreadableEventDoesNotListAgain(t *testing.T) {
 				}
 				lists := int64(1)
 				if name == "generated" || name == "in an interface" {
-					lists = 2 // it is not known what else the client does until it has listed
+					lists = 2 // until the client has listed once, it is not known what else it does
 				}
 				x.Expect(x.in.Status().Lists).To(Equal(lists))
 				x.Expect(x.cached("b").Spec.Replicas).To(BeEquivalentTo(1))
@@ -396,8 +399,8 @@ func TestARecreatedObjectThatIsUnreadableEndsTheOldOne(t *testing.T) {
 	})
 }
 
-// A list that comes after a gap takes the last good state of an object for no
-// deletion.
+// A list after a gap in the watch does not delete the last good state of an
+// unreadable object.
 func TestAListKeepsTheLastGoodStateOfAnUnreadableObject(t *testing.T) {
 	withJobs(t, &apisim.Options{}, good, func(x *jobs) {
 		x.run(x.client.In(""), nil)
@@ -419,9 +422,9 @@ func TestAListKeepsTheLastGoodStateOfAnUnreadableObject(t *testing.T) {
 	})
 }
 
-// offline ends the watch, and lets no request through until the returned
-// function has been called; then the history is gone, so that the objects are
-// listed again.
+// offline ends the watch, and lets no request through until online is called.
+// By then the server has compacted its history, so the objects are listed
+// again.
 func (x *jobs) offline() (online func()) {
 	x.off.Store(true)
 	x.mu.Lock()
@@ -440,8 +443,8 @@ func (x *jobs) offline() (online func()) {
 	}
 }
 
-// What is known already is not logged again, and a newer state is as bad as the
-// first one.
+// An unreadable state that is already known is not logged again. A newer state
+// that is unreadable, too, does not begin a new problem.
 func TestAnUnreadableStateIsLoggedOnceAndBeginsOnce(t *testing.T) {
 	withJobs(t, &apisim.Options{}, bad, func(x *jobs) {
 		x.run(x.client.In(""), nil)
@@ -669,7 +672,8 @@ func TestAListOfOneNamespaceSaysNothingOfAnUnreadableObjectInAnother(t *testing.
 	})
 }
 
-// With the caches of shards, objects come by a list beside the watch, too.
+// In a cache of shards, objects are also received by an additional list beside
+// the watch.
 func TestAnUnreadableObjectOfAShard(t *testing.T) {
 	for how, selects := range map[string]bool{"the server selects": true, "the client selects": false} {
 		t.Run(how, func(t *testing.T) {
@@ -713,7 +717,7 @@ func TestAnUnreadableObjectOfAShard(t *testing.T) {
 	}
 }
 
-// A metadata client decodes little, but that may go wrong as well.
+// A metadata client decodes only the metadata, but that may fail as well.
 func TestUnreadableMetadata(t *testing.T) {
 	withJobs(t, &apisim.Options{}, good, func(x *jobs) {
 		config := x.sim.Config("m")
@@ -757,7 +761,7 @@ func TestAClientWithAListOfItsOwnIsNotReplaced(t *testing.T) {
 	})
 }
 
-// ownJobs lists only some.
+// ownJobs is a client whose List returns only some jobs.
 type ownJobs struct {
 	*gentype.ClientWithList[*job, *jobList]
 }
@@ -768,7 +772,8 @@ func (o ownJobs) List(ctx context.Context, opts metav1.ListOptions) (*jobList, e
 	return o.ClientWithList.List(ctx, opts)
 }
 
-// The same goes for its watches, although its lists are known.
+// A client with its own Watch is not replaced either, although it is known how
+// it lists.
 func TestAClientWithAWatchOfItsOwnIsNotReplaced(t *testing.T) {
 	withJobs(t, &apisim.Options{NoStreamingLists: true}, good, func(x *jobs) {
 		client := &watchedJobs{ClientWithList: x.plain()}
@@ -797,7 +802,8 @@ func (w *watchedJobs) Watch(ctx context.Context, opts metav1.ListOptions) (watch
 	return w.ClientWithList.Watch(ctx, opts)
 }
 
-// Built-in kinds too, where a server answers in JSON.
+// Objects of built-in kinds can be unreadable, too, if the server answers in
+// JSON.
 func TestAnUnreadableObjectOfABuiltInKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

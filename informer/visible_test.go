@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// later does what s does after a while: a watch that ends at once counts as one
-// that never was.
+// later calls s after a while, because a watch that ends at once counts as
+// never opened.
 func later(s step) step {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -23,8 +23,9 @@ func later(s step) step {
 	}
 }
 
-// What goes wrong is seen in the reason (before the first list) or the last error
-// (after it), in the log, and in the counters that package metrics shows.
+// Faults are visible in Status.Reason before the first list and in
+// Status.LastError after it, in the log, and in the counters that package
+// metrics shows.
 func TestFaultsAreVisible(t *testing.T) {
 	forbidden := refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
 	unknown := refuse(http.StatusNotFound, metav1.StatusReasonNotFound)
@@ -107,8 +108,8 @@ func TestFaultsAreVisible(t *testing.T) {
 	}
 }
 
-// However a gap in the watch comes about, what was deleted in it is delivered,
-// once.
+// Whatever has caused a gap in the watch, each deletion during the gap is
+// delivered once.
 func TestNoGapLosesADeletion(t *testing.T) {
 	forbidden := refuse(http.StatusForbidden, metav1.StatusReasonForbidden)
 	unknown := refuse(http.StatusNotFound, metav1.StatusReasonNotFound)
@@ -148,7 +149,7 @@ func TestNoGapLosesADeletion(t *testing.T) {
 	}
 }
 
-// What is repeated as it should be is no error in the log.
+// A request that is repeated as usual is not logged as an error.
 func TestAnExpiredWatchIsNoError(t *testing.T) {
 	for name, gone := range map[string]step{
 		"it is refused": refuse(http.StatusGone, metav1.StatusReasonGone),
@@ -168,7 +169,7 @@ func TestAnExpiredWatchIsNoError(t *testing.T) {
 	}
 }
 
-// Each request has a line of its own, and no error has two.
+// Each failing request is logged in one line, and no error is logged twice.
 func TestTheLogOfAFailingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

@@ -40,8 +40,7 @@ func TestAWatchThatHasJustListedIsNotEnded(t *testing.T) {
 	})
 }
 
-// However long the watch has been open: shards that come are not waited for
-// that long.
+// Added shards do not wait for as long as the watch has been open.
 func TestAWatchThatHasBeenOpenForLongIsEndedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -58,8 +57,8 @@ func TestAWatchThatHasBeenOpenForLongIsEndedAtOnce(t *testing.T) {
 	})
 }
 
-// A timer that fires again and again would keep the reflector, and run on after
-// Run.
+// A timer that is set again and again would keep the reflector in memory, and
+// would still fire after Run has returned.
 func TestAWatchIsNotNarrowedAfterTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)

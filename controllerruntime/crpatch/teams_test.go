@@ -19,7 +19,7 @@ const (
 	mapName   = "team"
 )
 
-// Teams tells each namespace with a team which one it is, in a ConfigMap.
+// Teams writes the team of each namespace into a ConfigMap of the namespace.
 type Teams struct {
 	Client client.Client // mgr.GetClient()
 	Live   client.Reader // mgr.GetAPIReader()
@@ -30,8 +30,8 @@ func (r *Teams) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&corev1.Namespace{}).Owns(&corev1.ConfigMap{}).Complete(r)
 }
 
-// Reconcile sends only the differences. A refused write, patch.IsStale, is an error
-// here: controller-runtime tries again, when its cache is newer.
+// Reconcile sends only the differences. A refused write, patch.IsStale, is an
+// error here: controller-runtime tries again, when its cache is newer.
 func (r *Teams) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var ns corev1.Namespace
 	if err := r.Client.Get(ctx, req.NamespacedName, &ns); err != nil {

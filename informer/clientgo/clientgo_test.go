@@ -96,7 +96,7 @@ func TestIndexerIsThatOfClientGo(t *testing.T) {
 		g.Expect(view.GetIndexers()).To(And(HaveKey("node"), HaveKey(cache.NamespaceIndex)))
 		like := pod("x", "x")
 		like.Spec.NodeName = "a"
-		g.Expect(view.Index("node", like)).To(HaveLen(3), "those of a, and of any, once")
+		g.Expect(view.Index("node", like)).To(HaveLen(3), "the objects of a and of any, each once")
 		_, exists, err := view.Get(pod("d", "1"))
 		g.Expect(exists, err).To(BeTrue())
 		_, exists, err = view.GetByKey("d/9")
@@ -160,7 +160,8 @@ func TestWrappedInformerSeesVersions(t *testing.T) {
 	})
 }
 
-// versionLater hides the resourceVersion of a shared informer in the first calls.
+// versionLater hides the resourceVersion of a shared informer in the first
+// calls.
 type versionLater struct {
 	cache.SharedIndexInformer
 

@@ -17,7 +17,8 @@
 //     states in the same order for each object, including tombstones and
 //     resyncs.
 //   - When a handler is called, the store and its indexes have the new state.
-//   - Handlers do not wait for one another, and the watch does not wait for them.
+//   - Handlers do not wait for one another, and the watch does not wait for
+//     them.
 //   - A handler that is added later first gets every object that is stored, as
 //     one of the initial list, and then every change.
 //   - A second Run returns at once, a stopped informer takes neither handlers
@@ -32,17 +33,19 @@
 //   - Objects that were modified in place are detected in tests, and logged
 //     with their fields.
 //   - A stalled watch is replaced.
-//   - An answer that is not the API server's is not accepted as a list, even if it
-//     reports success.
-//   - An object for which the transform function or the function of an index panics
-//     affects no other object, and is named in the log and by [Informers].
+//   - An answer that is not the API server's is not accepted as a list, even if
+//     it reports success.
+//   - An object for which the transform function or the function of an index
+//     panics affects no other object, and is named in the log and by
+//     [Informers].
 //   - An object that the client cannot decode fails the whole list, as with
-//     client-go, until it is corrected; [Informers] has the error, with the field.
+//     client-go, until it is corrected; [Informers] has the error, with the
+//     field.
 //
 // Wrap and Indexer share objects with the underlying cache: do not modify the
 // objects. They do not start or stop caches. The factory of a wrapped shared
 // informer starts it.
 //
-// Costs: a wrapped informer holds a second index of the objects, and cannot read
-// the server's resourceVersion. A lister allocates a slice for every list.
+// Costs: a wrapped informer holds a second index of the objects, and cannot
+// read the server's resourceVersion. A lister allocates a slice for every list.
 package clientgo

@@ -78,8 +78,8 @@ func podsOf(client kubernetes.Interface) cache.ListerWatcher {
 	}, client)
 }
 
-// A factory returns the informer that was made first for a kind, so its listers
-// and everybody who asks it for Pods read this one.
+// A factory returns the informer that was made first for a kind. So its
+// listers, and all other code that requests Pods from it, read this informer.
 func ExampleNewSharedIndexInformer() {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(pod("shop", "web-1")), 0)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -35,8 +35,8 @@ type notification struct {
 type delivery struct {
 	notification
 
-	// notifications yields the notifications of a list or a resync. It is nil if the
-	// delivery is a single notification.
+	// notifications yields the notifications of a list or a resync. It is nil
+	// if the delivery is a single notification.
 	notifications iter.Seq[notification]
 	// changes reports whether unchanged objects are skipped.
 	changes bool

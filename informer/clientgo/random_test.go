@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
-// recorder is a handler that notes its calls by object: what is promised about
-// their order is promised for one object.
+// recorder is a handler that records its calls by object, because their order
+// is defined only for the calls about one object.
 type recorder struct {
 	mu    sync.Mutex
 	calls map[string][]string
@@ -66,7 +66,8 @@ func (r *recorder) take() map[string][]string {
 	return calls
 }
 
-// takeOrder is take, and reports whether a tombstone has come after something else.
+// takeOrder is take, and reports whether a tombstone has come after something
+// else.
 func (r *recorder) takeOrder() (calls map[string][]string, lost bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +178,7 @@ func (w *world) compare(g *WithT, step int) {
 	g.Expect(contentOf(ours.shared)).To(Equal(contentOf(theirs.shared)), "at step %d", step)
 }
 
-// contentOf returns all that an indexer says.
+// contentOf returns the results of all methods of an indexer.
 func contentOf(of cache.SharedIndexInformer) map[string][]string {
 	x := of.GetIndexer()
 	content := map[string][]string{"rv": {x.LastStoreSyncResourceVersion()}, "keys": slices.Sorted(slices.Values(x.ListKeys()))}

@@ -361,7 +361,7 @@ func TestAGatewaysAnswerIsNoList(t *testing.T) {
 		start(t, shared)
 		g.Expect(shared.HasSynced()).To(BeFalse())
 		status := informers.Status()[0]
-		g.Expect(status.Reason).To(ContainSubstring("a list of the API server"))
+		g.Expect(status.Reason).To(ContainSubstring("a list from the API server"))
 	})
 }
 
@@ -372,8 +372,8 @@ func namedPod(name string) *corev1.Pod {
 	return p
 }
 
-// server is an API server as seen by a client of client-go: the other end of its
-// transport. It streams no lists, and its watches stay open.
+// server is an API server as a transport of client-go. It streams no lists, and
+// its watches stay open.
 type server struct {
 	objects  []any
 	mended   atomic.Bool // the list has only the first object
@@ -433,7 +433,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(http.StatusOK, io.NopCloser(strings.NewReader(text)))
 }
 
-// lines are what was logged.
+// lines contains the log.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -453,8 +453,8 @@ func (l *lines) text() string {
 	return strings.ReplaceAll(strings.Join(l.all, "\n"), `\"`, `"`)
 }
 
-// A client of client-go decodes whole lists, so that nothing is known of the
-// other objects.
+// A client of client-go decodes a list as a whole, so the other objects are not
+// known either.
 func TestAnObjectThatClientGoCannotDecodeFailsTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -487,7 +487,7 @@ func TestTheListerWatcherOfTheExampleAsksForProtobuf(t *testing.T) {
 	g.Expect(asked.accept).To(HavePrefix(runtime.ContentTypeProtobuf))
 }
 
-// transport sends no request, and remembers which content type was asked for.
+// transport sends no request, and records which content type was accepted.
 type transport struct{ accept string }
 
 var errNotSent = errors.New("not sent")

@@ -140,7 +140,8 @@ func (x *indexer) AddIndexers(added cache.Indexers) error {
 }
 
 // isByNamespace reports whether function is client-go's own function for the
-// index by namespace. The cache is sorted by namespace, so it needs no such index.
+// index by namespace. The cache is sorted by namespace, so it needs no such
+// index.
 func isByNamespace(function cache.IndexFunc) bool {
 	return reflect.ValueOf(function).Pointer() == reflect.ValueOf(cache.MetaNamespaceIndexFunc).Pointer()
 }

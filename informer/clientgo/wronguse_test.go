@@ -15,8 +15,8 @@ import (
 	"github.com/homeostat/homeostat/informer/clientgo"
 )
 
-// uses are ways to use a shared informer, most of them wrong, and what they
-// answer. Each is tried before the informer runs, while it runs, and after it
+// uses are ways to use a shared informer, most of them wrong, and their
+// results. Each is tried before the informer runs, while it runs, and after it
 // has stopped.
 var uses = []struct { //nolint:gochecknoglobals // a table
 	name string
@@ -91,7 +91,7 @@ var uses = []struct { //nolint:gochecknoglobals // a table
 // addresses, and a wrong verb of client-go's, are left out of answers.
 var addresses = regexp.MustCompile(`0x[0-9a-f]+|%!t\(|\)`)
 
-// answer returns what a use answers.
+// answer returns the result of a use as text.
 func answer(try func() any) (text string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -101,7 +101,8 @@ func answer(try func() any) (text string) {
 	return addresses.ReplaceAllString(fmt.Sprint(try()), "")
 }
 
-// answers returns what each use of an informer answers, in each of its states.
+// answers returns the results of all uses of an informer, in each of its
+// states.
 func answers(
 	t *testing.T, made func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer,
 ) map[string]string {

@@ -223,7 +223,7 @@ func List(list runtime.Object) error {
 	case kind != "" && !strings.HasSuffix(kind, "List") && lacksItems(list):
 		return fmt.Errorf("the answer is a %q, not a list: a proxy or gateway has sent it", kind)
 	case accessor.GetResourceVersion() == "":
-		return errors.New("the answer is not the API server's list, because it has no resourceVersion: " +
+		return errors.New("the answer is not a list from the API server, because it has no resourceVersion: " +
 			"a proxy or gateway has sent it")
 	case accessor.GetContinue() == "" && accessor.GetRemainingItemCount() != nil && *accessor.GetRemainingItemCount() > 0:
 		return fmt.Errorf("the list lacks %d objects but has no continue token: it was sent by a proxy or gateway, "+
@@ -233,9 +233,10 @@ func List(list runtime.Object) error {
 	return nil
 }
 
-// lacksItems reports whether the answer that was decoded as a list had no items,
-// not even an empty array of them. A CustomResourceDefinition may name its lists
-// as it likes (spec.names.listKind), so the kind of a list alone proves nothing.
+// lacksItems reports whether the answer that was decoded as a list had no
+// items, not even an empty array of them. A CustomResourceDefinition may name
+// its lists as it likes (spec.names.listKind), so the kind of a list alone
+// proves nothing.
 func lacksItems(list runtime.Object) bool {
 	items, err := meta.GetItemsPtr(list)
 	return err != nil || reflect.ValueOf(items).Elem().IsNil()

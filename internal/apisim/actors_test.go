@@ -57,7 +57,7 @@ func TestDeploymentEndsAsOnTheRealServer(t *testing.T) {
 		Actors: []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()},
 		Goal: func(w *reconciletest.World) error {
 			if got != "" {
-				return nil // it was another run, with another seed
+				return nil // an earlier run, with another seed, has recorded the result
 			}
 			var all []*unstructured.Unstructured
 			for _, resource := range []string{"deployments.apps", "replicasets.apps", "pods"} {

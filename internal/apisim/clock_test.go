@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// leaseAt returns a Lease that was renewed at a time, with a time as a text in
-// an annotation whose name is no name of a time.
+// leaseAt returns a Lease that was renewed at the given time. It also has a
+// time as text in an annotation whose name is not the name of a time.
 func leaseAt(renewed time.Time) *coordinationv1.Lease {
 	at := metav1.NewMicroTime(renewed)
 	return &coordinationv1.Lease{
@@ -64,7 +64,8 @@ func TestAClientHasAClockOfItsOwn(t *testing.T) {
 	g.Expect(have.Spec.RenewTime.Time).To(gomega.BeTemporally("==", at.Truncate(time.Hour).Add(time.Hour-ahead)))
 }
 
-// Otherwise a Pod would seem to have run longer or shorter than it has.
+// If the times were from different clocks, a Pod would seem to have run for a
+// longer or a shorter time than it has.
 func TestAllTimesOfAPodAndANodeAreOfOneClock(t *testing.T) {
 	g := gomega.NewWithT(t)
 	const ahead = 45 * time.Second

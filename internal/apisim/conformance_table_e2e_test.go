@@ -44,8 +44,8 @@ var sweepers = []string{
 	"garbage-collector", "namespace", "persistentvolume-protection", "persistentvolumeclaim-protection",
 }
 
-// TestE2EConformanceTable plays every script against the real server and holds
-// the recorded answers against it; with -update it records them.
+// TestE2EConformanceTable plays every script against the real server and
+// compares its answers with the recorded ones. With -update it records them.
 func TestE2EConformanceTable(t *testing.T) {
 	calm := conformanceCluster(t)
 	applyFiles(t, calm, schemaDefinitions)
@@ -175,9 +175,9 @@ func waitCollected(t *testing.T, config *rest.Config) {
 	}, 2*time.Minute, time.Second).Should(gomega.MatchError(gomega.ContainSubstring("not found")))
 }
 
-// waitQuiet returns when the objects that the scripts make have not changed for
-// three seconds, or for 16 when a namespace is deleted, at which its controller
-// tries again after a while.
+// waitQuiet returns when the objects of the scripts have not changed for three
+// seconds. If a namespace is being deleted, it waits for 16 seconds without a
+// change, because the namespace controller retries after a while.
 func waitQuiet(t *testing.T, config *rest.Config, path string) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)

@@ -22,9 +22,10 @@ func simulate(t *testing.T, s *conformance.Script) []string {
 
 func customAndBuiltin() []apisim.Resource { return append(apisim.Builtin(), customResources()...) }
 
-// TestConformanceTable holds the simulated server against the recorded answers:
-// it may differ only where the table in the documentation says so, which -write
-// writes. TestE2EConformanceTable holds the real server against them.
+// TestConformanceTable compares the simulated server with the recorded answers.
+// It may differ only where the table in the documentation says so. The flag
+// -write writes that table. TestE2EConformanceTable compares the real server
+// with the recorded answers.
 func TestConformanceTable(t *testing.T) {
 	g := gomega.NewWithT(t)
 	all, count := conformance.Differences(t, conformance.Scripts(t, tables), func(s *conformance.Script) []string {

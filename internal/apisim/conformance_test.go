@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/conformance"
 )
 
-// widgets is the custom resource of the scenarios: with a status, and (gadgets)
-// without.
+// customResources returns the custom resources of the scenarios: widgets with a
+// status, and gadgets without one.
 func customResources() []apisim.Resource {
 	return []apisim.Resource{
 		{Group: "sim.example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true},
@@ -22,9 +22,9 @@ func customResources() []apisim.Resource {
 	}
 }
 
-// TestConformance holds the simulator against the answers of the real server
-// that testdata/conformance/*.golden record. TestE2EConformance holds the real
-// server against the same files, and writes them with -update.
+// TestConformance compares the simulator with the answers of the real server,
+// which testdata/conformance/*.golden record. TestE2EConformance compares the
+// real server with the same files, and writes them with -update.
 func TestConformance(t *testing.T) {
 	for _, file := range scenarios(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {

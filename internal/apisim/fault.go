@@ -28,11 +28,11 @@ const (
 	Expired           // a list or watch: 410; a delivery: 410 in place of the event, history is compacted
 	Dropped           // a delivery: the stream ends in place of the event
 	Duplicated        // a delivery: the event is delivered twice
-	// ProxyNotFound is for a read or a delete: 404 as plain text, like the answer
-	// of a proxy that does not know the path.
+	// ProxyNotFound is for a read or a delete: 404 as plain text, like the
+	// answer of a proxy that does not know the path.
 	ProxyNotFound
-	// NotServed is for a read or a delete: 404, like the answer of a server that
-	// does not serve the version.
+	// NotServed is for a read or a delete: 404, like the answer of a server
+	// that does not serve the version.
 	NotServed
 	OtherNotFound // a read or a delete: 404 about another object
 	Unauthorized  // a call: 401, without a write

@@ -49,7 +49,8 @@ func TestAFrozenCacheShowsThePast(t *testing.T) {
 
 	w, err := cms.Watch(t.Context(), anyVersion)
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	for _, want := range []watch.EventType{watch.Added, watch.Added, watch.Deleted} { // a; b, and a's end
+	// A is added, b is added, and a is deleted.
+	for _, want := range []watch.EventType{watch.Added, watch.Added, watch.Deleted} {
 		g.Expect((<-w.ResultChan()).Type).To(gomega.Equal(want))
 	}
 	w.Stop()

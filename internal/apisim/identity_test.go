@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Earlier writes of other objects change neither, because programs make names
-// from both.
+// UIDs and generated names do not depend on earlier writes of other objects,
+// because programs derive names from both.
 func TestUIDsAndGeneratedNamesDependOnTheirObjectAlone(t *testing.T) {
 	g := gomega.NewWithT(t)
 	made := func(seed uint64, names ...string) map[string]string {

@@ -3,19 +3,19 @@
 // whether a fake answers. It sends no request. It never guesses, but reports
 // that a fact is unknown.
 //
-// Clients of client-go do not say what they read, so this package, and no other,
-// reads their unexported fields. It assumes of client-go v0.37:
+// Clients of client-go do not say what they read, so this package, and no
+// other, reads their unexported fields. It assumes of client-go v0.37:
 //
 //   - What a generated client embeds, and its fake, have a field "resource": a
 //     plural name beside a method GetClient, or a schema.GroupVersionResource.
-//     The clients of packages dynamic and metadata and their fakes have one, too,
-//     and a "namespace". Clients that were generated before package gentype have
-//     a field "ns" instead.
+//     The clients of packages dynamic and metadata and their fakes have one,
+//     too, and a "namespace". Clients that were generated before package
+//     gentype have a field "ns" instead.
 //   - Clients have a field "client" that leads to a rest.RESTClient, and that
 //     has the URL of the server in a field "base".
 //
-// If a later client-go differs, tests fail. The resource is then derived from the
-// Go type of a built-in kind, or unknown, and the server is unknown.
+// If a later client-go differs, tests fail. The resource is then derived from
+// the Go type of a built-in kind, or unknown, and the server is unknown.
 package clients
 
 import (
@@ -242,8 +242,8 @@ func (r Reach) Includes(namespace string) bool {
 	return r.Certainty != Unknown && (r.Namespace == "" || r.Namespace == namespace)
 }
 
-// NamespaceOf returns the namespace that a client says it is bound to. visible is
-// false if the client does not say it. [ReachOf] knows more clients.
+// NamespaceOf returns the namespace that a client says it is bound to. visible
+// is false if the client does not say it. [ReachOf] knows more clients.
 func NamespaceOf(client any) (namespace string, visible bool) {
 	switch c := client.(type) {
 	case generated:

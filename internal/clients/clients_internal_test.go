@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// What this package asks of clients.
+// The clients that this package must understand.
 var (
 	_ requester  = (*gentype.Client[*corev1.Pod])(nil)
 	_ unstreamed = (*fake.Clientset)(nil)

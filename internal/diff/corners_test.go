@@ -40,7 +40,7 @@ func TestLongListsAreMergedByKey(t *testing.T) {
 	}
 }
 
-// These types say themselves what their zero is.
+// These types have an IsZero method.
 type (
 	never   struct{ N int }
 	pointed struct{ N int }
@@ -99,13 +99,13 @@ func TestElementsThatLeaveOutAnEmptyMemberAreEqual(t *testing.T) {
 	}
 }
 
-// broken has no JSON.
+// broken cannot be encoded as JSON.
 type broken struct{ N int }
 
 func (broken) MarshalJSON() ([]byte, error) { return nil, errors.New("no JSON") }
 
-// shy has a JSON of its own only by its pointer, which encoding/json does not
-// use in maps.
+// shy has a MarshalJSON method only for its pointer, which encoding/json does
+// not call for values in maps.
 type shy struct{ N int }
 
 func (*shy) MarshalJSON() ([]byte, error) { return []byte(`"shy"`), nil }

@@ -19,8 +19,8 @@ import (
 	"github.com/homeostat/homeostat/internal/diff"
 )
 
-// builtIn is every stored kind that client-go's scheme knows, each version of
-// it.
+// builtIn returns the types of all stored kinds in client-go's scheme, in every
+// version.
 func builtIn() []reflect.Type {
 	var out []reflect.Type
 	for _, t := range scheme.Scheme.AllKnownTypes() {
@@ -33,7 +33,8 @@ func builtIn() []reflect.Type {
 	return out
 }
 
-// pair is an object as a server would send it and an edit of it.
+// pair returns an object as a server would send it, and an edited copy of the
+// object.
 func pair(t reflect.Type, source rand.Source, chance float64) (before, after any) {
 	m := newMutator(source, chance)
 	filled := reflect.New(t)
@@ -44,7 +45,7 @@ func pair(t reflect.Type, source rand.Source, chance float64) (before, after any
 	return before, after
 }
 
-// roundTrip is the object as a decoder of its JSON makes it.
+// roundTrip encodes an object as JSON, and returns the decoded result.
 func roundTrip(o any) any {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -61,7 +62,7 @@ func decode(data []byte, like any) any {
 	return out
 }
 
-// apply is what a server does with a patch.
+// apply applies a patch as a server does.
 func apply(before any, data []byte, s diff.Style) (any, error) {
 	original, err := json.Marshal(before)
 	if err != nil {
@@ -76,7 +77,7 @@ func apply(before any, data []byte, s diff.Style) (any, error) {
 	return decode(data, before), nil
 }
 
-// onServer is what a server does with a patch of a document.
+// onServer applies a patch to a document as a server does.
 func onServer(document, data []byte, s diff.Style, like any) ([]byte, error) {
 	switch s {
 	case diff.Strategic:
@@ -115,8 +116,8 @@ type verdict struct {
 	refused       bool // by a test of ours, since the Go type cannot tell what the server has
 }
 
-// judge fails unless our patch gives exactly the object that was asked for,
-// which is also what apimachinery's patch gives, unless that one is wrong.
+// judge returns an error unless our patch gives exactly the edited object.
+// apimachinery's patch must give the same object, unless that patch is wrong.
 func judge(before, after any, s diff.Style) (verdict, error) {
 	var v verdict
 	keep := roundTrip(before)
@@ -145,7 +146,7 @@ func judge(before, after any, s diff.Style) (verdict, error) {
 	return v, nil
 }
 
-// gives says why applying p to before does not give want.
+// gives returns an error that says why applying p to before does not give want.
 func gives(before, want any, p diff.Patch) error {
 	got, err := apply(before, p.Data, p.Style)
 	for _, other := range p.Fallbacks {

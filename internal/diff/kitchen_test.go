@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// kitchen has one member for everything that a plan treats in a way of its own.
+// kitchen has one member for each case that a plan treats differently.
 type kitchen struct {
 	inline
 	Named  inline            `json:"named"`

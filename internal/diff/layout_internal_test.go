@@ -7,7 +7,7 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// What node.go assumes, in its order.
+// TestLayout checks the assumptions in node.go, in the same order.
 func TestLayout(t *testing.T) {
 	g := gomega.NewWithT(t)
 	type pair struct {
@@ -50,7 +50,7 @@ func TestLayout(t *testing.T) {
 	_, at = of(v, "Map")
 	g.Expect(*(*place)(at)).To(gomega.Equal(place(reflect.ValueOf(v.Map).UnsafePointer())))
 
-	// A copy has equal bytes, and all of them; a different value has not.
+	// A copy has exactly the same bytes, and a different value does not.
 	copied, other := v.Pair, pair{4, "five"}
 	g.Expect(pairs.bytes(place(&copied))).To(gomega.Equal(pairs.bytes(place(&v.Pair))))
 	g.Expect(pairs.bytes(place(&copied))).To(gomega.HaveLen(int(reflect.TypeFor[pair]().Size())))

@@ -54,8 +54,8 @@ type node struct {
 	// FD00:0::/64.
 	respells bool
 	// reshapes says that the server may have a value of another shape than the
-	// Go type writes. For example, it may have a string that the type reads as a
-	// struct.
+	// Go type writes. For example, it may have a string that the type reads as
+	// a struct.
 	reshapes bool
 }
 

@@ -90,7 +90,8 @@ func TestNullOfACustomTypeIsNoDifferenceToNothing(t *testing.T) {
 	}
 }
 
-// odd is null below zero, and omitted at zero, though its JSON is not null then.
+// odd is null below zero, and omitted at zero, though its JSON is not null
+// then.
 type odd int
 
 func (o odd) MarshalJSON() ([]byte, error) {
@@ -117,7 +118,8 @@ func (h unset) MarshalJSON() ([]byte, error) {
 
 func (h *unset) UnmarshalJSON([]byte) error { return nil }
 
-// Each of these pairs needs another guard of the comparison.
+// Each of these pairs is equal only because of a different rule in the
+// comparison.
 func TestNullsOfOtherFormsAreNoDifferenceToNothing(t *testing.T) {
 	type custom struct {
 		Odd   odd                     `json:"odd,omitzero"`

@@ -21,7 +21,7 @@ import (
 type older struct {
 	r          *rand.Rand
 	all, known reflect.Type
-	alone      bool // there is one edit
+	alone      bool // whether there is only one edit
 }
 
 func newOlder(r *rand.Rand) older {
@@ -80,8 +80,8 @@ func (o older) types(depth int) (all, known reflect.Type) {
 	}
 }
 
-// edit changes one thing of both values, the object as it is and as the older
-// program knows it.
+// edit makes the same change to both values: the whole object, and the object
+// as the older program knows it.
 func (o older) edit(all, known reflect.Value) {
 	switch known.Kind() {
 	case reflect.Struct:
@@ -112,7 +112,7 @@ func (o older) edit(all, known reflect.Value) {
 	}
 }
 
-// replace sets known to something new, and all to the same.
+// replace sets known to a new value, and all to the same value.
 func (o older) replace(all, known reflect.Value) {
 	v := reflect.New(known.Type())
 	newMutator(rand.NewSource(o.r.Int63()), 0).fill.Fill(v.Interface())
@@ -305,7 +305,7 @@ func local(document []byte, p diff.Patch) ([]byte, error) {
 	return got, err
 }
 
-// outcome of one edit by an older program.
+// outcome counts the results of edits by an older program.
 type outcome struct{ sent, operations, refused int }
 
 // olderEdit edits an object that has more fields than the program knows, and

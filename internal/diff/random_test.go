@@ -47,7 +47,7 @@ var filler = sync.OnceValue(func() *randfill.Filler {
 	)
 })
 
-// word is one of few strings, so that keys meet.
+// word returns one of a few strings, so that keys are often equal.
 func word(r *rand.Rand) string {
 	return [...]string{"", "a", "b", "c", "d", "e/f", "é<\"&>", "x\u2028y", "longer than the others", "$patch", "$retainKeys"}[r.Intn(11)]
 }
@@ -72,7 +72,7 @@ func document(r *rand.Rand) []byte {
 	}
 }
 
-// leaves are changed as a whole.
+// leaf reports whether a value of type t is changed as a whole.
 func leaf(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[resource.Quantity](),

@@ -22,7 +22,7 @@ func (d *defaults) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(d))
 }
 
-// strict accepts one text.
+// strict accepts only one text.
 type strict struct {
 	Host string `json:"host"`
 }
@@ -35,7 +35,7 @@ func (s *strict) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// whole keeps what it was read from.
+// whole keeps the JSON that it was read from.
 type whole []byte
 
 func (w *whole) UnmarshalJSON(data []byte) error {

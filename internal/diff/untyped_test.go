@@ -127,7 +127,7 @@ func large(m map[string]any, from string) {
 	}
 }
 
-// These types have something that no plan is made for.
+// No plan can be made for these types.
 type (
 	quoted struct {
 		metav1.ObjectMeta `json:"metadata"`
@@ -152,7 +152,7 @@ type (
 		Raw    json.RawMessage   `json:"raw,omitempty"`
 	}
 	hidden struct {
-		inline        // its count is hidden by the one below
+		inline        // the field count below hides its count
 		Count  string `json:"count"`
 		_      int
 		secret int

@@ -13,8 +13,8 @@ import (
 // returning.
 var ErrGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
 
-// Call calls f in a goroutine of its own, so that the caller continues even if f
-// panics or ends its goroutine. It returns an error in either case.
+// Call calls f in a goroutine of its own, so that the caller continues even if
+// f panics or ends its goroutine. It returns an error in either case.
 func Call(f func()) (err error) {
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -31,6 +31,6 @@ func Call(f func()) (err error) {
 	return err
 }
 
-// Panicked returns an error that describes a recovered panic. Its first line has
-// the value, and the other lines have the stack of the goroutine.
+// Panicked returns an error that describes a recovered panic. Its first line
+// has the value, and the other lines have the stack of the goroutine.
 func Panicked(value any) error { return fmt.Errorf("panic: %v\n%s", value, debug.Stack()) }

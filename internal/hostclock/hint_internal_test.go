@@ -9,7 +9,7 @@ import (
 
 func TestAClockIsBlamedOnlyForWhatItHasShown(t *testing.T) {
 	for name, row := range map[string]struct {
-		ahead, set time.Duration // before, and since then
+		ahead, set time.Duration // how far the clock was ahead, and by how much it was set since then
 		want       string
 	}{
 		"agreed, and was not set": {

@@ -27,8 +27,8 @@ import (
 	"github.com/homeostat/homeostat/internal/hostclock"
 )
 
-// fixture is a server, whose certificate begins to be valid at start, and whose
-// clock is ahead of this machine's.
+// fixture is a server with a certificate that is valid from a given time on,
+// and with a clock that is ahead of this machine's.
 type fixture struct {
 	*WithT
 
@@ -64,7 +64,8 @@ func newFixture(t *testing.T, start time.Time, ahead time.Duration) *fixture {
 	return x
 }
 
-// certificate returns a certificate of this machine, and what trusts it.
+// certificate returns a certificate of this machine, and the authority that has
+// issued it.
 func (x *fixture) certificate(start time.Time) (certificate tls.Certificate, authority []byte) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	x.Expect(err).NotTo(HaveOccurred())
@@ -203,7 +204,7 @@ func TestAnAnswerThatIsUnderWayForLongBlamesNoClock(t *testing.T) {
 	g.Expect(ahead).To(BeNumerically("~", 10*time.Minute, time.Minute))
 }
 
-// A difference of about a minute must not be told at each answer.
+// A difference of about a minute must not be reported at each answer.
 func TestAClockThatChangesIsToldOnce(t *testing.T) {
 	g := NewWithT(t)
 	var told []time.Duration

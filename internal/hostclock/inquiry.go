@@ -22,8 +22,8 @@ const (
 
 // inquiry asks a server for its time although its certificate is not valid by
 // the clock of this machine. It verifies the name and the authority of the
-// certificate, but not the time, and it sends no credentials. The answer is used
-// for messages only.
+// certificate, but not the time, and it sends no credentials. The answer is
+// used for messages only.
 type inquiry struct {
 	address string
 	name    string         // the name in the server's certificate
@@ -77,8 +77,8 @@ func (i *inquiry) verify(state tls.ConnectionState) error {
 	return i.issued(state.PeerCertificates, i.name)
 }
 
-// issued returns an error unless an authority that the program trusts has issued
-// the first of the certificates, for the name unless it is empty.
+// issued returns an error unless an authority that the program trusts has
+// issued the first of the certificates, for the name unless it is empty.
 func (i *inquiry) issued(certificates []*x509.Certificate, name string) error {
 	if len(certificates) == 0 {
 		return errors.New("the server has shown no certificate")
@@ -93,8 +93,9 @@ func (i *inquiry) issued(certificates []*x509.Certificate, name string) error {
 	return err
 }
 
-// ask asks the server for its time, and reports whether the server has answered.
-// It repeats the last result while it is asking, and for askPause after that.
+// ask asks the server for its time, and reports whether the server has
+// answered. It repeats the last result while it is asking, and for askPause
+// after that.
 func (i *inquiry) ask(ctx context.Context, c *Comparison) bool {
 	if i == nil {
 		return false
@@ -113,7 +114,8 @@ func (i *inquiry) ask(ctx context.Context, c *Comparison) bool {
 	return answered
 }
 
-// send sends the question, and reports whether the answer has the server's time.
+// send sends the question, and reports whether the answer has the server's
+// time.
 func (i *inquiry) send(ctx context.Context, c *Comparison) bool {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()

@@ -21,8 +21,8 @@ func ownedPod(version int) *corev1.Pod {
 	}
 }
 
-// A new object finds a relative although each state of the relative was dropped
-// after an update: an update in seldom registers the object again.
+// A new object finds a relative although each earlier state of the relative was
+// dropped, because one of every seldom updates registers the object again.
 func TestAReplicaFindsARelativeThatWasUpdated(t *testing.T) {
 	g := gomega.NewWithT(t)
 	s := New()

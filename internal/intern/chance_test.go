@@ -12,7 +12,7 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// many is more objects than it takes until a part counts as hopeless.
+// many is a number of objects after which a part counts as hopeless.
 const many = 200
 
 func secret(n int, data []byte) *corev1.Secret {

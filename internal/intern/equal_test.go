@@ -44,13 +44,13 @@ func eachKind(t *testing.T, f func(gvk schema.GroupVersionKind, object runtime.O
 	}
 }
 
-// A deep copy is alike, and it no longer is once any one value within it has
-// changed, unless it is lazy.
+// A deep copy is alike. After any one value in it has changed, it is no longer
+// alike, unless the value is lazy.
 func TestAlikeSeesEveryChangeOfEveryKind(t *testing.T) {
 	changes := 0
 	eachKind(t, func(gvk schema.GroupVersionKind, object runtime.Object) {
 		if !intern.Alike(object, object.DeepCopyObject()) {
-			return // it has something that only its type understands
+			return // Alike does not understand one of the object's types
 		}
 		other := object.DeepCopyObject()
 		eachChange(reflect.ValueOf(other).Elem(), func(what string) {
@@ -68,8 +68,8 @@ func TestAlikeSeesEveryChangeOfEveryKind(t *testing.T) {
 	}
 }
 
-// eachChange changes one value within v after the other, calls f, and undoes
-// it.
+// eachChange changes each value within v, one after the other. It calls f after
+// each change, and then undoes the change.
 func eachChange(v reflect.Value, f func(what string)) {
 	change := func(to reflect.Value) {
 		was := reflect.New(v.Type()).Elem()

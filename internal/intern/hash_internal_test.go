@@ -29,7 +29,7 @@ type sample struct {
 	Content map[string]any
 }
 
-// samples returns values of which no two are equal.
+// samples returns values that all differ from each other.
 func samples() []sample {
 	data := func(key, value string) map[string][]byte { return map[string][]byte{key: []byte(value)} }
 	amounts := func(key corev1.ResourceName, value string) corev1.ResourceList {
@@ -93,7 +93,7 @@ func samples() []sample {
 	return all
 }
 
-// A weak hash costs only sharing, which no other test would notice.
+// A weak hash only makes sharing fail, which no other test would notice.
 func TestDifferentPartsHaveDifferentHashes(t *testing.T) {
 	g, s := gomega.NewWithT(t), New()
 	found := map[uint64]sample{}

@@ -23,8 +23,8 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// Every kind that is built in, with random content, is the same after sharing
-// with copies of itself and with all the others.
+// An object of any built-in kind with random content is the same after sharing
+// with copies of itself and with objects of all other kinds.
 func TestAllKindsStayDeeplyEqual(t *testing.T) {
 	fill := apitesting.FuzzerFor(metafuzzer.Funcs, rand.NewSource(1), serializer.NewCodecFactory(scheme.Scheme))
 	s := intern.New()
@@ -54,8 +54,8 @@ func TestAllKindsStayDeeplyEqual(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// Objects that have much in common with the one before, in other places and
-// amounts each time, are the same after sharing, and those before stay so.
+// Each object has much in common with the one before, in different places each
+// time. It is the same after sharing, and the earlier objects do not change.
 func TestMixturesStayDeeplyEqual(t *testing.T) {
 	source := rand.NewSource(3)
 	random := rand.New(source)
@@ -83,8 +83,8 @@ func TestMixturesStayDeeplyEqual(t *testing.T) {
 	}
 }
 
-// Writing to a shared object is a fault, but not one that the next object, or
-// the program, pays for.
+// Writing to a shared object is a bug, but it must not damage the next object
+// or crash the program.
 func TestSharedObjectsThatAreWrittenTo(t *testing.T) {
 	source := rand.NewSource(4)
 	random := rand.New(source)
@@ -109,7 +109,7 @@ func TestSharedObjectsThatAreWrittenTo(t *testing.T) {
 	}
 }
 
-// mix replaces some parts of to by parts of from.
+// mix replaces some parts of to with parts of from.
 func mix(random *rand.Rand, to, from reflect.Value) {
 	switch {
 	case !to.CanSet():
@@ -172,7 +172,7 @@ func template(n int) *corev1.Pod {
 	}
 }
 
-// place is where a pointer, a list or a map points to.
+// place returns the address that a pointer, a list or a map points to.
 func place(v any) uintptr { return reflect.ValueOf(v).Pointer() }
 
 func TestEqualPartsAreOne(t *testing.T) {
@@ -406,7 +406,7 @@ func TestATableOfDeadPartsShrinksByItself(t *testing.T) {
 	}
 }
 
-// An address that one object has twice is in it once.
+// If an object has the same address twice, the text is in memory once.
 func TestTextsThatAnObjectHasTwiceAreOne(t *testing.T) {
 	s := intern.New()
 	p := replica(1)

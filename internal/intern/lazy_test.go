@@ -85,9 +85,9 @@ func TestLazyValuesAreNotShared(t *testing.T) {
 	}
 }
 
-// Each object has a reader of its own, as keys have workers, and none of them
-// may meet memory that a reader of another object writes to. The race detector
-// looks.
+// Each object is read by its own goroutine, as each key has its own worker. No
+// reader may touch memory that the reader of another object writes to. The race
+// detector finds such memory.
 func TestReadersOfDifferentObjectsDoNotMeet(t *testing.T) {
 	const objects, rounds = 8, 20
 	g := NewWithT(t)
@@ -187,9 +187,10 @@ func TestAlikeComparesMapsOfAnyKind(t *testing.T) {
 	g.Expect(intern.Alike(of("Memory", "1"), other)).To(BeFalse())
 }
 
-// What a type's methods write when they read it, they keep in fields of its own
-// package. These are all such types that built-in kinds are made of: of a new
-// one, find out what its methods do. Until then it is not shared.
+// Methods that write to a value when they read it use its unexported fields.
+// The test lists all types with unexported fields in the built-in kinds. If it
+// finds a new type, find out what its methods do. Until then the type is not
+// shared.
 func TestTypesThatHideFields(t *testing.T) {
 	found := map[string]bool{}
 	seen := map[reflect.Type]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// What memory.go assumes, in its order.
+// TestLayout checks the assumptions in memory.go, in the same order.
 func TestLayout(t *testing.T) {
 	g := gomega.NewWithT(t)
 	type pair struct {
@@ -54,7 +54,8 @@ func TestLayout(t *testing.T) {
 	g.Expect(copied.data).NotTo(gomega.Equal(place(&slice[0])))
 }
 
-// A weak pointer into the middle of an allocation lives as long as that.
+// A weak pointer into the middle of an allocation lives as long as the
+// allocation.
 func TestWeakPointersIntoTheMiddle(t *testing.T) {
 	g := gomega.NewWithT(t)
 	slice := make([]*int, 10)

@@ -19,7 +19,7 @@ import (
 
 func textPlace(s string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(s))) }
 
-// Decoders leave room behind what they append.
+// Decoders leave spare capacity in the lists that they append to.
 func TestListsHaveNoRoomToSpare(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	p := &corev1.Pod{Spec: corev1.PodSpec{Containers: slices.Grow([]corev1.Container{{Name: "a"}}, 9)}}
@@ -50,8 +50,8 @@ func TestAReplicaTakesSmallPartsFromOneOfItsController(t *testing.T) {
 	g.Expect(textPlace(all[3].Spec.Hostname)).To(Equal(textPlace(all[0].Spec.Hostname)))
 }
 
-// Two containers often differ in their name alone, and the first has no element
-// before it.
+// Two containers often differ only in their names. The first container has no
+// element before it.
 func TestAnElementTakesSmallPartsFromTheOneBefore(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	container := func(name string, period int32) corev1.Container {
@@ -127,7 +127,7 @@ func TestContentOfOtherTypesStaysAsItIs(t *testing.T) {
 	g.Expect(intern.Alike(old, next)).To(BeFalse())
 }
 
-// A field of an interface type holds content, too.
+// A field of an interface type may hold unstructured content, too.
 func TestInterfacesInStructsAreShared(t *testing.T) {
 	type holder struct {
 		Name  string
@@ -374,7 +374,7 @@ func twoTexts(n, length int) any {
 	return &struct{ Texts [2]string }{texts}
 }
 
-// twoPlaces returns two pointers, of which the n-th is to something.
+// twoPlaces returns two pointers. Only the n-th of them is not nil.
 func twoPlaces[T any](n int) (places [2]*T) {
 	places[n] = new(T)
 	return places

@@ -93,8 +93,8 @@ func TestSizeOfOddArguments(t *testing.T) {
 	}
 }
 
-// This is the worst case: small objects that have nothing in common, two of
-// each.
+// This is the worst case: two copies of each of many small objects that have
+// nothing in common.
 func TestSharingTakesNoMemoryWhereThereIsNothingToShare(t *testing.T) {
 	const objects = 20_000
 	for replicas := range 3 {

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/internal/intern"
 )
 
-// An object of any kind, updated again and again in random parts, is the same
-// after sharing, and its earlier states stay so.
+// An object of any kind whose random parts are updated repeatedly is the same
+// after sharing, and its earlier states do not change.
 func TestUpdatesStayDeeplyEqual(t *testing.T) {
 	source := rand.NewSource(5)
 	random := rand.New(source)
@@ -106,7 +106,7 @@ func TestUpdatesKeepWhatHasStayed(t *testing.T) {
 			"tolerations":            func(p *corev1.Pod) uintptr { return place(p.Spec.Tolerations) },
 		} {
 			if of(old) != of(next) {
-				t.Errorf("%s: not that of the Pod before", name)
+				t.Errorf("%s: is not shared with the Pod before", name)
 			}
 		}
 		third[n] = next

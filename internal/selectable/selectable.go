@@ -2,9 +2,9 @@
 // the values of these fields. Some fields are booleans or numbers, some have a
 // different name in the object, and some have a default value.
 //
-// The table is the table of Kubernetes 1.36. A test compares it with a real server.
-// The informer uses it to evaluate field selectors on its own writes, and the
-// simulated API server to answer lists.
+// The table is the table of Kubernetes 1.36. A test compares it with a real
+// server. The informer uses it to evaluate field selectors on its own writes,
+// and the simulated API server to answer lists.
 package selectable
 
 import (

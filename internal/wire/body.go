@@ -40,8 +40,8 @@ type body struct {
 
 	current piece  // the piece that the reader has reached
 	ready   []byte // the rest of current
-	// pieces carries the pieces from the goroutine to the reader. It is nil before
-	// the first goroutine is started.
+	// pieces carries the pieces from the goroutine to the reader. It is nil
+	// before the first goroutine is started.
 	pieces   chan piece
 	decoding bool // a goroutine is decoding, and owns the fields below
 

@@ -39,7 +39,7 @@ func TestEveryByteComesThrough(t *testing.T) {
 	kind, _ := wire.KindOf(podType)
 	noise := make([]byte, wire.MaxFrame+256<<10)
 	for n := range noise {
-		noise[n] = 0x80 | byte(n*n>>7) // no number ends
+		noise[n] = 0x80 | byte(n*n>>7) // every byte says that another byte of the number follows
 	}
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test repeats

@@ -34,9 +34,9 @@ import (
 
 const watched = "application/vnd.kubernetes.protobuf;stream=watch"
 
-// A transcript is all that can be seen of a watch.
+// A transcript records everything that can be observed of a watch.
 type transcript struct {
-	Requests []string // and when
+	Requests []string // the requests, with their times
 	Metrics  []string
 	Warnings []string
 	Err      string
@@ -67,8 +67,8 @@ func (t *transcript) HandleWarningHeaderWithContext(_ context.Context, code int,
 	t.Warnings = append(t.Warnings, fmt.Sprint(code, agent, text))
 }
 
-// A server answers one request after the other; the last answer is for all that
-// follow.
+// A server answers requests one after the other. Its last answer is used for
+// all further requests.
 type server []func(r *http.Request) (*http.Response, error)
 
 // A played server records its requests.
@@ -129,8 +129,8 @@ func (c *cut) Read(p []byte) (n int, err error) {
 
 func (*cut) Close() error { return nil }
 
-// A paced reader lets a moment pass between two frames, in which the object
-// before is taken.
+// A paced reader lets a moment pass between two frames, so that the previous
+// object is taken before the next one arrives.
 type paced struct {
 	sent []byte
 	rest int // of the current frame

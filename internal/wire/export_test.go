@@ -22,7 +22,7 @@ func FilteredList(list []byte, keep Keep) []byte {
 // keep does not want.
 func FilteredPage(of io.ReadCloser, keep Keep) io.ReadCloser { return keep.list(of) }
 
-// Untaken is how many objects have not been taken.
+// Untaken returns the number of decoded objects that have not been taken.
 func (s *Specs) Untaken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

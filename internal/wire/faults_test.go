@@ -25,14 +25,14 @@ import (
 	"github.com/homeostat/homeostat/internal/wire/wiretest"
 )
 
-// around returns two events of an object, and one between that has been read
-// before the second is.
+// around returns two events of an object, with an event in between. The event
+// in between has been read before the second event arrives.
 func around(o *corev1.Pod) []watch.Event {
 	both := modified(o, o)
 	return []watch.Event{both[0], bookmarked("5"), both[1]}
 }
 
-// A conformance is a server, and what a test must see of it in addition.
+// A conformance is a server, and the additional results that a test must see.
 type conformance struct {
 	name   string
 	server server

@@ -87,7 +87,7 @@ func leavesOut(t *testing.T, namespaces string) {
 	got := decoded.(*corev1.ConfigMapList)
 	g.Expect(got.ListMeta).To(Equal(list.ListMeta))
 	g.Expect(got.Items).To(HaveExactElements(wanted))
-	for n := range sent { // what is cut off is passed on for the client to judge
+	for n := range sent { // a list that is cut off is passed on unchanged, so that the client returns the error
 		g.Expect(func() { wire.FilteredList(sent[:n], onlyA) }).NotTo(Panic())
 	}
 	g.Expect(wire.FilteredList([]byte(`{"items":[]}`), onlyA)).To(BeEquivalentTo(`{"items":[]}`))

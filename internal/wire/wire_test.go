@@ -62,8 +62,8 @@ func ours(sent []byte, kind reflect.Type, m *memory) *decoder {
 	return &decoder{theirs(runtime.ContentTypeProtobuf, specs.Body(server)), specs, m, server}
 }
 
-// stepped sends the next frame when it is told to: after the object before has
-// been taken.
+// stepped sends the next frame only when it is told to, after the previous
+// object has been taken.
 type stepped struct {
 	sent []byte
 	rest int // of the current frame
@@ -101,7 +101,7 @@ func frameSize(sent []byte) int {
 func (d *decoder) Decode() (watch.EventType, runtime.Object, error) {
 	select {
 	case d.server.step <- struct{}{}:
-	default: // it has not come to the end of the last one, and will not
+	default: // the last frame is incomplete
 	}
 	t, o, err := d.Decoder.Decode()
 	if err != nil {
@@ -128,7 +128,7 @@ func (m *memory) known(key types.NamespacedName) wire.State {
 	return m.states[key]
 }
 
-// take returns the object that has arrived and remembers it.
+// take returns the object that has arrived, and records it.
 func (m *memory) take(s *wire.Specs, o wire.Object) (wire.Object, error) {
 	o, spec, err := s.Take(o)
 	if err != nil || spec.Fingerprint == (wire.Fingerprint{}) {

@@ -110,7 +110,8 @@ func TestWhatDiffersBetweenRunsByRightIsNoDifference(t *testing.T) {
 }
 
 // twins runs two parts of one program that make the same Secret, each until it
-// is there. The hasty ones do not wait when the server puts them off.
+// is there. The hasty ones do not wait when the server asks them to retry
+// later.
 func twins(hasty bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx, client := env.Context(), env.Client().CoreV1().RESTClient()

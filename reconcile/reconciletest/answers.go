@@ -46,7 +46,7 @@ const maxMessage = 120
 
 // record records the answer to a call.
 func (r *answers) record(c apisim.Call, a apisim.Answer) {
-	if !ofProgram(c.Client) {
+	if !isProgram(c.Client) {
 		return
 	}
 	if state.Ignored(c.Resource.GroupResource()) {

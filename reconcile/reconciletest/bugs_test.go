@@ -23,7 +23,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// onceReady never looks again.
+// onceReady does not reconcile a parent again once it is ready.
 func onceReady(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["ready"] != "" {
 		return nil
@@ -44,19 +44,19 @@ func anyName(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) erro
 	return b.Ready(ctx, p)
 }
 
-// swallow takes every error for a success.
+// swallow treats every error as a success.
 func swallow(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	_ = breeding.Right(ctx, b, p)
 	return nil
 }
 
-// counting writes each time.
+// counting writes in each reconcile.
 func counting(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	n, _ := strconv.Atoi(p.Annotations["turns"])
 	return b.Annotate(ctx, p, "turns", strconv.Itoa(n+1))
 }
 
-// firstLook writes when it has just started.
+// firstLook writes in the first reconcile after each start.
 func firstLook() breeding.Breed {
 	var seen sync.Map
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
@@ -148,14 +148,14 @@ func onEvent(ctx context.Context, env *reconciletest.Env, kind watch.EventType, 
 	}
 }
 
-// leaving leaves a goroutine behind.
+// leaving starts a goroutine that still runs after Run has returned.
 func leaving(env *reconciletest.Env) error {
 	go func() { select {} }()
 	<-env.Context().Done()
 	return nil
 }
 
-// giveUp ends when something goes wrong.
+// giveUp returns from Run when a call fails.
 func giveUp(env *reconciletest.Env) error {
 	_, err := env.Client().CoreV1().ConfigMaps("d").Get(env.Context(), "none", metav1.GetOptions{})
 	return fmt.Errorf("giving up: %w", err)
@@ -266,8 +266,8 @@ func TestSeedsAreDeterministic(t *testing.T) {
 	g.Expect(len(different)).To(gomega.BeNumerically(">", 50))
 }
 
-// Every run of every deviation takes the same way again: informers, queue,
-// workers and back-off included.
+// Every run with every deviation takes the same path when it is repeated,
+// including informers, queue, workers and back-off.
 func TestRunsAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

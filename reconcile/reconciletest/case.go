@@ -55,8 +55,8 @@ type Case struct {
 	// run of the exploration begins with Before, without faults. When the old
 	// version has come to rest, it is stopped, and Run finds the objects that
 	// it has left behind, for example with fields that cannot be changed. With
-	// several Replicas there is also a run in which one replica is of the new
-	// version while the others are still of the old one. Defaults to nil, which
+	// several Replicas there is also a run in which one replica runs the new
+	// version while the others still run the old one. Defaults to nil, which
 	// means that there is no previous version.
 	Before func(env *Env) error
 	// Replicas is the number of replicas, from 1 to 10. If there are several,
@@ -72,7 +72,7 @@ type Case struct {
 	// Always checks an invariant after every write, in every run. It returns an
 	// error that describes the violation; it must not call FailNow. It is
 	// called when the write is committed, before the writer gets its answer,
-	// and must not write. nil means that there is no invariant.
+	// and must not write. Defaults to no invariant.
 	Always func(w *World) error
 	// Goal checks the state at rest after the workload, with faults and
 	// without. It returns an error that describes what is wrong; it must not
@@ -81,8 +81,7 @@ type Case struct {
 	// before Run is called, so that only the workload and the Actors act. It is
 	// a finding if Goal holds after that run, too, because the program is then
 	// not needed. If Goal reads state that the program keeps in memory, put
-	// that state into Outside. nil means that the end of the run without faults
-	// is the goal.
+	// that state into Outside. Defaults to the end of the run without faults.
 	Goal func(w *World) error
 	// Ignore lists fields that may differ from the run without faults and may
 	// be written at any time. Each entry includes all fields below it:
@@ -214,10 +213,10 @@ func (e *Env) Cache(resource string, list func() []any) {
 }
 
 // Transform is a transform function for informers of client-go and for caches
-// of controller-runtime. It returns obj unchanged, and notes its content. If
-// the program later modifies the object in place, for example in an event
-// handler or with what a lister has returned, that is a finding at the next
-// rest. Informers of package informer need no such function.
+// of controller-runtime. It returns obj unchanged, and records its content. If
+// the program later modifies the object in place, for example an object that a
+// lister has returned, that is a finding at the next rest. Informers of package
+// informer need no such function.
 //
 // A program that transforms its objects itself calls Transform last, with the
 // transformed object. The error is always nil.

@@ -35,7 +35,7 @@ type chooser struct {
 	moved      time.Time // when virtual time last advanced
 	quietSteps int       // the number of steps since moved
 	served     int       // the number of calls that were served since the last late call
-	idle       bool      // whether virtual time has advanced without an action since
+	idle       bool      // whether virtual time has advanced since the last action
 }
 
 // pick returns the next action and its fault. Unless the plan says otherwise,
@@ -290,10 +290,10 @@ func (r *chooser) take(a apisim.Action, f apisim.Fault) {
 // text returns the trace line for an action.
 func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	text := describe(a)
-	if len(r.fleet.replicas) > 1 && ofProgram(a.Call.Client) {
+	if len(r.fleet.replicas) > 1 && isProgram(a.Call.Client) {
 		text += "   of " + a.Call.Client
 	}
-	if which := a.Distinction(); which != "" && ofProgram(a.Call.Client) {
+	if which := a.Distinction(); which != "" && isProgram(a.Call.Client) {
 		text += "   (" + which + ")"
 	}
 	if caller := a.Caller(); caller != "" {

@@ -38,10 +38,11 @@ func skews(p plan.Plan) func(client string) time.Duration {
 // clocks returns plans in which clocks differ. With several replicas, the clock
 // of one replica also differs from the clocks of the others.
 //
-// In no plan the server's clock is hours behind. To the program, new objects
-// would be hours old then. A program that acts on the age of an object, for
-// example one that deletes what is older than an hour, would act too early. No
-// allowance for clocks prevents that, and waiting does not put it right.
+// No plan sets the server's clock hours behind, because new objects would then
+// look hours old to the program. A program that acts on the age of an object,
+// for example by deleting objects that are older than an hour, would act too
+// early. No tolerance for clock differences prevents that, and waiting does not
+// correct it.
 func (p *planner) clocks() []plan.Plan {
 	ways := []int{plan.Ahead, plan.Behind, plan.FarAhead}
 	if p.c.Replicas > 1 {
@@ -51,9 +52,9 @@ func (p *planner) clocks() []plan.Plan {
 }
 
 // patient adds to the setting of a run that the program may wait, at every
-// rest, until its clock has reached the times that others have written. A
-// program that looks at the age of an object is late by hours if the server's
-// clock is hours ahead, and that is no finding.
+// rest, until its clock has reached the times that others have written. If the
+// server's clock is hours ahead, a program that looks at the age of an object
+// acts hours late, and that is not a finding.
 func (x *explorer) patient(p plan.Plan, s setting) setting {
 	if p.Clock() != plan.FarAhead || x.reference == nil || s.await != nil {
 		return s

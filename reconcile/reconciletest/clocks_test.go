@@ -18,7 +18,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// seenAt breeds for parents that another client has seen less than allowance ago.
+// seenAt breeds for parents that another client has seen less than allowance
+// ago.
 func seenAt(allowance time.Duration) *reconciletest.Case {
 	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		at, err := time.Parse(time.RFC3339, p.Annotations["seenTime"])
@@ -67,8 +68,9 @@ func unborn(gives bool) *reconciletest.Case {
 	})
 }
 
-// leased has two replicas with a Lease of their own making, which the buggy
-// ones judge by their own clocks. A replica that takes over says so.
+// leased has two replicas that elect a leader with their own Lease code. The
+// buggy ones compare the Lease's times with their own clocks. A replica that
+// takes over records that.
 func leased(byClock bool) *reconciletest.Case {
 	c := breeding.Case(nil)
 	c.Replicas = 2
@@ -151,7 +153,7 @@ func TestTimesOfOtherClocksAreFound(t *testing.T) {
 		"waits for a time in the future": {unborn(false), "^D", "", ""},
 		"a Lease by the clocks of two replicas": {
 			leased(true), "^D4",
-			"the server's clock and those of the other replicas are 45 seconds ahead of the first replica's", "state",
+			"the clocks of the server and of the other replicas are 45 seconds ahead of the first replica's", "state",
 		},
 		"a Lease by one clock": {leased(false), "^D", "", ""},
 	} {

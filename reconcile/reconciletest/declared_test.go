@@ -50,7 +50,8 @@ func fiveMinutes(env *reconciletest.Env) error {
 	return reconcile.Run(env.Context(), "jobs", breeding.Parents(client), reconcile.Func[*corev1.ConfigMap](do))
 }
 
-// expiring gives each parent a child for five minutes, and says when it is over.
+// expiring gives each parent a child for five minutes, and says when it is
+// over.
 func expiring(env *reconciletest.Env) error {
 	client := env.Client()
 	b := &breeding.Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil)}

@@ -43,6 +43,6 @@ func (r *run) detain(ctx context.Context, resource, key string) {
 
 // finalizersOf returns a merge patch that sets the finalizers of an object.
 func finalizersOf(list []string) string {
-	body, _ := json.Marshal(append([]string{}, list...)) // of strings
+	body, _ := json.Marshal(append([]string{}, list...)) // strings can always be encoded
 	return fmt.Sprintf(`{"metadata":{"finalizers":%s}}`, body)
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// finalizing gives each parent a finalizer, and takes it away when the parent is
-// deleted. The buggy one gives it back while another finalizer holds the parent.
+// finalizing gives each parent a finalizer, and takes it away when the parent
+// is deleted. The buggy one gives it back while another finalizer holds the
+// parent.
 func finalizing(looks bool) func(env *reconciletest.Env) error {
 	const own = "example.com/finalizing"
 	return func(env *reconciletest.Env) error {
@@ -97,8 +98,8 @@ func TestWhatAFinalizerHoldsIsDeletedLater(t *testing.T) {
 	}
 }
 
-// stubborn repeats a write as it was, until the server takes it. The right one
-// takes the object of the cache each time.
+// stubborn repeats the same write until the server accepts it. The right one
+// reads the object from the cache before each attempt.
 func stubborn(forgets bool) func() breeding.Breed {
 	return func() breeding.Breed {
 		var mu sync.Mutex
@@ -123,7 +124,8 @@ func stubborn(forgets bool) func() breeding.Breed {
 	}
 }
 
-// Its end is right: the first attempt has written what all later ones cannot.
+// The state at the end is correct, because the first attempt has written the
+// object that all later attempts cannot write.
 func TestAWriteThatIsRefusedForeverAfterAFaultIsFound(t *testing.T) {
 	for name, row := range map[string]struct {
 		forgets bool

@@ -43,7 +43,7 @@
 //
 // In continuous integration a case fails unless every single deviation was
 // tried. If that takes too long on one machine, RECONCILETEST_SHARD divides the
-// runs among several: see [Options].
+// runs among several machines: see [Options].
 //
 // # What goes wrong
 //
@@ -73,29 +73,30 @@
 //   - At rest, the server is restored as it was before some of the program's
 //     writes, and the program restarts.
 //   - From the start, the clock of the server and of all other clients is 45
-//     seconds ahead or behind, or two hours ahead. Of several replicas, one also
-//     has a clock that differs by 45 seconds from all others.
-//   - From the start, a webhook adds a label, fields, a container and a variable
-//     to the objects that the program writes, or the server of an aggregated
-//     API does not answer.
+//     seconds ahead or behind, or two hours ahead. Of several replicas, one
+//     also has a clock that differs by 45 seconds from all others.
+//   - From the start, a webhook adds a label, fields, a container and a
+//     variable to the objects that the program writes, or the server of an
+//     aggregated API does not answer.
 //   - At the first and the last rest, a custom resource is not served for five
 //     minutes. At the end, its definition is deleted with all of its objects,
 //     and created again with objects of the same names.
 //   - The program is down for one or two steps of the workload, or a step
 //     happens early.
-//   - An actor, such as the garbage collector or a kubelet, is late by a minute.
+//   - An actor, such as the garbage collector or a kubelet, is late by a
+//     minute.
 //   - Each object that the program did not make, of a resource that it watches
 //     or reads, is edited, value by value, or deleted and created again, or
 //     deleted while a finalizer of another client holds it.
-//   - Each output is deleted, also while a finalizer of another client holds it,
-//     and one of its values that Case.Ignore does not name is edited (unless
-//     [Options].SkipDrift is set).
+//   - Each output is deleted, also while a finalizer of another client holds
+//     it, and one of its values that Case.Ignore does not name is edited
+//     (unless [Options].SkipDrift is set).
 //
 // # What a run has to show
 //
 //   - Without faults, the program writes something, or reaches its Goal, and
 //     does not end up repeating an error. The server does not refuse the same
-//     write again and again, neither without faults nor long after a fault. It
+//     write again and again, either without faults or long after a fault. It
 //     refuses no Event for what the Event contains: recorders drop such an Event.
 //   - The program comes to rest, stays at rest for half an hour, and then Goal
 //     holds. Always holds after every single write.
@@ -128,7 +129,7 @@
 //     be registered with [Env.Cache].
 //   - The program makes no call that Case.Roles do not grant, and Case.Roles
 //     grant no right that it never needs.
-//   - With several replicas, only the one that took the Lease writes.
+//   - With several replicas, only the replica that took the Lease writes.
 //   - Run returns within 30 seconds of the end of its context, and leaves no
 //     goroutine and no write behind.
 //   - A step of the workload that succeeds without faults succeeds with them:
@@ -143,7 +144,7 @@
 //
 //	Actors: []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()},
 //
-// # What holds
+// # What is real
 //
 //   - The client is a real one. It talks to a simulated server, whose answers
 //     are compared with the answers of the real server. Informers, queues,
@@ -169,11 +170,11 @@
 // *testing.T: in a Ginkgo suite, put it into a plain test function beside the
 // specs.
 //
-// # Beside it
+// # Related packages
 //
 // Package live plays the same case on a real server, and kills the program
 // after each write.
 //
 // Package fakes makes a fake clientset answer like a server, for tests that
-// keep one.
+// keep using one.
 package reconciletest

@@ -26,7 +26,7 @@ func (l *errorLog) logger() logr.Logger {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.lines = append(l.lines, report.Error+strings.TrimPrefix(prefix+": ", ": ")+strings.TrimPrefix(args, `"msg"=`))
-	}, funcr.Options{Verbosity: -1}).GetSink()}) // errors alone
+	}, funcr.Options{Verbosity: -1}).GetSink()}) // errors only
 }
 
 // traceSink is a sink whose errors are added to the trace.

@@ -69,7 +69,8 @@ func TestAProgramLogsNothing(t *testing.T) {
 	g.Expect(logs).To(gomega.BeFalse())
 }
 
-// Runs that only detect chance are not deviations.
+// Runs that only find out whether the program decides by chance are not
+// deviations.
 func TestRunsThatTellChanceAreNoDeviations(t *testing.T) {
 	g := gomega.NewWithT(t)
 	runs := 0

@@ -12,7 +12,8 @@ import (
 // Hangs sets how long a run may take in real time.
 func Hangs(d time.Duration) { maxRunTime = d }
 
-// ReplayText is Replay that does not fail the test.
+// ReplayText is like Replay, but returns the failure and does not fail the
+// test.
 func ReplayText(t *testing.T, c *Case, o *Options, token string) string {
 	t.Helper()
 	return replay(t, c, o, token)

@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-const mostBoots = 20 // of a Run that returns by itself
+const mostBoots = 20 // how often a Run that returns by itself is called before that is a finding
 
 // fleet has the replicas of the program.
 type fleet struct {
@@ -55,8 +55,8 @@ func newFleet(r *core) *fleet {
 	return f
 }
 
-// ofProgram reports whether a client belongs to a replica.
-func ofProgram(client string) bool { return strings.HasPrefix(client, backend.Program) }
+// isProgram reports whether a client belongs to a replica.
+func isProgram(client string) bool { return strings.HasPrefix(client, backend.Program) }
 
 // replicaOf returns the replica that uses the given client, or nil if the
 // client does not belong to the program.
@@ -150,7 +150,7 @@ func (f *fleet) ended(p *replica, err error) {
 		f.find(report.Run, report.EndedEarly, fmt.Sprintf("Run returned although its context had not ended: %v", err))
 	case p.boots >= mostBoots:
 		f.find(report.Run, report.EndedEarly, fmt.Sprintf(
-			"Run returned %d times although its context had not ended, at last: %v", p.boots, err))
+			"Run returned %d times although its context had not ended, the last time with: %v", p.boots, err))
 	default:
 		p.cancel()
 		p.bootsAt = time.Now().Add(min(restartAfter<<p.ends, mostBackOff))
@@ -168,7 +168,7 @@ func (f *fleet) exit(p *replica) {
 		write := a.Kind == apisim.Release && a.Call.Client == p.client && a.Call.Write()
 		if write && !state.Ignored(a.Call.Resource.GroupResource()) {
 			f.find(report.Stop, report.LeftBehind, "Run has returned while a write of the program was under way, and the "+
-				"process ends with it: "+strings.TrimSpace(strings.TrimPrefix(describe(a), "call")))
+				"process ends before the program sees the answer: "+strings.TrimSpace(strings.TrimPrefix(describe(a), "call")))
 		}
 	}
 	f.sim.Fence(p.client)

@@ -42,7 +42,7 @@ func marks(add bool, fields []state.ForeignField, finalizers []string) string {
 	if len(spec) > 0 {
 		patch["spec"] = spec
 	}
-	body, _ := json.Marshal(patch) // of values of JSON
+	body, _ := json.Marshal(patch) // values from JSON can always be encoded
 	return string(body)
 }
 
@@ -50,7 +50,7 @@ func marks(add bool, fields []state.ForeignField, finalizers []string) string {
 // to a custom resource only if the program creates the object, because a field
 // of another object may be addressed to the program.
 func (r *judge) mutate(c apisim.Call, object map[string]any) {
-	if !ofProgram(c.Client) || r.old || state.Ignored(c.Resource.GroupResource()) {
+	if !isProgram(c.Client) || r.old || state.Ignored(c.Resource.GroupResource()) {
 		return
 	}
 	resource := c.Resource.GroupResource().String()
@@ -62,8 +62,8 @@ func (r *judge) mutate(c apisim.Call, object map[string]any) {
 }
 
 // customFields returns the foreign fields of the custom resources of the case
-// that only the program creates, and whose status it does not write. Another
-// controller then reads their spec, and not the program.
+// that only the program creates, and whose status it does not write. Their spec
+// is then read by another controller and not by the program.
 func (x *explorer) customFields(first *outcome) state.ForeignFields {
 	fields := state.ForeignFields{}
 	for _, r := range x.c.resources() {

@@ -67,8 +67,8 @@ const (
 	patienceVariable = "RECONCILETEST_PATIENCE"
 )
 
-// A program that hangs is told so in words, and where; each in a process of its
-// own, as it ends it.
+// The failure of a program that hangs says where it hangs and why. Each program
+// runs in its own process, because a hang ends the process.
 func TestAHangIsExplained(t *testing.T) {
 	if name := os.Getenv(hangVariable); name != "" {
 		patience, err := time.ParseDuration(os.Getenv(patienceVariable))

@@ -112,7 +112,7 @@ func editsOf(ignore *state.Ignore, resource string, content map[string]any, path
 func stepsOf(one input, edits []map[string]any) []Step {
 	var steps []Step
 	for _, edit := range edits {
-		body, _ := json.Marshal(edit) // of strings, numbers and maps
+		body, _ := json.Marshal(edit) // strings, numbers and maps can always be encoded
 		steps = append(steps, Patch(one.resource, one.key, string(body)))
 	}
 	return steps

@@ -24,7 +24,7 @@ func polling(every time.Duration) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error { return copies(env, false, every) }
 }
 
-// moody writes at each boot into what it does not like.
+// moody annotates, at each boot, each parent whose x is not "1".
 func moody(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Data["x"] == "1" {
 		return breeding.Right(ctx, b, p)

@@ -122,7 +122,7 @@ func (r *judge) committed(e apisim.Event) {
 			r.alive[resource+" "+stem(e)]--
 		}
 	}
-	if r.undoable = append(r.undoable, e.Version); !ofProgram(e.Call.Client) && !r.acting &&
+	if r.undoable = append(r.undoable, e.Version); !isProgram(e.Call.Client) && !r.acting &&
 		e.Call.Client != apisim.CollectorClient {
 		r.undoable = nil
 	}
@@ -136,7 +136,7 @@ func (r *judge) committed(e apisim.Event) {
 		r.collected = len(r.out.lines)
 	}
 	switch {
-	case ofProgram(e.Call.Client):
+	case isProgram(e.Call.Client):
 		r.checkLeader(e)
 		r.checkOwners(e, resource)
 		r.checkWrite(e, resource, free)
@@ -383,8 +383,8 @@ func (r *judge) checkStatus() {
 	}
 }
 
-// missing returns the keys of want that have lacks, joined by commas. It
-// returns "" if have contains all of them.
+// missing returns the keys that are in want but not in have, joined by commas.
+// It returns "" if there are no such keys.
 func missing(have, want map[string]bool) string {
 	var lost []string
 	for mark := range want {

@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// byName deletes the child of a parent that is about to go, whichever child of
-// that name it is.
+// byName deletes the child of a parent that is being deleted, even if another
+// object has the child's name by now.
 func byName(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["going"] == "" {
 		return breeding.Right(ctx, b, p)
@@ -33,7 +33,7 @@ func byName(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error
 	return err
 }
 
-// goneBefore is a parent that has had a life before this one.
+// goneBefore is a case with a parent that was deleted and recreated before.
 func goneBefore(c *reconciletest.Case) {
 	c.Run, c.Goal = breeding.Run(byName), nil
 	c.Workload = []reconciletest.Step{
@@ -60,7 +60,7 @@ func whole(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error 
 	return err
 }
 
-// careless edits the object that the cache gave it.
+// careless edits a cached object in place.
 func careless(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	metav1.SetMetaDataAnnotation(&p.ObjectMeta, "seen", "yes")
 	return breeding.Right(ctx, b, p)
@@ -98,7 +98,7 @@ func ticking(every time.Duration) func(env *reconciletest.Env) error {
 	}
 }
 
-// counted adds one to a count for each event that comes.
+// counted adds one to a count for each event.
 func counted(env *reconciletest.Env) error {
 	ctx, client := env.Context(), env.Client()
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -170,7 +170,8 @@ func unsyncedInformers(env *reconciletest.Env) error {
 	return nil
 }
 
-// reading asks for something each time that it could watch.
+// reading reads an object from the server in each reconcile, although it could
+// watch the object.
 func reading(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if _, err := b.Client.CoreV1().Namespaces().Get(ctx, p.Namespace, metav1.GetOptions{}); err != nil {
 		return err
@@ -178,7 +179,7 @@ func reading(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) erro
 	return breeding.Right(ctx, b, p)
 }
 
-// remembering has a cache of its own, which lists once and then believes the
+// remembering has its own cache, which lists once and then relies on the
 // events.
 func remembering(env *reconciletest.Env) error {
 	ctx, client := env.Context(), env.Client()
@@ -239,7 +240,7 @@ func vandal(env *reconciletest.Env) error {
 // anything will do: a Goal for programs that write nothing.
 func anything(*reconciletest.World) error { return nil }
 
-// Each of them is found by a deviation, and not without it.
+// Each of these bugs is found with a deviation, and not without it.
 func TestEachDeviationFindsItsBug(t *testing.T) {
 	run := func(f func(env *reconciletest.Env) error) func(c *reconciletest.Case) {
 		return func(c *reconciletest.Case) { c.Run, c.Unwatched = f, []string{"secrets"} }
@@ -305,7 +306,8 @@ func TestOraclesWithoutFaults(t *testing.T) {
 	}
 }
 
-// byLife is byName that asks the server itself before it deletes.
+// byLife is like byName, but reads the object from the server before it deletes
+// it.
 func byLife(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	live, err := b.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	if err != nil || live.Annotations["going"] == "" {

@@ -55,7 +55,7 @@ func titleOf(c apisim.Call) string {
 
 // strikes reports whether the refusal applies to a call.
 func (l *lasting) strikes(c apisim.Call) bool {
-	if !ofProgram(c.Client) || state.Ignored(c.Resource.GroupResource()) {
+	if !isProgram(c.Client) || state.Ignored(c.Resource.GroupResource()) {
 		return false
 	}
 	switch l.kind {
@@ -93,7 +93,7 @@ func (r *judge) reply(c apisim.Call) *apisim.Reply {
 
 // statusReply returns an answer with a Status about the object of a call.
 func statusReply(code int32, reason metav1.StatusReason, c apisim.Call, message string) *apisim.Reply {
-	body, _ := json.Marshal(metav1.Status{ // of strings and numbers
+	body, _ := json.Marshal(metav1.Status{ // strings and numbers can always be encoded
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code,
 		Reason: reason, Message: message,
 		Details: &metav1.StatusDetails{Group: c.Resource.Group, Kind: c.Resource.Resource, Name: c.Name},
@@ -144,7 +144,7 @@ func (l *lasting) affected(objects []state.Located) state.Affected {
 }
 
 // grow adds to the family the owners of its members and the objects that its
-// members own. It reports whether it has added any.
+// members own. It reports whether it has added an object.
 func grow(family map[string]bool, objects []state.Located) bool {
 	oldSize := len(family)
 	for _, o := range objects {

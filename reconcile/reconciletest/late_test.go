@@ -13,7 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// drains takes so long to return when its context has ended.
+// drains returns a Run that takes the time d to return when its context has
+// ended.
 func drains(d time.Duration) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		err := breeding.Run(breeding.Right)(env)
@@ -22,7 +23,8 @@ func drains(d time.Duration) func(env *reconciletest.Env) error {
 	}
 }
 
-// early takes so long if its context ends as soon as it has begun.
+// early returns a Run that takes the time d to return if its context ends as
+// soon as it has begun.
 func early(d time.Duration) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		began := time.Now()

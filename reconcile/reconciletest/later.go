@@ -23,9 +23,9 @@ type await struct {
 
 const everyRest = -1
 
-// settle waits as setting.await says, if the run is at the rest that
+// waitAtRest waits as setting.await says, if the run is at the rest that
 // setting.await names.
-func (r *run) settle(ctx context.Context) {
+func (r *run) waitAtRest(ctx context.Context) {
 	w := r.setting.await
 	if w == nil || w.rest != everyRest && len(r.out.states) != w.rest || r.out.finding != nil {
 		return
@@ -87,9 +87,9 @@ func (e *example) lateness() (time.Duration, bool) {
 	return w.waited, w.satisfied && w.waited > 0
 }
 
-// wanted returns the state without faults with which the rest number i of a run
-// is compared, and the fields in which the two may differ. rests is the number
-// of rests of the run.
+// wanted returns the state with which rest number i of a run is compared: the
+// state of the run without faults at that rest. It also returns the fields in
+// which the two may differ. rests is the number of rests of the run.
 func (x *explorer) wanted(i, rests int) (*state.Rest, map[string]bool) {
 	if rests == i+1 {
 		i = len(x.reference.states) - 1

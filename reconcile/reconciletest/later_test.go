@@ -19,7 +19,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// logging logs an error, and takes it for a success.
+// logging logs an error, and treats it as a success.
 func logging(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if err := breeding.Right(ctx, b, p); err != nil {
 		logr.FromContextOrDiscard(ctx).Error(err, "breeding")
@@ -27,7 +27,7 @@ func logging(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) erro
 	return nil
 }
 
-// leisurely is right, and takes five minutes until it tries again.
+// leisurely is correct, but waits for five minutes before it tries again.
 func leisurely(env *reconciletest.Env) error {
 	client := env.Client()
 	b := &breeding.Breeder{Client: client, Children: informer.For(client.CoreV1().Secrets(""), nil)}
@@ -45,7 +45,8 @@ func leisurely(env *reconciletest.Env) error {
 	return c.Run(env.Context())
 }
 
-// unsyncing waits for a cache that does not sync, and not for its context.
+// unsyncing waits for a cache that does not sync, and ignores the end of its
+// context.
 func unsyncing(env *reconciletest.Env) error {
 	late := make(chan struct{})
 	go func() {
@@ -123,8 +124,8 @@ func breedOne(
 // cdn is outside of the server.
 type cdn struct{ down bool }
 
-// failingOutside gives up when what is outside of the server fails. The step in
-// which that goes down writes nothing to the server.
+// failingOutside gives up when a system outside of the server fails. The step
+// that stops this system does not write to the server.
 func failingOutside(c *reconciletest.Case) {
 	var outside *cdn
 	c.Goal, c.Outside = nil, func() any { return &cdn{} }
@@ -147,8 +148,8 @@ func failingOutside(c *reconciletest.Case) {
 	c.Workload = []reconciletest.Step{goes("the CDN goes down", true), goes("the CDN comes back", false)}
 }
 
-// returning returns the error of a call, and does nothing when it is called again,
-// because it takes the object for done.
+// returning returns the error of a call, and does nothing when it is called
+// again, because it takes the object for done.
 func returning(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if p.Annotations["done"] != "" {
 		return nil
@@ -156,8 +157,8 @@ func returning(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) er
 	return errors.Join(breeding.Right(ctx, b, p), b.Annotate(ctx, p, "done", "yes"))
 }
 
-// A finding says when the end is right a while later, and when the error of the
-// failed call was only logged.
+// A finding says whether the state becomes right a while later, and whether the
+// error of the failed call was only logged.
 func TestAFindingSaysWhatOneMoreRunShows(t *testing.T) {
 	for name, row := range map[string]struct {
 		run          func(env *reconciletest.Env) error

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// deaf does not hear that its leadership is over, and its write makes a difference.
+// deaf does not notice that its leadership has ended, and writes.
 func deaf(replica int) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if p.Annotations["by"] != "" {

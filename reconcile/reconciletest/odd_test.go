@@ -31,8 +31,8 @@ func post(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	return err
 }
 
-// again creates the child as often as it takes; between two attempts it waits,
-// or does something.
+// again tries to create the child until it succeeds. It calls between after
+// each failed attempt.
 func again(between func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap, err error)) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		for len(b.ChildrenOf(p)) == 0 {
@@ -57,14 +57,14 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// told returns the delay that the server asks for, or zero.
+// told returns the delay that the server has requested, or zero.
 func told(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return time.Duration(seconds) * time.Second
 }
 
-// limited leaves it to the queue when it tries again, and then waits until the
-// server takes it.
+// limited lets the queue choose the time of the next attempt, and then waits
+// until the server accepts the write.
 func limited() breeding.Breed {
 	var mu sync.Mutex
 	next := map[types.UID]time.Time{}
@@ -342,7 +342,8 @@ func relieved(env *reconciletest.Env) error {
 	return nil
 }
 
-// Nothing on the wire tells this from a program that does not wait: it is declared.
+// The requests look like the requests of a program that does not wait, so the
+// case must declare this finding.
 func TestAPartThatFindsItDoneIsDeclared(t *testing.T) {
 	exhaustive(t)
 	g := gomega.NewWithT(t)

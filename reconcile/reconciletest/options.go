@@ -26,7 +26,8 @@ const (
 // as 1/4 for the first of four.
 const shardVariable = "RECONCILETEST_SHARD"
 
-// budgetVariable is the environment variable with the budget of each exploration.
+// budgetVariable is the environment variable with the budget of each
+// exploration.
 const budgetVariable = "RECONCILETEST_BUDGET"
 
 // Options configure an exploration. Nil and zero fields mean the defaults.
@@ -154,7 +155,7 @@ func (o *Options) validate() error {
 	check.That(o.Shards >= 0, "Shards", o.Shards, option.Negative)
 	check.That(o.Shard >= 0 && o.Shard < o.Shards, "Shard", o.Shard, "must be from 0 to %d", o.Shards-1)
 	for i, text := range o.KnownFindings {
-		check.That(text != "", fmt.Sprintf("KnownFindings[%d]", i), text, "must not be empty, which is in every finding")
+		check.That(text != "", fmt.Sprintf("KnownFindings[%d]", i), text, "must not be empty: that is in every finding")
 	}
 	return check.Err()
 }

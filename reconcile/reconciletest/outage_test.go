@@ -15,7 +15,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// givingUp takes the fifth failure of a parent for the last, as the example of
+// givingUp does not retry a parent after the fifth failure, as the example of
 // client-go's workqueue does.
 func givingUp() breeding.Breed {
 	var mu sync.Mutex
@@ -46,13 +46,13 @@ func TestWhoGivesUpIsFoundByAnOutage(t *testing.T) {
 	c.Run = bootEach(givingUp)
 	r := reconciletest.Search(t, c, &reconciletest.Options{Budget: breeding.Budget})
 	g.Expect(r.Failure).To(gomega.HavePrefix("the server refuses every call for a while, from call "))
-	g.Expect(r.Failure).To(gomega.ContainSubstring("hint: it gives up after some failures"))
+	g.Expect(r.Failure).To(gomega.ContainSubstring("hint: the program gives up after some failures"))
 	g.Expect(r.Oracle).To(gomega.Equal("state"))
 	g.Expect(reconciletest.ReplayText(t, c, nil, r.Token)).To(gomega.ContainSubstring("DOWN      the server"))
 }
 
-// sweeping deletes children of parents that are not there. It takes a list that
-// failed for one with nothing in it; the right one does nothing then.
+// sweeping deletes children of parents that do not exist. The buggy one treats
+// a failed list as an empty list. The right one does nothing if the list fails.
 func sweeping(right bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if err := breeding.Right(ctx, b, p); err != nil {
@@ -81,8 +81,8 @@ func sweeping(right bool) breeding.Breed {
 	}
 }
 
-// Objects that were deleted for no reason are restored at once: the end looks
-// normal.
+// Objects that were deleted by mistake are created again at once, so the state
+// at the end is correct.
 func TestAFailedReadDeletesNothing(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(sweeping(false))

@@ -60,7 +60,7 @@ func (d *delays) suffers(c apisim.Call) apisim.Fault {
 }
 
 // slows holds back each write once while writes are slow, and reports whether
-// it has held back this one.
+// it has just done so.
 func (d *delays) slows(a apisim.Action) bool {
 	slow := d.outage.words != "" && d.outage.fault == apisim.NoFault && time.Now().Before(d.outageTill)
 	if !slow || !a.Call.Write() || d.slowed[a.CallID()] {
@@ -72,7 +72,7 @@ func (d *delays) slows(a apisim.Action) bool {
 }
 
 // renew restarts the program at the end of an outage that only a restart ends.
-// It reports whether it has.
+// It reports whether it has restarted the program.
 func (r *run) renew() bool {
 	if !r.delays.outage.renewed || time.Now().Before(r.delays.outageTill) || stacks.Syncing() {
 		return false

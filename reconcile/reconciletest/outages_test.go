@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// dropping breeds, and takes some errors for final. What it has dropped is on
-// record outside, so that a restart does not heal it.
+// dropping breeds, and treats some errors as final. It records the dropped
+// parents outside of the server, so that a restart does not repair them.
 func dropping(drops func(err error, failures int) bool) *reconciletest.Case {
 	c := breeding.Case(nil)
 	c.Outside = func() any { return &sync.Map{} }

@@ -98,8 +98,8 @@ type call struct {
 // conflicts reports whether the server may answer the call with 409 although no
 // other client has changed the object. This happens to a create because of a
 // quota, and to a patch if the server's own retries have failed. An update or a
-// deletion gets a 409 only after another client's change. Its event follows,
-// and a program may rely on that event: see plan.Rivalled.
+// deletion gets a 409 only after another client's change. The event of that
+// change follows, and a program may rely on that event: see plan.Rivalled.
 func (c *call) conflicts() bool { return c.Verb == "create" || c.Verb == "patch" }
 
 // may reports whether a server, or the network before it, answers such a call

@@ -33,7 +33,7 @@ func (o *output) edit() Step {
 	for _, field := range slices.Backward(o.leaf) {
 		value = map[string]any{field: value}
 	}
-	body, _ := json.Marshal(value) // of strings, numbers and maps
+	body, _ := json.Marshal(value) // strings, numbers and maps can always be encoded
 	step := Patch(o.resource, o.key, string(body))
 	if len(o.leaf) == 0 {
 		return Step{Name: "edit " + o.resource + " " + o.key, Do: func(context.Context, *World) error { return nil }}
@@ -138,9 +138,10 @@ func ownOf(body map[string]any, e apisim.Event) map[string]any {
 	return given(body, e.New.Object, before)
 }
 
-// given returns the strings and numbers that a write has given to an object:
-// sent is the body of the write, and now and before are the object after and
-// before it. A value counts if it is in sent and in now, but not in before.
+// given returns the strings and numbers that a write has given to an object.
+// sent is the body of the write. current and old are the object after and
+// before the write. A value counts if it is in sent and in current, but not in
+// old.
 func given(sent, current, old map[string]any) map[string]any {
 	values := map[string]any{}
 	for field, value := range sent {

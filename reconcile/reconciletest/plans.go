@@ -47,12 +47,12 @@ func (p *planner) singles() []plan.Plan {
 	} else {
 		rest = append(rest, ends...)
 	}
-	rest = append(rest, p.ofWrites(writes)...)
-	rest = append(rest, p.ofReads()...)
+	rest = append(rest, p.writeFaults(writes)...)
+	rest = append(rest, p.readFaults()...)
 	for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped, apisim.Duplicated} {
 		rest = append(rest, plansOf(plan.AtDelivery, upTo(p.reference.deliveries), f)...)
 	}
-	rest = append(rest, p.past()...)
+	rest = append(rest, p.staleRestarts()...)
 	if p.drift {
 		rest = append(rest, p.drifts()...)
 	}
@@ -143,10 +143,10 @@ func (p *planner) restarts() []plan.Plan {
 	return append(plans, plansOf(plan.Asleep, upTo(len(p.reference.states)), 0)...)
 }
 
-// ofWrites returns plans with a fault of a write that is less likely to reveal
-// a bug than crashes and lost replies. For example, the write fails or is late,
-// or another client writes first.
-func (p *planner) ofWrites(writes []int) []plan.Plan {
+// writeFaults returns plans with a fault of a write that is less likely to
+// reveal a bug than crashes and lost replies. For example, the write fails or
+// is late, or another client writes first.
+func (p *planner) writeFaults(writes []int) []plan.Plan {
 	var plans []plan.Plan
 	for _, f := range []apisim.Fault{
 		apisim.CrashBefore, apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Late,
@@ -159,9 +159,9 @@ func (p *planner) ofWrites(writes []int) []plan.Plan {
 	return append(plans, plansOf(plan.Rivalled, changes, 0)...)
 }
 
-// ofReads returns plans with a failed read, and plans with a slow call of any
-// kind except watches.
-func (p *planner) ofReads() []plan.Plan {
+// readFaults returns plans with a failed read, and plans with a slow call of
+// any kind except watches.
+func (p *planner) readFaults() []plan.Plan {
 	reads := p.calls(func(c *call) bool { return !c.Write() })
 	plans := plansOf(plan.AtCall, reads, apisim.Internal)
 	for _, f := range []apisim.Fault{apisim.Expired, plan.Hold} {
@@ -170,11 +170,11 @@ func (p *planner) ofReads() []plan.Plan {
 	return plans
 }
 
-// past returns plans with a restart after which the caches show an older state,
-// as if an API server lagged behind. There is one plan for each of the last
-// writes to a watched resource before the restart, but at most 40 for one
-// restart.
-func (p *planner) past() []plan.Plan {
+// staleRestarts returns plans with a restart after which the caches show an
+// older state, as if an API server lagged behind. There is one plan for each of
+// the last writes to a watched resource before the restart, but at most 40 for
+// one restart.
+func (p *planner) staleRestarts() []plan.Plan {
 	var plans []plan.Plan
 	for rest, commits := range p.reference.commits {
 		for n := range min(commits, mostWritesBehind) {
@@ -200,8 +200,8 @@ func (p *planner) drifts() []plan.Plan {
 }
 
 // worlds returns plans in which the server differs from what the program may
-// expect. For example, it was restored from a backup, has a mutating webhook, or
-// has a different clock.
+// expect. For example, it was restored from a backup, has a mutating webhook,
+// or has a different clock.
 func (p *planner) worlds() []plan.Plan {
 	var plans []plan.Plan
 	for rest, n := range p.reference.undoable {
@@ -361,8 +361,8 @@ func (p *planner) forgotten() []plan.Plan {
 }
 
 // otherEnd reports whether a correct program may end in a different state under
-// the plan than without faults. For example, it does so if another client edits
-// an input.
+// the plan than without faults. For example, the end is different if another
+// client has edited an input.
 func otherEnd(p plan.Plan) bool {
 	_, lasts := p.Lasting()
 	return lasts || p.Changes()

@@ -38,7 +38,7 @@ func (r *run) play(ctx context.Context) {
 	r.waitQuiet(ctx)
 	r.disturbRest(ctx)
 	for r.next < len(r.c.Workload) && r.out.finding == nil && !r.out.void {
-		r.settle(ctx)
+		r.waitAtRest(ctx)
 		r.rest()
 		r.work(ctx)
 		r.waitQuiet(ctx)
@@ -53,7 +53,7 @@ func (r *run) play(ctx context.Context) {
 	r.out.inputs = r.inputs()
 	r.drift(ctx)
 	r.change(ctx)
-	r.settle(ctx)
+	r.waitAtRest(ctx)
 	if r.out.finding == nil && !r.out.void && r.out.changed == "" && r.judge.lasting.kind == 0 && r.c.Goal != nil &&
 		r.judge.judges() {
 		if err := ask(r.c.Goal, r.world); err != nil {
@@ -79,7 +79,7 @@ func (r *run) play(ctx context.Context) {
 }
 
 // runOldVersion runs the version of Case.Before until it is at rest, and stops
-// it. If the plan says so, it first replaces one replica by the new version,
+// it. If the plan says so, it first replaces one replica with the new version,
 // and waits until all replicas are at rest again.
 func (r *run) runOldVersion(ctx context.Context) {
 	r.line("before    the old version starts")
@@ -152,7 +152,8 @@ func (r *run) work(ctx context.Context) {
 	r.fleet.bootAll(ctx)
 }
 
-// stay lets time pass. It records a finding if anything but times changes.
+// stay lets time pass. It records a finding if the state changes in anything
+// except times.
 func (r *run) stay(ctx context.Context) {
 	until, start := time.Now().Add(stayTime), len(r.out.lines)
 	r.judge.answers.staying = true

@@ -56,7 +56,8 @@ func unfinished() breeding.Breed {
 	}
 }
 
-// seeing breeds for parents, and sees the children that a selector of labels has.
+// seeing breeds for parents, and sees the children that a selector of labels
+// has.
 func seeing(selector string, owned bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
@@ -148,7 +149,8 @@ func behind(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error
 	return b.Annotate(ctx, p, "first", "it is "+p.Data["x"])
 }
 
-// hurried gives each reconcile ten seconds, and takes every error for a success.
+// hurried gives each reconcile ten seconds, and takes every error for a
+// success.
 func hurried(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -176,7 +178,8 @@ func tallying(env *reconciletest.Env) error {
 	}, "parent")
 }
 
-// following calls f for each update of a ConfigMap with a label, with their number.
+// following calls f for each update of a ConfigMap with a label, with their
+// number.
 func following(env *reconciletest.Env, f func(n int), selector string) error {
 	ctx := env.Context()
 	factory := informers.NewSharedInformerFactoryWithOptions(env.Client(), 0,

@@ -95,7 +95,7 @@ func (x *explorer) checkWork(o *outcome) {
 // matches the server does not show that the program works, because a program
 // has such a cache even if every reconcile fails.
 func (x *explorer) idle(o *outcome) []*report.Finding {
-	if o.wroteAt >= 0 || x.c.Before != nil { // an upgrade may have nothing to write
+	if o.wroteAt >= 0 || x.c.Before != nil { // after an upgrade there may be no work
 		return nil
 	}
 	text := "the program writes nothing, and the case has no Goal: nothing shows that it works"
@@ -104,7 +104,7 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 			return nil
 		}
 		c := *x.c
-		c.Run = func(env *Env) error { // its boot resets its memory, and its context has ended
+		c.Run = func(env *Env) error { // the context of env has ended: this boot only resets the program's memory
 			ended, end := context.WithCancel(env.Context())
 			end()
 			boot := env.boot
@@ -126,8 +126,8 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 	if x.report.Failing != "" {
 		text += "; its first error: " + x.report.Failing
 	} else {
-		text += ". It has logged no error: a program hears the kit by the logger of Env.Context, as a manager of " +
-			"controller-runtime does with Options.Logger: logr.FromContextOrDiscard(env.Context())"
+		text += ". It has logged no error: the kit sees only errors that the program logs with the logger of Env.Context, " +
+			"as a manager of controller-runtime does with Options.Logger: logr.FromContextOrDiscard(env.Context())"
 	}
 	return []*report.Finding{{Oracle: report.Vain, Reason: report.Idle, Text: text}}
 }

@@ -24,7 +24,7 @@ import (
 // names a Secret. It copies the value of the Secret into the annotation copy of
 // the parent. Its fields are mistakes.
 type chain struct {
-	hidden  bool // the functions leave the Secret out
+	hidden  bool // the functions do not return the Secret
 	inCache bool // it reads a Secret that another parent names
 	apart   bool // a goroutine of its own reads
 

@@ -62,8 +62,8 @@ type Report struct {
 	//   - amplify: a fault does not multiply the writes.
 	//   - leader: only the replica that holds the Lease writes.
 	//   - watch: the program watches the resources that it reads and writes.
-	//   - past: with caches of the past, or while a kind is not served, the
-	//     program does not delete objects that are needed.
+	//   - past: with caches that show an old state, or while a kind is not
+	//     served, the program does not delete objects that are needed.
 	//   - lost: the program does not overwrite changes by other clients.
 	//   - status: at rest, observedGeneration equals the generation.
 	//   - mutation: the program does not modify objects of a cache.

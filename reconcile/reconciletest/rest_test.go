@@ -67,7 +67,7 @@ func lit(switcher func(l *lamp)) *reconciletest.Case {
 	return c
 }
 
-// It is not at rest while an actor has something to do, although there are no
+// A run is not at rest while an actor has something to do, even if there are no
 // writes and Options.Rest is short.
 func TestRestWaitsForActorsThatDoNotWrite(t *testing.T) {
 	for name, b := range map[string]struct {

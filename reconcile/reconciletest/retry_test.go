@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// hasty has taken its client the retries, and tries again at once. Under a
-// generated name that may be another child.
+// hasty turns off the retries of its client, and tries again at once. With a
+// generated name, the second attempt may create another child.
 func hasty(generated bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		if len(b.ChildrenOf(p)) > 0 {

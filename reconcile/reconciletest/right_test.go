@@ -74,7 +74,7 @@ func TestAStepThatFailsIsTriedAgain(t *testing.T) {
 	g.Expect(lines).To(gomega.ContainElement(gomega.HavePrefix("  cannot be done yet: ")))
 }
 
-// A step that stays impossible is the program's fault.
+// A step that fails twice is a finding about the program.
 func TestAStepThatFailsAgainIsAFinding(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
@@ -110,7 +110,7 @@ func TestAnIgnoredFieldIsFreeEverywhere(t *testing.T) {
 	g.Expect(beating("secrets data.x").Oracle).To(gomega.Equal("rest"))
 }
 
-// stuckAtStop holds on to its own end: the goroutine that it waits for waits
+// stuckAtStop has a deadlock at its end: it waits for a goroutine that waits
 // for it.
 func stuckAtStop(env *reconciletest.Env) error {
 	ended := make(chan struct{})
@@ -149,7 +149,7 @@ func shuffled(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) err
 	return b.Ready(ctx, p)
 }
 
-// A program that decides by chance is told so at once, and where.
+// If a program decides by chance, the report says so at once, and where.
 func TestChanceIsNamed(t *testing.T) {
 	exhaustive(t)
 	g := gomega.NewWithT(t)

@@ -414,7 +414,7 @@ func (r *run) join(p *replica, serve bool) {
 }
 
 // look records what a replica is waiting for at the time when a cluster would
-// kill it. As long as the plan delays an action, look puts off that time.
+// kill it. As long as the plan delays an action, look postpones that time.
 func (r *run) look(p *replica) {
 	switch now := time.Now(); {
 	case p.killed.IsZero() || p.waits != "":

@@ -77,7 +77,7 @@ func (s *webs) serve(ctx context.Context, p *corev1.ConfigMap, m metav1.ObjectMe
 		fresh.Spec = spec
 		_, err := of(p.Namespace).Update(ctx, fresh, metav1.UpdateOptions{})
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil // another event comes
+			return nil // another event follows
 		}
 		return err
 	}
@@ -166,13 +166,14 @@ func kept(kind types.PatchType, body string) breeding.Breed {
 			_, err = secrets.Patch(ctx, have[0].Name, kind, []byte(body), o)
 		}
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil // another event comes
+			return nil // another event follows
 		}
 		return err
 	}
 }
 
-// However a value was sent, it is the program's, and edited.
+// A value that the program has sent is edited, even if it was sent in a later
+// write.
 func TestAValueThatIsSentLaterIsEditedToo(t *testing.T) {
 	for name, breed := range map[string]breeding.Breed{
 		"update":          kept("", ""),

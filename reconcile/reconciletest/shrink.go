@@ -98,7 +98,7 @@ func (s *shrinker) dropDeviations() {
 	}
 }
 
-// weakenFaults replaces each deviation by the weakest one that still fails,
+// weakenFaults replaces each deviation with the weakest one that still fails,
 // because a conflict is easier to understand than a crash.
 func (s *shrinker) weakenFaults() {
 	for i, d := range s.best.p {
@@ -165,7 +165,7 @@ func (x *explorer) alike(p plan.Plan) []plan.Plan {
 	for i, d := range p {
 		var next []plan.Plan
 		for _, single := range singles {
-			if !single[0].Like(d) || len(next) >= mostPlaces {
+			if !single[0].Resembles(d) || len(next) >= mostPlaces {
 				continue
 			}
 			other := slices.Clone(p)

@@ -10,8 +10,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A smaller case may fail for another reason: old caches explain nothing of a
-// restart that fails without them.
+// A smaller case must fail for the same reason. If a restart fails with current
+// caches, stale caches are not the reason.
 func TestAPlainRestartIsMadeSmallerToPlainRestarts(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)

@@ -45,7 +45,7 @@ func complete(d *appsv1.Deployment) (bool, time.Duration) {
 		s.AvailableReplicas == s.UpdatedReplicas, 0
 }
 
-// oldNews trusts the status of any generation.
+// oldNews trusts the status even if it is about an older generation.
 func oldNews(d *appsv1.Deployment) (bool, time.Duration) {
 	return d.Status.AvailableReplicas == *d.Spec.Replicas, 0
 }
@@ -60,7 +60,7 @@ func patient(d *appsv1.Deployment) (bool, time.Duration) {
 	return err == nil && left <= 0, left
 }
 
-// deployment is of two Pods.
+// deployment returns a Deployment with two Pods.
 func deployment(name string) *appsv1.Deployment {
 	labels := map[string]string{"run": name}
 	return &appsv1.Deployment{
@@ -204,7 +204,7 @@ func TestActorsShowWhatAProgramDoesNotWaitFor(t *testing.T) {
 	}
 }
 
-// With actors, too, everything takes the same way again.
+// With actors, too, a repeated run takes the same path.
 func TestActorsAreDeterministic(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := serving(complete)
@@ -214,7 +214,8 @@ func TestActorsAreDeterministic(t *testing.T) {
 	}
 }
 
-// A waiter makes a Pod for a parent, and marks the parent when the Pod is ready.
+// A waiter makes a Pod for a parent, and marks the parent when the Pod is
+// ready.
 func TestKubeletMakesAWaiterGoOn(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := &reconciletest.Case{

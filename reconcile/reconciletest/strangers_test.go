@@ -24,8 +24,9 @@ import (
 )
 
 // sized keeps the size of each parent in its child, by updates of the cached
-// object, and takes the child away while there is no size. A conflict at a
-// write of swallowed is no error: the cache is late, and an event will come.
+// object, and takes the child away while there is no size. A conflict in a call
+// with the verb swallowed is not treated as an error, because the cache is late
+// and an event will follow.
 func sized(swallowed string) breeding.Breed {
 	leave := func(verb string, err error) error {
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) && verb == swallowed {
@@ -135,7 +136,7 @@ func TestACacheMayEndBeforeItsProcess(t *testing.T) {
 	}
 }
 
-// secretive makes up a token once, beside a size that it keeps.
+// secretive generates a token once, and maintains a size beside it.
 func secretive(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	child := breeding.Child(p)
 	child.Data = map[string][]byte{"a-token": []byte(rand.Text()), "size": []byte(p.Data["x"])}
@@ -180,7 +181,8 @@ func widgeter(env *reconciletest.Env) error {
 	return nil
 }
 
-// A custom resource is edited whether the case gives its name or its definition.
+// A custom resource is edited whether the case gives its name or its
+// definition.
 func TestACustomResourceIsEdited(t *testing.T) {
 	for name, change := range map[string]func(c *reconciletest.Case){
 		"a name": func(*reconciletest.Case) {},

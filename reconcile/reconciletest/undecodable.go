@@ -101,8 +101,8 @@ func spoiled(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return bad
 }
 
-// distort replaces the values in content by values of the wrong types. It
-// reports whether there were any.
+// distort replaces the values in content with values of the wrong types. It
+// reports whether it has replaced a value.
 func distort(content map[string]any) bool {
 	changed := false
 	for field, value := range content {

@@ -189,7 +189,8 @@ func TestAKnownErrorIsInTheSummary(t *testing.T) {
 	g.Expect(r.String()).To(gomega.ContainSubstring("no such luck"))
 }
 
-// Programs log the call that their stop cuts off, such as the last look at a Lease.
+// Programs log the call that their stop cuts off, such as the last look at a
+// Lease.
 func TestAnErrorOfTheStopIsNotInTheSummary(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nothing)

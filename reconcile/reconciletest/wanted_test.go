@@ -45,8 +45,8 @@ func modest(m *metav1.ObjectMeta) {
 	metav1.SetMetaDataAnnotation(m, "of", "parent")
 }
 
-// pairing does something at every second change; careless, it waits for the
-// second without a thought of the end.
+// pairing acts at every second change. The careless variant waits for the
+// second change without watching for the end of its context.
 func pairing(careless bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()
@@ -76,7 +76,7 @@ func pairing(careless bool) func(env *reconciletest.Env) error {
 	}
 }
 
-// twice are two changes without a rest between them.
+// twice returns a step that makes two changes without a rest in between.
 func twice() reconciletest.Step {
 	return reconciletest.Step{Name: "two changes", Do: func(ctx context.Context, w *reconciletest.World) error {
 		for _, body := range []string{`{"data":{"x":"1"}}`, `{"data":{"x":"2"}}`} {
@@ -88,8 +88,8 @@ func twice() reconciletest.Step {
 	}}
 }
 
-// reader reads, and hands over the result; careless, it does not think of a
-// receiver that has left.
+// reader reads, and passes the result on. The careless variant blocks if the
+// receiver has ended.
 func reader(careless bool) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()
@@ -171,7 +171,7 @@ func follow(ctx context.Context, env *reconciletest.Env, w watch.Interface, know
 	}
 }
 
-// heal makes the one child that there has to be.
+// heal creates the child if it is missing.
 func heal(ctx context.Context, env *reconciletest.Env, known map[string]bool) error {
 	if known["child"] {
 		return nil

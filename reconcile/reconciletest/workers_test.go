@@ -22,10 +22,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// A crowd is more parents than there are workers. All of them change at once
-// when the program boots, and each change comes from three sides: the parents,
-// their children, and Services of their names. Each reconcile makes a call, so
-// that one reconcile more or less shows.
+// A crowd is a case with more parents than workers. All parents change at once
+// when the program boots, and each change triggers a key from three sides: the
+// parents, their children, and Services with their names. Each reconcile makes
+// a call, so that the number of reconciles is visible.
 func crowd(t func() breeding.Breed) *reconciletest.Case {
 	c := &reconciletest.Case{Run: func(env *reconciletest.Env) error { return crowded(env, t()) }}
 	for i := range 6 {
@@ -41,7 +41,7 @@ func crowd(t func() breeding.Breed) *reconciletest.Case {
 	return c
 }
 
-// seen is right, and has a look at the parent first.
+// seen is correct. It reads the parent first.
 func seen(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 	if _, err := b.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{}); err != nil {
 		return err
@@ -121,7 +121,7 @@ func TestMappersRunBeforeAReconcileBegins(t *testing.T) {
 	g.Expect(strings.Count(boot, "get configmaps")).To(gomega.Equal(6), boot)
 }
 
-// A run that ends in the middle ends for waiting keys, too.
+// If a run ends early, it also ends workers that wait for keys.
 func TestWorkersThatWaitCanBeStopped(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := crowd(func() breeding.Breed { return seen })

@@ -108,7 +108,7 @@ func List[T any](w *World, resource string) ([]T, error) {
 // while, whether it wrote or not. So an actor that remains enabled keeps the
 // world from being at rest.
 //
-// Package actors has the usual ones.
+// Package actors has the usual actors.
 //
 // Concurrency: one goroutine calls the functions of all actors.
 type Actor struct {
@@ -119,6 +119,6 @@ type Actor struct {
 	// Do does the next act, which is usually one write. Required.
 	Do func(w *World)
 	// Due returns the time at which the actor will act, or the zero time for
-	// never. The world is not at rest before that time. nil means never.
+	// never. The world is not at rest before that time. Defaults to never.
 	Due func(w *World) time.Time
 }

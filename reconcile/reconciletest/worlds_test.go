@@ -96,8 +96,8 @@ func labelled(replaces bool) breeding.Breed {
 	}
 }
 
-// exact wants children with exactly its labels, and deletes the others. The right
-// one looks only at its own label.
+// exact wants children with exactly its labels, and deletes the others. The
+// right one looks only at its own label.
 func exact(own bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		want := map[string]string{"x": p.Name}

@@ -78,7 +78,7 @@ func (a *wrongAnswer) matches(c apisim.Call) bool {
 // answered returns the reply that a step of [Answer] has set for a call, or
 // nil.
 func (w *World) answered(c apisim.Call) *apisim.Reply {
-	if !ofProgram(c.Client) {
+	if !isProgram(c.Client) {
 		return nil
 	}
 	for _, a := range slices.Backward(w.answers) {

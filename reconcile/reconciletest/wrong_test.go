@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// discouraged takes an error for the answer to its parent, and never tries
-// again, if it is one that the condition matches.
+// discouraged does not try again for a parent after an error for which
+// condition returns true.
 func discouraged(condition func(error) bool) breeding.Breed {
 	return func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
 		err := breeding.Right(ctx, b, p)
@@ -75,7 +75,7 @@ func TestACaseSaysWhatTheServerAnswers(t *testing.T) {
 	}
 }
 
-// wants is a goal: a number of children.
+// wants returns a Goal that requires the given number of children.
 func wants(children int) func(w *reconciletest.World) error {
 	return func(w *reconciletest.World) error {
 		all, err := w.Objects("secrets")

@@ -1,5 +1,5 @@
-// Package dropin lets package clientgo offer client-go's shared informers with the
-// engine of package informer.
+// Package dropin lets package clientgo offer client-go's shared informers with
+// the engine of package informer.
 package dropin
 
 import (

@@ -181,7 +181,8 @@ func TestAStreamIsDividedIntoObjects(t *testing.T) {
 	}
 }
 
-// Only what is wrong with an object is read again object by object.
+// Only an undecodable object is a reason to decode object by object. A broken
+// stream is not.
 func TestAWatchThatCannotBeReadIsNoUndecodableObject(t *testing.T) {
 	g := NewWithT(t)
 	for message, ends := range map[string]bool{

@@ -17,7 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ownJSON decodes itself, in another way than its fields say.
+// ownJSON has its own UnmarshalJSON, which reads other members than its fields
+// say.
 type ownJSON struct {
 	N int `json:"n"`
 	M int `json:"m"` // is not read
@@ -31,7 +32,8 @@ func (o *ownJSON) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// ownRoot decodes itself as its fields say.
+// ownRoot has its own UnmarshalJSON, which reads the members that its fields
+// say.
 type ownRoot struct {
 	Own  ownJSON `json:"own"`
 	More struct {
@@ -66,8 +68,8 @@ type failing struct {
 
 func (f failing) List(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, f.err }
 
-// A list that could be read the second time was damaged on its way: the client
-// goes on to send its own requests.
+// If a list can be decoded when it is requested again, the first answer was
+// damaged on the way. The client then continues to send its own requests.
 func TestOnlyAnUndecodableObjectTurnsReadingObjectByObjectOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		items string

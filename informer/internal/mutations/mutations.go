@@ -1,6 +1,6 @@
-// Package mutations finds cached objects that were modified in place. It keeps a
-// copy of each object and compares the two, which costs memory and time. So an
-// informer does it in tests by default, and otherwise not at all.
+// Package mutations finds cached objects that were modified in place. It keeps
+// a copy of each object and compares the two, which costs memory and time. So
+// an informer does it in tests by default, and otherwise not at all.
 package mutations
 
 import (
@@ -38,8 +38,8 @@ type Mutation struct {
 	Fields []string
 }
 
-// Detector keeps a copy of each object of a store. The methods of a nil Detector
-// have no effect. It is safe for concurrent use.
+// Detector keeps a copy of each object of a store. The methods of a nil
+// Detector have no effect. It is safe for concurrent use.
 type Detector[T Object] struct {
 	mu     sync.Mutex // guards the fields below
 	copies map[*tree.Item[T]]T

@@ -1,4 +1,5 @@
-// Package readers reads many watches with few goroutines: one for each 64 of them.
+// Package readers reads many watches with few goroutines: one goroutine for
+// every 64 watches.
 package readers
 
 import (

@@ -45,7 +45,7 @@ func TestARefusalLastsUntilAPersonChangesSomething(t *testing.T) {
 	}
 }
 
-// idle is a cache that tells its handlers nothing.
+// idle is a cache that does not call its handlers.
 type idle struct{ forgotten []types.NamespacedName }
 
 func (*idle) Kind() string                      { return "Secret" }

@@ -43,8 +43,8 @@ func EachObject(
 	}
 }
 
-// Pages checks that the pages of a list belong together, and that there is an
-// end of them. Its methods may be called from several goroutines.
+// Pages checks that the pages of a list belong together, and that the list
+// ends. Its methods may be called from several goroutines.
 type Pages struct {
 	mu      sync.Mutex // guards the fields below
 	version string     // the resourceVersion of the first page
@@ -59,21 +59,26 @@ const (
 	// mostPages is the number of pages after which a list counts as endless. A
 	// list of ten million objects has 20,000 pages of the usual size.
 	mostPages = 100_000
-	// mostEmptyPages is the number of pages without objects, one after the other,
-	// after which a list counts as endless. API servers send no such page.
+	// mostEmptyPages is the number of pages without objects, one after the
+	// other, after which a list counts as endless. API servers send no such
+	// page.
 	mostEmptyPages = 100
 )
 
 //nolint:gochecknoglobals // one for the process
 var pagesSeed = maphash.MakeSeed()
 
-// Next returns an error if page cannot be the answer to a request with the token
-// continued, or "" for the first page. It cannot be if it names a token, or
-// begins with an object, of an earlier page, because reading on would never end:
-// an HTTP cache that ignores the query of a URL answers every request with the
-// same page. Nor can it be if it has a different resourceVersion than the first
-// page: it is of a different moment, so objects may be on neither page. A list
-// with too many pages is an error, too, because its objects fill the memory.
+// Next returns an error if page cannot be the API server's answer to a request
+// with the token continued, which is "" for the first page. There are three
+// such pages:
+//
+//   - A page that names a token, or begins with an object, of an earlier page.
+//     Reading on would never end. For example, an HTTP cache that ignores the
+//     query of a URL answers every request with the same page.
+//   - A page with a different resourceVersion than the first page. It shows a
+//     different moment, so an object may be on neither page.
+//   - A page after too many other pages, because the objects of an endless list
+//     would fill the memory.
 func (p *Pages) Next(continued string, page runtime.Object) error {
 	accessor, err := meta.ListAccessor(page)
 	if err != nil {

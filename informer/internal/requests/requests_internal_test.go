@@ -32,7 +32,8 @@ func (c complaining) Stop() {
 	}
 }
 
-// A cache in between that ignores the query answers with the first page for ever.
+// A cache between the server and the client ignores the query, and always
+// answers with the first page.
 func TestAPageThatLeadsToItselfEndsTheList(t *testing.T) {
 	g, asked := NewWithT(t), 0
 	_, err := EachObject(metav1.ListOptions{}, func(metav1.ListOptions) (runtime.Object, error) {
@@ -123,7 +124,8 @@ func TestAWatchIsEndedWithoutAnError(t *testing.T) {
 	}
 }
 
-// A context that goes on would stay in memory as long as the informer runs.
+// A context that does not end would stay in memory as long as the informer
+// runs.
 func TestTheContextOfAWatchThatIsNotOpenedEnds(t *testing.T) {
 	for name, answer := range map[string]struct {
 		watch watch.Interface

@@ -93,8 +93,8 @@ func TestTableIsAMap(t *testing.T) {
 	}
 }
 
-// However many objects there are, one that comes for each that was deleted does
-// not cost a copy of the table.
+// If an object is added for each deleted one, the table is not copied for every
+// change, even if it is large.
 func TestTableIsSeldomRebuilt(t *testing.T) {
 	for live := 1000; live <= 1026; live++ {
 		var all Table[int]

@@ -81,7 +81,8 @@ func (s *slots[T]) put(it *Item[T]) {
 	}
 }
 
-// Remove removes the item of key. Its slot stays in use until the table is rebuilt.
+// Remove removes the item of key. Its slot stays in use until the table is
+// rebuilt.
 func (t *Table[T]) Remove(key types.NamespacedName) {
 	found, _ := t.current.Load().find(key)
 	found.item.Store(nil)

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// model is what the tree must hold: a map, put in order when asked.
+// model has the expected content of the tree, as a map that is sorted on
+// demand.
 type model map[types.NamespacedName]int
 
 func (m model) sorted() []types.NamespacedName {
@@ -55,7 +56,7 @@ func checkTree(t *testing.T, root *Node[int], want model) {
 	checkShape(t, root, true)
 }
 
-// checkShape holds the tree's invariants and returns its height.
+// checkShape checks the tree's invariants and returns its height.
 func checkShape(t *testing.T, n *Node[int], isRoot bool) int {
 	t.Helper()
 	if n == nil {
@@ -208,7 +209,8 @@ func TestIterationStopsWhenTold(t *testing.T) {
 	}
 }
 
-// Larger nodes are fewer, and emptier ones more.
+// If nodes were larger there would be fewer of them, and if they were emptier
+// there would be more.
 func TestNodesAreSplitAndMergedAtTheirBounds(t *testing.T) {
 	var root *Node[int]
 	key := func(n int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprintf("%04d", n)} }

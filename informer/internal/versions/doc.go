@@ -1,6 +1,6 @@
-// Package versions records what an informer knows about resourceVersions: the ones
-// that its watches have reached, how new its cache is known to be, and why a list
-// was sent.
+// Package versions records what an informer knows about resourceVersions: the
+// ones that its watches have reached, how new its cache is known to be, and why
+// a list was sent.
 package versions
 
 // Occasion is the reason why an informer has listed its objects.

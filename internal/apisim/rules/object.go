@@ -50,7 +50,8 @@ func Find(obj object, path string) any {
 	return v
 }
 
-// Empty reports whether a value is missing, or is an empty object, list or string.
+// Empty reports whether a value is missing, or is an empty object, list or
+// string.
 func Empty(v any) bool {
 	switch t := v.(type) {
 	case nil:

@@ -8,8 +8,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/conformance"
 )
 
-// A server sorts them by the second, in which two writes of a script may fall
-// or not.
+// A server sorts the owners by the second of their write, and two writes of a
+// script may or may not fall into the same second.
 func TestTheOrderOfOwnersDoesNotDependOnTheClock(t *testing.T) {
 	const (
 		spec   = `{"manager":"two","operation":"Apply"}`

@@ -82,9 +82,9 @@ var _ = Describe("Cluster", func() {
 	})
 
 	When("parts of it are killed", Serial, func() {
-		// kube-controller-manager ends if the API server does not answer while it
-		// starts. The default service account of a namespace shows that it has
-		// started.
+		// kube-controller-manager ends if the API server does not answer while
+		// it starts. The default service account of a namespace shows that it
+		// has started.
 		BeforeEach(func(ctx SpecContext) { newNamespace(ctx) })
 
 		It("keeps its objects, credentials and address over a restart", func(ctx SpecContext) {

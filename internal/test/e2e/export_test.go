@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Server is a server.
+// Server lets the specs use the unexported type server.
 type Server struct{ s *server }
 
 // StartServer is startServer.

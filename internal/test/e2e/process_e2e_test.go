@@ -84,8 +84,8 @@ func startHelper(ctx SpecContext, dir string) *exec.Cmd {
 	return cmd
 }
 
-// processes returns those whose command line names the directory, each as its
-// id and its command line.
+// processes returns the processes whose command line names the directory, each
+// as its id and its command line.
 func processes(ctx context.Context, dir string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "ps", "-A", "-ww", "-o", "pid=,args=").Output()
 	if err != nil {

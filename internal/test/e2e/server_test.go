@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// long is more than a working server ever needs.
+// long is more time than a working server needs.
 const long = time.Minute
 
 // script starts a shell script in place of bin/controlplane.

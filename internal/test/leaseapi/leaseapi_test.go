@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/internal/test/leaseapi"
 )
 
-// ending keeps what a test does at its end.
+// ending keeps the function that a test calls at its end.
 type ending struct{ end func() }
 
 func (e *ending) Cleanup(f func()) { e.end = f }
@@ -34,6 +34,6 @@ func TestAReplicaMayAskWhileTheTestEnds(t *testing.T) {
 		synctest.Wait()
 		e.end()
 		_ = done()
-		e.end() // the last request is on its way still
+		e.end() // the last request is still in flight
 	})
 }

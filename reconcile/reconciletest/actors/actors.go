@@ -4,8 +4,8 @@
 //
 //	case.Actors = []reconciletest.Actor{actors.Kubelet(nil), actors.Deployments()}
 //
-// They write as other clients: the program is not blamed for it. In some runs
-// an act is a minute late.
+// They write as other clients, so the program is not blamed for their writes.
+// In some runs, one of their acts is a minute late.
 //
 // Concurrency: an actor serves one case at a time; make a new one for each case
 // that runs in parallel.

@@ -94,7 +94,7 @@ func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (task
 	if pod.DeletionTimestamp != nil {
 		switch due := pod.DeletionTimestamp.Time; {
 		case pod.DeletionGracePeriodSeconds == nil || *pod.DeletionGracePeriodSeconds == 0:
-			return nil, time.Time{} // it waits for a finalizer
+			return nil, time.Time{} // the Pod waits for a finalizer
 		case now.Before(due):
 			return nil, due
 		}

@@ -4,8 +4,8 @@
 // The clientset alone is a map of objects: it loses updates, ignores most
 // options, and accepts objects that a server refuses. docs/testing.md lists the
 // differences. A test that passes with [Faithful] may still fail on a server,
-// because of defaults, validation, admission and the encoding on the wire;
-// package reconciletest/live is for that.
+// because of defaults, validation, admission and the encoding on the wire; use
+// package reconciletest/live to find such failures.
 package fakes
 
 import (
@@ -110,8 +110,8 @@ func (f *faithful) react(action clienttesting.Action) (bool, runtime.Object, err
 		return err != nil, nil, err
 	}
 	obj, err := q.Do(context.Background()).Get()
-	// collect here, since a fake clientset has no controller manager that would
-	// do it later
+	// Garbage is collected here, because a fake clientset has no controller
+	// manager that would collect it later.
 	f.collector.Run()
 	if err != nil {
 		return true, nil, err // not obj, because it may hold a nil pointer
@@ -146,7 +146,7 @@ func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 	switch a := action.(type) {
 	case clienttesting.GetActionImpl:
 		query = &a.GetOptions
-		q, err = f.one("GET", a.ActionImpl, a.Name)
+		q, err = f.named("GET", a.ActionImpl, a.Name)
 	case clienttesting.ListActionImpl:
 		query = &a.ListOptions
 		q, err = f.begin("GET", a.ActionImpl)
@@ -155,15 +155,15 @@ func (f *faithful) request(action clienttesting.Action) (*rest.Request, error) {
 		q, err = f.create(a)
 	case clienttesting.UpdateActionImpl:
 		body, query = a.Object, &a.UpdateOptions
-		q, err = f.one("PUT", a.ActionImpl, nameOf(a.Object))
+		q, err = f.named("PUT", a.ActionImpl, nameOf(a.Object))
 	case clienttesting.PatchActionImpl:
 		body, query = a.Patch, &a.PatchOptions
-		if q, err = f.one("PATCH", a.ActionImpl, a.Name); q != nil {
+		if q, err = f.named("PATCH", a.ActionImpl, a.Name); q != nil {
 			q.SetHeader("Content-Type", string(a.PatchType))
 		}
 	case clienttesting.DeleteActionImpl:
 		body = &a.DeleteOptions
-		q, err = f.one("DELETE", a.ActionImpl, a.Name)
+		q, err = f.named("DELETE", a.ActionImpl, a.Name)
 	case clienttesting.DeleteCollectionActionImpl:
 		body, query = &a.DeleteOptions, &a.ListOptions
 		q, err = f.begin("DELETE", a.ActionImpl)
@@ -187,17 +187,17 @@ func (f *faithful) create(a clienttesting.CreateActionImpl) (*rest.Request, erro
 	case a.Subresource == "":
 		return f.begin("POST", a.ActionImpl)
 	case a.Subresource == "finalize": // this is an update, although the fake clientset calls it a create
-		return f.one("PUT", a.ActionImpl, nameOf(a.Object))
+		return f.named("PUT", a.ActionImpl, nameOf(a.Object))
 	case a.Name != "":
-		return f.one("POST", a.ActionImpl, a.Name)
+		return f.named("POST", a.ActionImpl, a.Name)
 	}
-	return f.one("POST", a.ActionImpl, nameOf(a.Object))
+	return f.named("POST", a.ActionImpl, nameOf(a.Object))
 }
 
-// one begins a request about one object. It returns nil if the simulated server
-// does not have the resource or subresource, so that the fake serves the
-// action.
-func (f *faithful) one(verb string, a clienttesting.ActionImpl, name string) (*rest.Request, error) {
+// named begins a request about the object with the given name. It returns nil
+// if the simulated server does not have the resource or subresource, so that
+// the fake serves the action.
+func (f *faithful) named(verb string, a clienttesting.ActionImpl, name string) (*rest.Request, error) {
 	q, err := f.begin(verb, a)
 	if q == nil {
 		return nil, err

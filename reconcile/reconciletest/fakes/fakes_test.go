@@ -99,8 +99,8 @@ func (f *fixture) pod(name string) *corev1.Pod {
 	return pod
 }
 
-// rows returns the known errors of a fake clientset, each with a test that only
-// a server's answers pass.
+// rows returns the known mistakes of a fake clientset, each with a test that
+// passes only with the answers of a server.
 func rows() map[string]func(f *fixture) {
 	return map[string]func(f *fixture){
 		"resourceVersion": func(f *fixture) {
@@ -367,8 +367,8 @@ func namespace(name string) runtime.Object {
 
 var errStop = errors.New("stop")
 
-// wrong returns the failure of a row on a clientset, including a panic; ""
-// means none.
+// wrong returns the failure of a row on a clientset, including a panic. It
+// returns "" if the row passes.
 func wrong(t *testing.T, row func(f *fixture), cs *fake.Clientset) (what string) {
 	t.Helper()
 	defer func() {

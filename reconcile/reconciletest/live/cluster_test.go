@@ -122,7 +122,8 @@ func widget(uid string) *unstructured.Unstructured {
 	}}
 }
 
-// Objects keep their status and their owners, whatever identifier they were given.
+// Objects keep their status and their owners, although the server gives them
+// new UIDs.
 func TestSmokeLoadsObjectsWholly(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)
@@ -166,7 +167,7 @@ func TestSmokeLoadsObjectsWholly(t *testing.T) {
 		"the server does not have it: install its CRD first"))
 }
 
-// The program may have a way of its own, with its own permissions.
+// The program may use its own configuration, with its own permissions.
 func TestSmokeRunsTheProgramAsItself(t *testing.T) {
 	g := gomega.NewWithT(t)
 	virtually(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func parting(made metav1.ObjectMeta) *reconciletest.Case {
 	return &reconciletest.Case{Run: func(env *reconciletest.Env) error {
 		<-env.Context().Done()
 		go func() { _, _ = put(context.WithoutCancel(env.Context()), env.Client(), made) }()
-		<-time.After(time.Second) // it is under way
+		<-time.After(time.Second) // the write is in flight
 		return nil
 	}}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Try is Smoke that does not fail the test.
+// Try is like Smoke, but returns the error and does not fail the test.
 func Try(t testing.TB, c *reconciletest.Case, config *rest.Config, o *Options) (*reconciletest.Report, error) {
 	t.Helper()
 	return smoke(t.Context(), c, config, o)

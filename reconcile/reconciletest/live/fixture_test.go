@@ -63,7 +63,8 @@ func (w *fixture) collect(t *testing.T) *fixture {
 	t.Helper()
 	garbage := w.sim.Collector()
 	go func() {
-		rounds := time.NewTicker(101 * time.Millisecond) // hardly ever does anybody else do something at that moment
+		// So that another goroutine hardly ever acts at the same moment.
+		rounds := time.NewTicker(101 * time.Millisecond)
 		defer rounds.Stop()
 		for {
 			select {

@@ -43,8 +43,8 @@ func put(ctx context.Context, client kubernetes.Interface, made metav1.ObjectMet
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// late is how long the answers to writes are under way, if there is something
-// in them called late.
+// late returns a function that delays the answers to writes by d if the body
+// contains an object named late.
 func late(d time.Duration) func(body string) time.Duration {
 	return func(body string) time.Duration {
 		if strings.Contains(body, `"late"`) {
@@ -106,7 +106,7 @@ func TestSmokeKillsBeforeTheAnswer(t *testing.T) {
 		}
 	}), 0)
 	g.Expect(r.Kills).To(gomega.Equal(writes))
-	g.Expect(seen).To(gomega.Equal(writes), "those of the undisturbed run")
+	g.Expect(seen).To(gomega.Equal(writes), "the writes of the undisturbed run")
 }
 
 // A caller need not wait for an answer longer than it wants to.
@@ -239,7 +239,8 @@ func TestSmokeKnowsWhatOthersHaveWritten(t *testing.T) {
 	g.Expect(r.Kills).To(gomega.Equal(1))
 }
 
-// Leftovers that cannot be deleted are an error, although the program is correct.
+// Leftovers that cannot be deleted are an error, although the program is
+// correct.
 func TestSmokeSaysWhatItCannotCleanUp(t *testing.T) {
 	g := gomega.NewWithT(t)
 	_, err := playedOn(t, func() *fixture {

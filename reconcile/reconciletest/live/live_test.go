@@ -200,11 +200,12 @@ func TestSmokeFindsARunThatEndsOrDoesNot(t *testing.T) {
 	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("stop"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("Run did not return within 2m0s"))
-		<-time.After(long) // it ends at last
+		<-time.After(long) // Run returns only after a long time
 	})
 }
 
-// Differences between two undisturbed runs do not count; a third run shows them.
+// Differences between two undisturbed runs do not count; a third run shows
+// them.
 func TestSmokeLeavesOutWhatDiffersAnyway(t *testing.T) {
 	number := 0
 	c := breeding.Case(func(ctx context.Context, b *breeding.Breeder, p *corev1.ConfigMap) error {
@@ -226,7 +227,7 @@ func TestSmokeLeavesOutWhatDiffersAnyway(t *testing.T) {
 	})
 }
 
-// Nor do objects that only one of the undisturbed runs has left behind.
+// Objects that only one of the undisturbed runs has left behind do not count.
 func TestSmokeBelievesEitherUndisturbedRun(t *testing.T) {
 	for name, breeds := range map[string]func(run int) bool{
 		"the first has more": func(run int) bool { return run == 1 },
@@ -278,7 +279,7 @@ func TestSmokeJudgesTheThirdRun(t *testing.T) {
 	})
 }
 
-// Nor do resources that the case does not use.
+// Resources that the case does not use do not count.
 func TestSmokeComparesWhatWasAskedFor(t *testing.T) {
 	g, runs := gomega.NewWithT(t), 0
 	var w *fixture
@@ -379,7 +380,7 @@ func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
 	c.Goal = nil
 	played(t, c, nil, func(g gomega.Gomega, r *reconciletest.Report) {
 		g.Expect(r.Oracle).To(gomega.Equal("rest"))
-		g.Expect(r.Failure).To(gomega.ContainSubstring("it has not come to rest within 2m0s: the last write, "))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("the program has not come to rest within 2m0s: the last write, "))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("was update configmaps d/a, by program"))
 	})
 	virtually(t, func(t *testing.T) { // without a garbage collector

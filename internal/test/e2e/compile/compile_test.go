@@ -16,7 +16,7 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e/compile"
 )
 
-// long is more than a working build ever needs.
+// long is more time than a working build needs.
 const long = time.Minute
 
 var _ = Describe("ControlPlane", func() {

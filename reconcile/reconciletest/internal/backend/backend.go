@@ -46,7 +46,7 @@ type Server interface {
 
 // Boot is the environment of one start of the program.
 type Boot struct {
-	Context  context.Context //nolint:containedctx // it is the life of this boot
+	Context  context.Context //nolint:containedctx // the context ends with this boot
 	Config   *rest.Config
 	Replica  int
 	Outside  any

@@ -13,8 +13,8 @@ import (
 // objects are unchanged when an actor looks again.
 type Cache struct {
 	objects map[types.UID]cached
-	// sameTemplates has whether templates are equal, by the UIDs and versions of
-	// a ReplicaSet and a Deployment.
+	// sameTemplates records whether the templates of a ReplicaSet and a
+	// Deployment are equal. The key consists of their UIDs and versions.
 	sameTemplates map[[4]string]bool
 }
 

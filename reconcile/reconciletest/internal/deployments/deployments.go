@@ -91,7 +91,7 @@ func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []
 		s := &f.sets[i]
 		switch {
 		case !metav1.IsControlledBy(s, d) || s.DeletionTimestamp != nil:
-		case current == nil && f.ofTemplate(s, d):
+		case current == nil && f.hasTemplate(s, d):
 			current = s
 		default:
 			old = append(old, s)
@@ -103,8 +103,8 @@ func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []
 	return current, old
 }
 
-// ofTemplate reports whether a ReplicaSet has the template of the Deployment.
-func (f *fleet) ofTemplate(s *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
+// hasTemplate reports whether a ReplicaSet has the template of the Deployment.
+func (f *fleet) hasTemplate(s *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	key := [4]string{string(s.UID), s.ResourceVersion, string(d.UID), d.ResourceVersion}
 	same, found := f.seen.sameTemplates[key]
 	if !found {
@@ -201,7 +201,8 @@ func total(sets []*appsv1.ReplicaSet) int32 {
 	return n
 }
 
-// recreates reports whether all old Pods are deleted before new ones are created.
+// recreates reports whether all old Pods are deleted before new ones are
+// created.
 func recreates(d *appsv1.Deployment) bool {
 	return d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType
 }
@@ -238,7 +239,7 @@ func replicas(n *int32) int32 {
 
 // templateHash returns a short hash that identifies a template.
 func templateHash(t *corev1.PodTemplateSpec) string {
-	body, _ := json.Marshal(t) // of plain structs
+	body, _ := json.Marshal(t) // plain structs can always be encoded
 	h := fnv.New32a()
 	_, _ = h.Write(body)
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10))

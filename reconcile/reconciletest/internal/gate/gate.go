@@ -33,7 +33,8 @@ type worker struct {
 	enter         chan struct{}
 }
 
-// clientKey is the context key of the name of the client that a worker belongs to.
+// clientKey is the context key of the name of the client that a worker belongs
+// to.
 type clientKey struct{}
 
 // WithClient returns a context for the workers of a client. A worker without

@@ -70,10 +70,12 @@ const (
 
 // These are the values of Index for Skewed.
 const (
-	Ahead     = 1 + iota // the clock is ahead by less than a minute
-	Behind               // the clock is behind by less than a minute
-	FarAhead             // the clock is ahead by hours
-	LoneAhead            // the clock of the server and of all replicas but the first, by less than a minute
+	Ahead    = 1 + iota // the clock is ahead by less than a minute
+	Behind              // the clock is behind by less than a minute
+	FarAhead            // the clock is ahead by hours
+	// The clocks of the server and of all replicas but the first are ahead by
+	// less than a minute.
+	LoneAhead
 	LoneBehind
 )
 
@@ -81,8 +83,8 @@ var skewWords = map[int]string{
 	Ahead:      "the server's clock is 45 seconds ahead of the program's",
 	Behind:     "the server's clock is 45 seconds behind the program's",
 	FarAhead:   "the server's clock is two hours ahead of the program's",
-	LoneAhead:  "the server's clock and those of the other replicas are 45 seconds ahead of the first replica's",
-	LoneBehind: "the server's clock and those of the other replicas are 45 seconds behind the first replica's",
+	LoneAhead:  "the clocks of the server and of the other replicas are 45 seconds ahead of the first replica's",
+	LoneBehind: "the clocks of the server and of the other replicas are 45 seconds behind the first replica's",
 }
 
 var outageWords = map[int]string{
@@ -115,7 +117,7 @@ var kinds = map[byte]struct {
 	Unsynced:   {numbered: true, words: "a restart at rest %d, in which the first list of watched resource %d comes late"},
 	Offline:    {numbered: true, words: "the program is down from step %d of the workload on, for %d steps"},
 	Asleep:     {words: "everything sleeps for an hour at rest %d"},
-	Shuffled:   {words: "the order of everything is that of seed %d"},
+	Shuffled:   {words: "all actions happen in the order of seed %d"},
 	Lagging:    {words: "the actor of act %d is late"},
 	Refused:    {words: "the server refuses every call for a while, from call %d on"},
 	Outage:     {numbered: true},
@@ -131,10 +133,11 @@ var kinds = map[byte]struct {
 	Poisoned:   {words: "422 for every write to the object of call %d, from then on and to the end"},
 }
 
-// Like reports whether two deviations differ at most in position and amount. A
-// restart with stale caches and a restart with current caches are not alike.
-// Two outages, or two clocks, of different kinds are not alike either.
-func (d Deviation) Like(o Deviation) bool {
+// Resembles reports whether two deviations differ at most in position and
+// amount. For example, two deletions of different outputs resemble each other.
+// A restart with stale caches does not resemble a restart with current caches,
+// nor does an outage or a clock of one kind resemble one of another kind.
+func (d Deviation) Resembles(o Deviation) bool {
 	return d.Kind == o.Kind && d.Fault == o.Fault && (d.Kind != Outage || d.N == o.N) &&
 		(d.Kind != Skewed || d.Index == o.Index) && (d.Kind != Restarted || (d.N == 0) == (o.N == 0))
 }

@@ -90,7 +90,7 @@ var hints = map[Reason]string{
 	StopsKind: "a typed informer of client-go fails to list its kind as long as one object cannot be decoded: cache the " +
 		"kind as unstructured objects, or with a client of package cluster, which leaves out only that object. If the " +
 		"program has to live with that, add \"stops its whole kind\" to Options.KnownFindings",
-	GivesUp: "it gives up after some failures: retry with a back-off until an attempt succeeds",
+	GivesUp: "the program gives up after some failures: retry with a back-off until an attempt succeeds",
 	ChangedMeanwhile: "the object changed while it was reconciled: send the resourceVersion that you have read, so that " +
 		"the server refuses a decision about the old object, and let the event of the change lead to another reconcile",
 	OutsideFailed: "state outside the server changed during a reconcile, and the operation that failed was not " +

@@ -57,8 +57,8 @@ const (
 	EndedLate Reason = "ended-late"
 	// NoControllers means that a real cluster does not finish a deletion.
 	NoControllers Reason = "no-controllers"
-	// WakesItself means that the program writes without a pause, or many times
-	// more often in a run with a fault than in a run without.
+	// WakesItself means that the program writes without a pause, or writes many
+	// times more often in a run with a fault than in a run without one.
 	WakesItself Reason = "wakes-itself"
 	// Seldom means that the program never comes to rest, but time passes
 	// between its writes.
@@ -176,8 +176,8 @@ const (
 	TooSoon Reason = "too-soon"
 	// Restored means that the server was restored from a backup.
 	Restored Reason = "restored"
-	// Reborn means that all objects of a custom resource were deleted and created
-	// again, and the program got no event of their deletion.
+	// Reborn means that all objects of a custom resource were deleted and
+	// created again, and the program got no event of their deletion.
 	Reborn Reason = "reborn"
 	// Clocks means that the clock of the server differed from the clock of the
 	// program.
@@ -251,7 +251,7 @@ func ReasonFor(p plan.Plan, saw Seen) Reason {
 			return NotOwned
 		}
 	}
-	return ofDeviation(p[0], saw)
+	return reasonOfDeviation(p[0], saw)
 }
 
 // ReasonAfterRestart returns the reason for a finding about a program that
@@ -270,9 +270,10 @@ func ReasonAfterRestart(p plan.Plan, verb string) Reason {
 	return WritesAgain
 }
 
-// ofKind maps each kind of deviation to the reason for a finding in a run with
-// such a deviation. [ReasonFor] uses it if no more precise reason is known.
-var ofKind = map[byte]Reason{
+// reasonOfKind maps each kind of deviation to the reason for a finding in a run
+// with such a deviation. [ReasonFor] uses it if no more precise reason is
+// known.
+var reasonOfKind = map[byte]Reason{
 	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken, plan.Held: Unwoken,
 	plan.Deleted: NotRestored, plan.Detained: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
 	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Outage: GivesUp, plan.Rollout: MixedVersions,
@@ -284,7 +285,7 @@ var ofKind = map[byte]Reason{
 	plan.Lagging: TooSoon, plan.Asleep: Slept, plan.Shuffled: Order,
 }
 
-func ofDeviation(d plan.Deviation, saw Seen) Reason {
+func reasonOfDeviation(d plan.Deviation, saw Seen) Reason {
 	switch {
 	case d.Kind == plan.Restarted && d.N == 0:
 		return Forgotten
@@ -301,7 +302,7 @@ func ofDeviation(d plan.Deviation, saw Seen) Reason {
 	case d.Kind == plan.Early && saw.OnlyOutside:
 		return OutsideFailed
 	case d.Kind != plan.AtCall:
-		return ofKind[d.Kind]
+		return reasonOfKind[d.Kind]
 	}
 	switch d.Fault {
 	case plan.Hold:

@@ -201,8 +201,8 @@ func (m *mirror) uids() map[types.UID]bool {
 }
 
 // unfinished describes an object that the cluster still has to delete. It
-// returns "" if there is no such object. It ignores the objects in before,
-// which are older than the trial.
+// returns "" if there is no such object. It ignores the objects in older, which
+// existed before the trial.
 func (m *mirror) unfinished(older map[types.UID]*unstructured.Unstructured) string {
 	uids := m.uids()
 	m.mu.Lock()
@@ -214,7 +214,7 @@ func (m *mirror) unfinished(older map[types.UID]*unstructured.Unstructured) stri
 			case older[o.GetUID()] != nil:
 			case m.orphaned(o, uids):
 				return name + " is not garbage-collected although its owner is deleted"
-			case o.GetDeletionTimestamp() != nil && ofServer(o):
+			case o.GetDeletionTimestamp() != nil && waitsForServer(o):
 				return name + " is being deleted, but does not disappear"
 			}
 		}
@@ -247,9 +247,9 @@ func (m *mirror) watches(kind schema.GroupKind) bool {
 	return false
 }
 
-// ofServer reports whether only the server's own controllers delay the deletion
-// of an object.
-func ofServer(o *unstructured.Unstructured) bool {
+// waitsForServer reports whether only the server's own controllers delay the
+// deletion of an object.
+func waitsForServer(o *unstructured.Unstructured) bool {
 	own := []string{metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents, string(corev1.FinalizerKubernetes)}
 	return !slices.ContainsFunc(o.GetFinalizers(), func(f string) bool { return !slices.Contains(own, f) })
 }

@@ -357,8 +357,8 @@ func (r *remote) remove(ctx context.Context, w *write) error {
 	return err
 }
 
-// isGone reports whether a new object has been deleted.
-func (r *remote) isGone(ctx context.Context, w *write) bool {
+// isDeleted reports whether an object of the trial no longer exists.
+func (r *remote) isDeleted(ctx context.Context, w *write) bool {
 	o, err := r.clientOf(w).Get(ctx, w.call.Name, metav1.GetOptions{})
 	return apierrors.IsNotFound(err) || err == nil && o.GetUID() != w.uid
 }

@@ -121,7 +121,7 @@ func (s *smoker) play(ctx context.Context) error {
 	if s.fail(killed) || s.compare(plain, killed, nil) == nil {
 		return nil
 	}
-	repeated, err := s.try(ctx, false) // differences between two undisturbed trials do not count
+	repeated, err := s.try(ctx, false) // differences that also occur between two undisturbed trials do not count
 	if err != nil || s.fail(repeated) {
 		return err
 	}
@@ -154,9 +154,9 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	return t, err
 }
 
-// compare returns a finding if the states at the rests of the trial have differ
-// from those of the trial want. It ignores the fields in which want and the
-// trial other differ, unless other is nil.
+// compare compares the states of two trials at each rest. It returns a finding
+// if the trial have differs from the trial want. If other is not nil, compare
+// ignores the fields in which the trials want and other differ.
 func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	states := s.statesOf(want)
 	masks := make([]map[string]bool, len(states))

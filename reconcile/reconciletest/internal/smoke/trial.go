@@ -151,7 +151,7 @@ func (t *trial) waitQuiet(ctx context.Context) {
 // restless records that the program has not come to rest. awaited describes
 // what the cluster has not finished, or is empty.
 func (t *trial) restless(awaited string) {
-	text := fmt.Sprintf("it has not come to rest within %v", t.s.o.Timeout)
+	text := fmt.Sprintf("the program has not come to rest within %v", t.s.o.Timeout)
 	if awaited != "" {
 		t.journal.find(report.Rest, report.NoControllers, text+": "+awaited)
 		return
@@ -265,7 +265,7 @@ func (t *trial) checkCachesOnce() (oracle string, why report.Reason, err error) 
 func (t *trial) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, t.s.o.Timeout)
 	defer cancel()
-	for t.journal.unanswered() { // each has its time limit
+	for t.journal.unanswered() { // each request has a time limit
 		wait(context.Background(), pollInterval)
 	}
 	writes := t.journal.close()
@@ -281,7 +281,7 @@ func (t *trial) clean(ctx context.Context) error {
 		}
 	}
 	for _, w := range creations {
-		for !t.s.remote.isGone(ctx, w) {
+		for !t.s.remote.isDeleted(ctx, w) {
 			if !wait(ctx, pollInterval) {
 				return fmt.Errorf("waiting for the end of %s: %w (%s)", w.title(), ctx.Err(), report.NoControllers.Hint())
 			}

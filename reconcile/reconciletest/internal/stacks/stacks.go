@@ -15,9 +15,9 @@ import (
 // reasons maps the beginning of a goroutine's state to a text that says what
 // the goroutine waits for outside of its bubble.
 var reasons = []struct{ state, reason string }{
-	{"IO wait", "a socket, a pipe or a terminal: virtual time cannot bring about what comes through it. " +
+	{"IO wait", "a socket, a pipe or a terminal: no data arrives there when virtual time passes. " +
 		"Take clients from Env.Client or Env.Config; what is not in the API server belongs in Case.Outside"},
-	{"syscall", "a file or another process, which virtual time cannot bring about"},
+	{"syscall", "a file or another process, for which virtual time does not wait"},
 	{"sync.Mutex.Lock", "a lock that another goroutine holds while it waits. " +
 		"Reactors of a fake clientset hold its lock as long as they run: nothing in them may wait"},
 	{"sync.RWMutex", "a lock that another goroutine holds while it waits"},
@@ -114,7 +114,7 @@ func diagnose(stacks []string) string {
 		}
 	}
 	if words = append(words, blocked...); len(words) == 0 {
-		return "All goroutines wait for one another, or for time."
+		return "All goroutines wait for one another, or for time to pass."
 	}
 	return strings.Join(words[:min(maxExplained, len(words))], "\n")
 }

@@ -73,7 +73,7 @@ func equal(obj any, have *unstructured.Unstructured) (bool, error) {
 	}
 	cached := reflect.New(reflect.TypeOf(obj).Elem())
 	cached.Elem().Set(reflect.ValueOf(obj).Elem())
-	for _, v := range []reflect.Value{fresh, cached} { // decoders set kind and apiVersion, or do not
+	for _, v := range []reflect.Value{fresh, cached} { // only some decoders set kind and apiVersion
 		if f := v.Elem().FieldByName("TypeMeta"); f.IsValid() && f.CanSet() {
 			f.SetZero()
 		}

@@ -34,8 +34,8 @@ func FieldsOfObjects(objects []map[string]any) []ForeignField {
 
 // FieldsOfSchema returns foreign fields for objects with a schema, which is
 // OpenAPI: an optional field of the spec, and an optional field of the elements
-// of a list. It returns none if the spec has validation rules, because a rule
-// may demand more than one field.
+// of a list. It returns no fields if the spec has validation rules, because a
+// rule may demand more than one field.
 func FieldsOfSchema(openAPI map[string]any) []ForeignField {
 	properties, _ := openAPI["properties"].(map[string]any)
 	spec, _ := properties["spec"].(map[string]any)

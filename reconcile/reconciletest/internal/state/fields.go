@@ -45,7 +45,8 @@ var BuiltinFields = ForeignFields{
 	},
 }
 
-// inContainers returns a field of every container of the Pod template at a path.
+// inContainers returns a field of every container of the Pod template at a
+// path.
 func inContainers(path ...string) ForeignField {
 	return ForeignField{
 		Path: append(path, "containers", "*", "terminationMessagePolicy"), Value: "FallbackToLogsOnError", Usual: "File",

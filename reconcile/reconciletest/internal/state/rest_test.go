@@ -10,7 +10,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// The difference between two rests must not depend on whether a State is computed.
+// The difference between two rests must not depend on whether a State is
+// computed.
 func TestRestsDifferAsTheirStatesDo(t *testing.T) {
 	world := func() []map[string]any {
 		return []map[string]any{

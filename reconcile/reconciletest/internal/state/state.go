@@ -177,7 +177,7 @@ func (n *normalizer) add(title string, o *unstructured.Unstructured) {
 	}
 }
 
-// upToDate replaces status.observedGeneration by a word that says whether it
+// upToDate replaces status.observedGeneration with a word that says whether it
 // equals the generation, and returns other values unchanged.
 func upToDate(o *unstructured.Unstructured, key string, v any) any {
 	status, ok := v.(map[string]any)
@@ -299,7 +299,8 @@ type change struct {
 	wantValue, value string
 }
 
-// changes returns the differences of s from want, sorted, except in masked fields.
+// changes returns the differences of s from want, sorted, except in masked
+// fields.
 func (s State) changes(want State, masked map[string]bool) []change {
 	keys := maps.Clone(map[string]string(s))
 	maps.Copy(keys, want)

@@ -19,7 +19,7 @@ func TestANameIsGeneratedOnlyIfTheServerHasMadeIt(t *testing.T) {
 	}{
 		"web-bx7zq":         {"web-", true},
 		"web-0":             {"web-", false}, // of a StatefulSet, which gives both
-		"web-first":         {"web-", false}, // i is no letter of the server's
+		"web-first":         {"web-", false}, // the server does not use the letter i
 		"web":               {"", false},
 		"other-bx7zq":       {"web-", false},
 		long[:58] + "bx7zq": {long, true},
@@ -67,10 +67,11 @@ func TestTheOrderOfConditionsIsNoDifference(t *testing.T) {
 
 	more := conditions("Ready")
 	g.Expect(stateOf(one, nil).Diff(stateOf(more, nil), nil)).To(gomega.HaveEach(gomega.ContainSubstring("[Synced]")))
-	twice := conditions("Ready", "Ready") // no names: by their places
+	twice := conditions("Ready", "Ready") // the elements have no unique names, so their indices count
 	g.Expect(stateOf(twice, nil)).To(gomega.HaveKey("sites.example.com a: status.conditions[1].status"))
 
-	spec := map[string]any{"metadata": map[string]any{"name": "a"}, "spec": one["status"]} // there the order is a wish
+	// In a spec the order matters.
+	spec := map[string]any{"metadata": map[string]any{"name": "a"}, "spec": one["status"]}
 	swapped := map[string]any{"metadata": map[string]any{"name": "a"}, "spec": other["status"]}
 	g.Expect(stateOf(spec, nil).Diff(stateOf(swapped, nil), nil)).NotTo(gomega.BeEmpty())
 }
@@ -90,7 +91,7 @@ func TestAConditionIsIgnoredByItsType(t *testing.T) {
 	}
 }
 
-// The server chooses them, and in another run another.
+// The server chooses addresses and ports, which differ between runs.
 func TestAddressesAndPortsOfServicesAreNoDifference(t *testing.T) {
 	g := gomega.NewWithT(t)
 	service := func(ip string, port int64) state.State {
