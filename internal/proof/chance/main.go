@@ -48,8 +48,8 @@ func try(ctx context.Context, args []string, out io.Writer) error {
 	var s settings
 	flags := flag.NewFlagSet("chance", flag.ContinueOnError)
 	flags.IntVar(&s.times, "n", 200, "`runs` of each package")
-	flags.IntVar(&s.busy, "busy", 2, "busy `loops` beside them")
-	flags.StringVar(&s.run, "run", ".", "`expression` for the tests that run")
+	flags.IntVar(&s.busy, "busy", 2, "`number` of processes that keep a processor busy meanwhile")
+	flags.StringVar(&s.run, "run", ".", "run only the tests that match this `expression`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func spin(ctx context.Context) {
 	}
 }
 
-// try builds the tests of one package and runs them, and returns how often they
-// failed. The output of each failure is kept.
+// try builds the tests of one package, runs them many times, and returns how
+// often they failed. It writes the output of each failed run to out.
 func (s settings) try(ctx context.Context, packagePath string, out io.Writer) (failed int, err error) {
 	folder, err := os.MkdirTemp("", "chance-")
 	if err != nil {

@@ -165,8 +165,9 @@ func split(rules []rbacv1.PolicyRule, namespace string) []permission {
 }
 
 // judge compares the calls of an account with its permissions. It returns a
-// fault for each call without permission and for each unused permission. It
-// returns unused permissions that are in seldom as spared instead.
+// fault for each forbidden call and for each unused permission. seldom maps
+// permissions that may be unused to the reasons: judge returns these as spared,
+// not as faults.
 func judge(granted []permission, calls []record, seldom map[string]string) (faults, spared []string) {
 	forbidden := map[string]bool{}
 	for _, r := range calls {

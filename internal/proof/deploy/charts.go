@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// A chartTrial is the trial of a chart, with a value of the chart that the
-// upgrade changes.
+// A chartTrial is the trial of a chart. set is the value of the chart that the
+// upgrade sets, and changed reports whether the Deployment has the value.
 type chartTrial struct {
 	name, deployment, set string
 	changed               func(*appsv1.Deployment) bool

@@ -35,7 +35,7 @@ var errGivenUp = errors.New("giving up")
 func main() {
 	root := flag.String("root", ".", "`directory` of the repository")
 	images := flag.String("images", "dist/rootfs", "`directory` with the files of each image")
-	helm := flag.String("helm", "", "the `program` that installs the charts; without it they are not tried")
+	helm := flag.String("helm", "", "the `program` that installs the charts; if empty, the charts are not tried")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := verify(ctx, *root, *images, *helm, flag.Args())
@@ -125,7 +125,8 @@ func open(ctx context.Context, root, images string) (*stage, error) {
 	return s, s.Apply(ctx, `{apiVersion: v1, kind: Node, metadata: {name: `+node+`}}`)
 }
 
-// try installs the programs of a trial, runs them, and judges their accounts.
+// try installs the programs of a trial, exercises them, and compares the
+// requests of their accounts with their permissions.
 func (s *stage) try(ctx context.Context, t trial) error {
 	manifest, err := os.ReadFile(filepath.Join(s.root, "examples", t.name, "deploy", "install.yaml"))
 	if err != nil {
@@ -163,8 +164,8 @@ func (s *stage) try(ctx context.Context, t trial) error {
 	return errors.Join(errs...)
 }
 
-// placed waits for a Pod whose label is name, and binds it to the node, as a
-// scheduler does.
+// placed waits for a Pod with the label of the workload name, and binds the Pod
+// to the node, as a scheduler does.
 func (s *stage) placed(ctx context.Context, namespace, name string) (pod *corev1.Pod, err error) {
 	err = eventually(ctx, func() error {
 		pods, err := s.admin.CoreV1().Pods(namespace).List(ctx,

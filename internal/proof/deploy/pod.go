@@ -71,7 +71,7 @@ func contain(
 	}
 	c := &container{pod: pod, root: root, program: strings.TrimPrefix(programs[0], root)}
 	files := map[string]string{
-		"dev/null":                       "", // the kubelet's runtime makes the device
+		"dev/null":                       "", // a container runtime would create the device
 		"proc/sys/kernel/random/boot_id": "boot-1\n",
 	}
 	for _, mount := range pod.Spec.Containers[0].VolumeMounts {
@@ -193,8 +193,8 @@ func (c *container) commandLine() {
 // start runs the program in its root directory and as its user. It returns when
 // the program is ready.
 func (c *container) start(ctx context.Context) error {
-	c.process = exec.Command(c.command[0], c.command[1:]...) //nolint:noctx // it ends by stop
-	c.process.Err, c.process.Path = nil, c.command[0]        // within the new root
+	c.process = exec.Command(c.command[0], c.command[1:]...) //nolint:noctx // stop ends the process
+	c.process.Err, c.process.Path = nil, c.command[0]        // the path is in the new root
 	c.process.Dir, c.process.Env = "/", c.env
 	c.process.Stdout, c.process.Stderr = &c.log, &c.log
 	user := uint32(0)
@@ -268,6 +268,6 @@ func (c *container) stop() error {
 // kill ends the program at once.
 func (c *container) kill() {
 	if c.process != nil {
-		_ = c.process.Process.Kill() // it may have ended
+		_ = c.process.Process.Kill() // the process may have ended
 	}
 }

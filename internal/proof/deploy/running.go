@@ -115,9 +115,9 @@ func (r *running) client(resource, namespace string) dynamic.ResourceInterface {
 	return client.Namespace(namespace)
 }
 
-// may waits until the server knows that the account of an example has a
+// awaitPermission waits until the server grants the account of an example a
 // permission in a namespace.
-func (r *running) may(ctx context.Context, example, namespace string, access authorizationv1.ResourceAttributes) {
+func (r *running) awaitPermission(ctx context.Context, example, namespace string, access authorizationv1.ResourceAttributes) {
 	access.Namespace = namespace
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:serviceaccount:" + example + ":" + example, ResourceAttributes: &access,
@@ -149,8 +149,8 @@ func (r *running) awaitText(ctx context.Context, resource, namespace, name, text
 	})
 }
 
-// goes waits until the server no longer has an object.
-func (r *running) goes(ctx context.Context, resource, namespace, name string) {
+// awaitDeleted waits until the server no longer has an object.
+func (r *running) awaitDeleted(ctx context.Context, resource, namespace, name string) {
 	r.await(ctx, func() error {
 		_, err := r.client(resource, namespace).Get(ctx, name, metav1.GetOptions{})
 		if err == nil {

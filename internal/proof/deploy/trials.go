@@ -129,7 +129,7 @@ func configMapFromCRs(ctx context.Context, r *running) {
 	r.change(ctx, "configmaps", "default", "settings", `{"data":{"colour":"blue"}}`)
 	r.awaitText(ctx, "configmaps", "default", "settings", `"colour":"red"`)
 	r.whileStopped(ctx, func() { r.remove(ctx, settings, "colour") })
-	r.goes(ctx, "configmaps", "default", "settings")
+	r.awaitDeleted(ctx, "configmaps", "default", "settings")
 }
 
 func mirrored(ctx context.Context, r *running) {
@@ -151,7 +151,7 @@ func mirrored(ctx context.Context, r *running) {
 	r.change(ctx, secrets, "platform", name, `{"stringData":{"is":"two"}}`)
 	r.awaitText(ctx, secrets, "blue", name, two)
 	r.change(ctx, "namespaces", "", "blue", `{"metadata":{"labels":{"team":null}}}`)
-	r.goes(ctx, secrets, "blue", name)
+	r.awaitDeleted(ctx, secrets, "blue", name)
 	// Another client's Secret of that name.
 	r.apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: green}}`,
 		`{apiVersion: v1, kind: Secret, metadata: {name: registry-password, namespace: green}, stringData: {is: theirs}}`)
@@ -161,7 +161,7 @@ func mirrored(ctx context.Context, r *running) {
 	r.whileStopped(ctx, func() {
 		r.step(func() error { return r.client(kind, "").Delete(ctx, "registry", metav1.DeleteOptions{}) })
 	})
-	r.goes(ctx, secrets, "red", name)
+	r.awaitDeleted(ctx, secrets, "red", name)
 	r.awaitText(ctx, secrets, "green", name, theirs)
 }
 
@@ -176,8 +176,8 @@ func namespaceDefaults(ctx context.Context, r *running) {
 	r.awaitText(ctx, "resourcequotas", "team", name, `"pods":"100"`)
 	r.awaitText(ctx, "limitranges", "team", name, `"512Mi"`)
 	r.change(ctx, "namespaces", "", "team", fmt.Sprintf(exempt, `"true"`))
-	r.goes(ctx, "resourcequotas", "team", name)
-	r.goes(ctx, "limitranges", "team", name)
+	r.awaitDeleted(ctx, "resourcequotas", "team", name)
+	r.awaitDeleted(ctx, "limitranges", "team", name)
 	// Other clients' objects of that name, seen twice.
 	r.apply(ctx, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: namespace-defaults, namespace: team}, spec: {}}`)
 	r.change(ctx, "namespaces", "", "team", fmt.Sprintf(exempt, "null"))
@@ -217,12 +217,12 @@ func ingressPerService(ctx context.Context, r *running) {
 	r.change(ctx, ingresses, "default", "web", `{"spec":{"rules":[{"host":"other.example.com"}]}}`)
 	r.awaitText(ctx, ingresses, "default", "web", `web.default.example.com`)
 	r.whileStopped(ctx, func() { r.remove(ctx, "services", "web") })
-	r.goes(ctx, ingresses, "default", "web")
+	r.awaitDeleted(ctx, ingresses, "default", "web")
 	// Another client's Ingress of that name.
 	r.apply(ctx, `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: foreign},
 		spec: {defaultBackend: {service: {name: foreign, port: {number: 80}}}}}`, service("foreign"))
 	r.warned(ctx, "default", "IngressNotOurs")
-	r.goes(ctx, "leases.coordination.k8s.io", "ingress-per-service", former)
+	r.awaitDeleted(ctx, "leases.coordination.k8s.io", "ingress-per-service", former)
 }
 
 func websites(ctx context.Context, r *running) {
@@ -231,7 +231,7 @@ func websites(ctx context.Context, r *running) {
 	r.step(func() error { return err })
 	permission, site, _ := strings.Cut(string(manifest), "---\napiVersion: v1\nkind: Secret\n")
 	r.apply(ctx, permission)
-	r.may(ctx, "website", "default", authorizationv1.ResourceAttributes{
+	r.awaitPermission(ctx, "website", "default", authorizationv1.ResourceAttributes{
 		Verb: "list", Resource: "secrets", Name: "shop-settings",
 	})
 	r.apply(ctx, "apiVersion: v1\nkind: Secret\n"+site)
@@ -253,10 +253,10 @@ func websites(ctx context.Context, r *running) {
 	}
 	r.apply(ctx, owned("Deployment", "apps/v1", `{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
 		spec: {containers: [{name: c, image: none}]}}}`), owned("Service", "v1", `{ports: [{port: 80}]}`))
-	r.goes(ctx, deployments, "default", "surplus")
-	r.goes(ctx, "services", "default", "surplus")
+	r.awaitDeleted(ctx, deployments, "default", "surplus")
+	r.awaitDeleted(ctx, "services", "default", "surplus")
 	r.remove(ctx, kind, "shop")
-	r.goes(ctx, kind, "default", "shop")
+	r.awaitDeleted(ctx, kind, "default", "shop")
 }
 
 func observe(ctx context.Context, r *running) {

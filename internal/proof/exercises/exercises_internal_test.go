@@ -166,7 +166,8 @@ func upgraded(p program) *reconciletest.Case {
 	}
 }
 
-// exercise is one bug of the page, under the heading by which the page tells of it.
+// exercise is one bug of the page, under the heading by which the page tells of
+// it.
 type exercise struct {
 	heading     string
 	explore     func(program) *reconciletest.Case
@@ -188,7 +189,7 @@ var exercises = []exercise{
 		// controller asks the server before it reconciles a key whose object
 		// the cache does not have.
 		"A restart during maintenance deleted live Secrets", comeAgain,
-		always(sweepByCache, ofItsName), always(sweepByServer, ofItsName), "",
+		always(sweepByCache, secretNames), always(sweepByServer, secretNames), "",
 	},
 	{"It overwrote our Secret", taken, always(createOrUpdate), always(createOrRefuse, named), "goal"},
 	{"The new prices arrive hours later", pricesChange, always(notePrice), always(notePrice, prices), "goal"},

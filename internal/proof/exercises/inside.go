@@ -114,13 +114,13 @@ func sweepByServer(ctx context.Context, s *shop, key reconcile.Key, app *corev1.
 	if err != nil || exists || !ok {
 		return err
 	}
-	return patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil) // this one, by its UID
+	return patch.Delete(ctx, s.client.CoreV1().Secrets, secret, nil) // deletes only the Secret with this UID
 }
 
-// ofItsName returns a trigger for changes of Secrets. It reconciles the app
-// that has the Secret's name, even if that app does not exist, so that the
-// Secret is deleted.
-func ofItsName(s *shop) reconcile.Trigger {
+// secretNames returns a trigger for changes of Secrets. The trigger reconciles
+// the app that has the Secret's name, even if that app does not exist, so that
+// the Secret is deleted.
+func secretNames(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
 		secret := cmp.Or(new, old)
 		return []reconcile.Key{{Namespace: secret.Namespace, Name: secret.Name}}, nil
@@ -159,8 +159,9 @@ func createOrRefuse(ctx context.Context, s *shop, key reconcile.Key, app *corev1
 	})
 }
 
-// named returns a trigger that reconciles the app of a Secret's name when the
-// Secret has changed, even if another client owns it: its name may be free now.
+// named returns a trigger that reconciles the app that has a Secret's name when
+// the Secret has changed. It does so even if another client owns the Secret,
+// because after a deletion the name is free.
 func named(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
 		secret := cmp.Or(new, old)

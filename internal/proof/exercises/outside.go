@@ -33,7 +33,7 @@ func chargeByToken(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.Co
 	if app == nil || app.Annotations["charged"] != "" {
 		return nil
 	}
-	s.charge(string(app.UID)) // it may be repeated, because the bank knows the token
+	s.charge(string(app.UID)) // may be repeated, because the bank knows the token
 	return note(ctx, s, app, "charged", "yes")
 }
 

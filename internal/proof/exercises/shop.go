@@ -23,16 +23,16 @@ type shop struct {
 	*outside
 }
 
-// step is called when an app or one of its Secrets has changed. app is nil if
-// it was deleted.
+// A step is called when an app or one of its Secrets has changed. app is nil if
+// the app was deleted.
 type step func(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error
 
 // program is the program of a case.
 type program = func(*reconciletest.Env) error
 
 // run returns the program that calls a step for each app. newStep makes the
-// step at the start of the program, so the step's memory is lost in a restart.
-// more are additional triggers.
+// step when the program starts, so a restart of the program loses the step's
+// memory. more are additional triggers.
 func run(newStep func() step, more ...func(*shop) reconcile.Trigger) program {
 	return func(env *reconciletest.Env) error {
 		s, take := &shop{client: env.Client()}, newStep()
@@ -61,7 +61,7 @@ func always(s step, more ...func(*shop) reconcile.Trigger) program {
 	return run(func() step { return s }, more...)
 }
 
-// outside is the state outside of the cluster.
+// outside is the state outside the cluster.
 type outside struct {
 	mu      sync.Mutex // guards the fields below
 	charges []string

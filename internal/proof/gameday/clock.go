@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// clockVariable is the environment variable with the name of the file whose
-// number of seconds a replica's clock is ahead of the machine's.
+// clockVariable is the environment variable that contains the name of a file.
+// The file contains a number: how many seconds the replica's clock is ahead of
+// the machine's clock.
 const clockVariable = "GAMEDAY_CLOCK"
 
-// This is the wrong clock. The copy of package time adds the offset to the wall
-// clock only: durations, timers and deadlines stay right, as on a machine whose
-// clock is set. A goroutine reads the offset from the file, because Now is also
-// called where no file can be read, such as by a timer.
+// These texts make the clock wrong. The changed copy of package time adds the
+// offset to the wall clock only. Durations, timers and deadlines stay right, as
+// on a machine whose clock is set. A goroutine reads the offset from the file,
+// because Now is also called where no file can be read, for example by a timer.
 const (
 	rightClock = "\tsec, nsec, mono := runtimeNow()\n"
 	wrongClock = rightClock + "\tsec += hostOffset.Load()\n"
@@ -65,7 +66,7 @@ func (w *world) build(ctx context.Context) error {
 		return fmt.Errorf("making a clock that can be set: %w", err)
 	}
 	w.program = filepath.Join(w.folder, name)
-	//nolint:gosec // its files are in a folder of this process
+	//nolint:gosec // the arguments are names of files of this process
 	c := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", w.program, "./examples/"+name)
 	c.Dir, c.Stderr = w.root, os.Stderr
 	if err := c.Run(); err != nil {

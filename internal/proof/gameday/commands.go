@@ -17,8 +17,9 @@ import (
 // commandLimit is how long the person on call waits for a command.
 const commandLimit = 15 * time.Second
 
-// commands returns the commands in the runbook of all alerts. The same commands
-// are run for each incident, so that their choice says nothing.
+// commands returns the commands from the runbooks of all alerts. The same
+// commands are run for each incident, so that the choice of commands does not
+// reveal the cause.
 func (w *world) commands() []string {
 	list := []string{
 		"date -u",
@@ -42,10 +43,10 @@ func (w *world) commands() []string {
 	return list
 }
 
-// ask runs the commands as on a machine without a replica: they reach the API
-// server without the proxy. It returns their outputs by file name.
+// ask runs the commands and returns their outputs by file name. The commands do
+// not use the proxy, like commands on a machine that runs no replica.
 func (w *world) ask(ctx context.Context) evidence {
-	const first = "kubectl get --raw /readyz?verbose" // it is measured, so it runs alone
+	const first = "kubectl get --raw /readyz?verbose" // its duration is measured, so it runs alone
 	seen := evidence{fileOf(first): w.run(ctx, first)}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
@@ -66,7 +67,7 @@ func fileOf(command string) string {
 	return strings.NewReplacer("/", "", "?", " ").Replace(command) + ".txt"
 }
 
-// run returns the output of a command, and how long it took.
+// run runs a command, and returns a text with its output and its duration.
 func (w *world) run(ctx context.Context, command string) string {
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// bad disturbs the connections to the API server as b says. It returns a
-// function that ends the disturbance.
+// bad disturbs the connections to the API server in the way that b describes.
+// It returns a function that ends the disturbance.
 func bad(w *world, b badness) func(context.Context) error {
 	w.proxy.become(b)
 	return func(context.Context) error {

@@ -22,14 +22,15 @@ import (
 )
 
 // evidence contains the texts that the person on call can see one minute after
-// the alert, by file name. The minute is shortened like all times of the rules.
+// the alert, by file name. The minute is divided by scale, like all times in
+// the rules.
 type evidence map[string]string
 
 // lastLines is the number of lines at the end of each log that are kept as
 // evidence.
 const lastLines = 30
 
-// gather returns the present evidence: the alerts, the probes, the page and the
+// gather returns the current evidence: the alerts, the probes, the page and the
 // log of each replica, and the outputs of the runbook's commands.
 func (w *world) gather(ctx context.Context) evidence {
 	alerts := alertsText(w.alerts(ctx))

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// incident is a failure that the game day plays.
+// incident is a failure that the game day causes.
 type incident struct {
 	name, does, object string
 	limit              time.Duration // how long to wait for an alert
@@ -135,7 +135,7 @@ func during(ctx context.Context, pace time.Duration, do func() error) func(conte
 	var going sync.WaitGroup
 	going.Go(func() {
 		for pause(ctx, pace) == nil {
-			_ = do() // it is called again
+			_ = do() // after an error, the next call tries again
 		}
 	})
 	return func(context.Context) error {
@@ -158,8 +158,8 @@ func stranger(ctx context.Context, w *world) (func(context.Context) error, error
 	return during(ctx, 500*time.Millisecond, take), take()
 }
 
-// mayWrite gives the program's role these verbs, and no others, on Secrets in
-// all namespaces.
+// mayWrite sets the verbs that the program's role allows on Secrets in all
+// namespaces.
 func (w *world) mayWrite(ctx context.Context, verbs ...string) error {
 	roles := w.admin.RbacV1().ClusterRoles()
 	role, err := roles.Get(ctx, name, metav1.GetOptions{})

@@ -31,13 +31,13 @@ const patience = 8 * time.Minute
 func main() {
 	root := flag.String("root", ".", "`directory` of the repository")
 	o := &outputs{}
-	flag.StringVar(&o.results, "results", "", "`file` with the results of all incidents. A result replaces the last one "+
-		"of the same incident, and the others stay")
+	flag.StringVar(&o.results, "results", "", "`file` with the results of all incidents. A result replaces the earlier result "+
+		"of the same incident, and the other results stay")
 	flag.StringVar(&o.page, "out", "", "`file` to write the page to")
-	flag.StringVar(&o.folders, "folders", "", "`directory` to write a folder for each incident to, without its name, and "+
-		"with what a person on call has: alerts, runbook, probes, pages, logs, and the outputs of the runbook's commands. "+
-		"The file with this name and -solutions.md says what each was")
-	flag.StringVar(&o.picture, "picture", "", "`file` to draw the dashboard to, with what Prometheus has seen")
+	flag.StringVar(&o.folders, "folders", "", "`directory` in which to write a folder for each incident. A folder has a number as its name, and "+
+		"contains what a person on call has: alerts, runbook, probes, pages, logs, and the outputs of the runbook's commands. "+
+		"The file with this name and -solutions.md contains the incident of each folder")
+	flag.StringVar(&o.picture, "picture", "", "`file` in which to draw the dashboard, with the data of Prometheus")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := play(ctx, o, *root, flag.Args())
@@ -48,7 +48,8 @@ func main() {
 	}
 }
 
-// chosen returns the incidents with these names, or all without a name.
+// chosen returns the incidents with these names, or all incidents if names is
+// empty.
 func chosen(names []string) ([]incident, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(incidents, func(i incident) bool { return i.name == name }) {
@@ -60,7 +61,8 @@ func chosen(names []string) ([]incident, error) {
 	}), nil
 }
 
-// play plays the incidents with these names, or all.
+// play causes the incidents with these names, or all incidents if names is
+// empty, one after the other.
 func play(ctx context.Context, out *outputs, root string, names []string) (err error) {
 	list, err := chosen(names)
 	if err != nil {
@@ -85,11 +87,11 @@ func play(ctx context.Context, out *outputs, root string, names []string) (err e
 		began := time.Now()
 		r, failure := w.play(ctx, i)
 		if failure != nil {
-			failure = fmt.Errorf("playing the incident %s: %w", i.name, failure)
+			failure = fmt.Errorf("running the incident %s: %w", i.name, failure)
 			r.Failure = failure.Error()
 		}
 		if ctx.Err() != nil {
-			return failure // interrupted, so it is no result
+			return failure // ctx has ended, so the failure says nothing about the program
 		}
 		spans = append(spans, span{i.name, began, began.Add(r.After / scale)})
 		fmt.Printf("%s: %v after %v, well again after %v\n", r.Name, alertNames(r.Alerts), r.After, r.Healed)
@@ -138,7 +140,7 @@ func (w *world) play(ctx context.Context, i incident) (report, error) {
 	return r, nil
 }
 
-// pause waits, unless ctx ends.
+// pause waits for the duration d. It returns an error if ctx ends before.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

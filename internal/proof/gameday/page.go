@@ -10,7 +10,7 @@ import (
 )
 
 // page returns the text of docs/gameday.md. It contains a table of all
-// incidents, and the evidence of each that was played.
+// incidents, and the evidence of each incident that was played.
 func page(all []incident, seen []report) string {
 	var b strings.Builder
 	b.WriteString("# Game day\n\nWhat the person on call sees. `make gameday` runs two replicas of " +
@@ -45,8 +45,8 @@ func page(all []incident, seen []report) string {
 	return b.String()
 }
 
-// tableRow returns the row of an incident in the table. r is nil if it was not
-// played.
+// tableRow returns the row of an incident in the table. r is nil if the
+// incident was not played.
 func tableRow(i incident, r *report) string {
 	if r == nil {
 		return fmt.Sprintf("| %s | %s | not played |   |   |   |   |\n", i.name, i.object)
@@ -90,8 +90,8 @@ func reportOf(i incident, seen []report) *report {
 	return nil
 }
 
-// key returns the solution of the folders: a line for each folder, with its
-// incident, the cause and the object.
+// key returns a table that says which incident, cause and object belong to each
+// folder.
 func key(all []incident, seen []report) string {
 	type solution struct {
 		place int

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// scale is the factor by which the times of the rules are shortened. The
-// durations of Leases are not shortened. So with a larger scale, taking over a
+// scale is the number by which the times in the rules are divided. The
+// durations of Leases are not divided. So with a larger scale, taking over a
 // Lease would take longer than a rule waits for a leader, and the rule would
 // fire.
 const scale = 5
@@ -71,7 +71,7 @@ func startPrometheus(root, folder string, targets []string) (*prometheus, error)
 	if p.address, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	//nolint:noctx // it ends by stop
+	//nolint:noctx // stop ends the process
 	p.process = exec.Command("prometheus", "--config.file="+filepath.Join(folder, "prometheus.yaml"),
 		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+p.address, "--log.level=error")
 	p.process.Stderr = os.Stderr
@@ -82,7 +82,7 @@ func (p *prometheus) stop() error {
 	if err := p.process.Process.Kill(); err != nil {
 		return err
 	}
-	_ = p.process.Wait() // by that signal
+	_ = p.process.Wait() // returns the error that the signal has ended the process
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // proxy passes bytes between the replicas and the API server, until an incident
-// makes the connection bad. It listens at the same address all the time.
+// disturbs the connections. Its address never changes.
 type proxy struct {
 	address, server string
 
@@ -58,7 +58,7 @@ func (p *proxy) open() error {
 	return nil
 }
 
-// shut refuses connections, and ends the present ones.
+// shut refuses new connections, and ends the open connections.
 func (p *proxy) shut() error {
 	p.mu.Lock()
 	err := p.listener.Close()
@@ -67,7 +67,7 @@ func (p *proxy) shut() error {
 	return err
 }
 
-// cut ends the present connections.
+// cut ends the open connections.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,8 +77,8 @@ func (p *proxy) cut() {
 	clear(p.connections)
 }
 
-// become makes all connections as bad as the argument says. The zero badness
-// makes them good again.
+// become disturbs all connections in the way that bad describes. The zero
+// badness ends all disturbances.
 func (p *proxy) become(bad badness) {
 	p.mu.Lock()
 	p.bad = bad

@@ -46,8 +46,8 @@ type outputs struct {
 }
 
 // write adds a report to the others, and writes the results, the page and the
-// folder of the incident. The report takes the place of an earlier one about the
-// same incident.
+// folder of the incident. The report takes the place of an earlier one about
+// the same incident.
 func (o *outputs) write(seen []report, last *report) ([]report, error) {
 	last.Commit = o.commit
 	same := func(r report) bool { return r.Name == last.Name }
@@ -67,8 +67,8 @@ func (o *outputs) write(seen []report, last *report) ([]report, error) {
 	return seen, err
 }
 
-// position returns the place of an incident in the list. An incident that is not
-// played any more is the last one.
+// position returns the index of an incident in the list. Incidents that are no
+// longer in the list come after all others.
 func position(name string) int {
 	if i := slices.IndexFunc(incidents, func(i incident) bool { return i.name == name }); i >= 0 {
 		return i
@@ -76,9 +76,9 @@ func position(name string) int {
 	return len(incidents)
 }
 
-// saveFolder writes the evidence of r into the folder with its number, and
-// removes what an earlier play of the same incident has left there. A new
-// number is random, so that the order of the folders says nothing.
+// saveFolder writes the evidence of r into the folder with the number of the
+// incident, and removes the older evidence in it. A new number is random, so
+// that the order of the folders does not reveal the incidents.
 func (o *outputs) saveFolder(r *report) error {
 	const numbers = 100
 	for _, n := range rand.Perm(numbers) {
@@ -148,8 +148,8 @@ func resultsText(seen []report) string {
 	return b.String()
 }
 
-// commitOf returns the commit of the work tree, with a remark if files were
-// changed since.
+// commitOf returns the commit of the work tree, with a remark if files have
+// been changed since that commit.
 func commitOf(ctx context.Context, root string) string {
 	output, err := exec.CommandContext(ctx, "git", "-C", root, "describe", "--always", "--exclude=*",
 		"--dirty= and changes").Output()

@@ -57,9 +57,9 @@ type world struct {
 type replica struct {
 	address, identity, node string
 	clock                   string        // the file with the number of seconds that the machine's clock is ahead
-	ahead                   time.Duration // how far that clock is ahead
+	ahead                   time.Duration // how far the machine's clock is ahead
 	process                 *exec.Cmd
-	lost                    bool         // the node has failed
+	lost                    bool         // whether the node has failed
 	silence                 net.Listener // takes the place of a process whose node has failed
 
 	mu       sync.Mutex // guards the fields below; must also be held to change process
@@ -72,9 +72,9 @@ type replica struct {
 	unseen   string // the part of previous since the last mark
 }
 
-// since returns the part of text after the first marked bytes, because earlier
-// lines are about earlier incidents. If that part is empty, it returns the last
-// three lines of text.
+// since returns the part of text after the first marked bytes, because the
+// lines before that are about earlier incidents. If that part is empty, since
+// returns the last three lines of text.
 func since(text string, marked int) string {
 	if marked < len(text) {
 		return text[marked:]
@@ -84,7 +84,7 @@ func since(text string, marked int) string {
 }
 
 // logs returns the log of the running process, and the log of the process
-// before it. If no process is running, log is the log of the last one, and
+// before it. If no process is running, log is the log of the last process, and
 // previous is empty. The logs on a node that has failed cannot be read.
 func (r *replica) logs() (log, previous string) {
 	r.mu.Lock()
@@ -240,8 +240,8 @@ func (r *replica) stop() {
 	if r.process == nil {
 		return
 	}
-	_ = r.process.Process.Kill() // it may have ended
-	_ = r.process.Wait()         // by that signal
+	_ = r.process.Process.Kill() // the process may have ended
+	_ = r.process.Wait()         // returns the error that the signal has ended the process
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.process = nil
@@ -306,8 +306,8 @@ func (w *world) well(ctx context.Context) error {
 	})
 }
 
-// mark marks the present end of each replica's log. After that, news returns
-// only later lines. mark also forgets how earlier processes ended.
+// mark marks the current end of each replica's log, so that news returns only
+// later lines. mark also forgets how earlier processes ended.
 func (w *world) mark() {
 	for _, r := range w.replicas {
 		r.mu.Lock()

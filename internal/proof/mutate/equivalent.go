@@ -6,12 +6,14 @@ import (
 )
 
 // equivalentsFile lists the mutants of a package that no test can find, each
-// with the reason. Each entry has the form in which a survivor is printed: the
-// three lines of a site's key, and a paragraph that begins with "because".
+// with the reason. An entry has the form in which survivors are printed, the
+// three lines of a site's key, followed by a paragraph that begins with
+// "because".
 const equivalentsFile = "testdata/equivalent.txt"
 
-// equivalents returns the reasons in the text of such a list, by the keys of the
-// mutants. Lines before the first mutant that begin with # are comments.
+// equivalents returns the reasons in the text of an equivalentsFile, by the
+// keys of the mutants. Lines that begin with # before the first mutant are
+// comments.
 func equivalents(source string) (map[string]string, error) {
 	known := map[string]string{}
 	for block := range strings.SplitSeq(strings.TrimSpace(source), "\n\n") {

@@ -204,8 +204,8 @@ func isText(e ast.Expr) bool {
 	return ok && literal.Kind == token.STRING
 }
 
-// logs reports whether a call writes to a log. Tests need not detect changes of
-// such calls.
+// logs reports whether a call writes to a log. Tests need not detect mutations
+// of such a call.
 func logs(call *ast.CallExpr) bool {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || method.Sel.Name != "Info" && method.Sel.Name != "Error" {

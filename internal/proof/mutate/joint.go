@@ -41,8 +41,8 @@ type mutant struct {
 	text   int // The index of the site's text.
 }
 
-// alone returns the file with only this mutant.
-func (m *mutant) alone() overlay.Files { return overlay.Files{m.file: m.mutated(m.text)} }
+// overlay returns an overlay in which the mutant's file has only this mutation.
+func (m *mutant) overlay() overlay.Files { return overlay.Files{m.file: m.mutated(m.text)} }
 
 // copyOf is a mutant's copy of its function in a joint file.
 type copyOf struct {
@@ -167,7 +167,7 @@ func (t *trial) compile(ctx context.Context, drawn []*site) (files overlay.Files
 		}
 		var copies map[string][]copyOf
 		files, copies = t.joint()
-		// -e: all errors, not ten.
+		// With -e the compiler reports all errors, and not only the first ten.
 		program, err = overlay.Build(ctx, t.temp, t.pkg.Dir, files, "-gcflags=-e")
 		if !errors.Is(err, overlay.ErrBuild) {
 			return files, program, err

@@ -71,13 +71,13 @@ func parse(arguments []string, out io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.IntVar(&o.mutants, "n", 20, "mutants of each package")
-	flags.Uint64Var(&o.seed, "seed", 1, "of the draw")
+	flags.Uint64Var(&o.seed, "seed", 1, "number that determines the selection of mutants")
 	flags.DurationVar(&o.timeout, "timeout", 0,
-		"a mutant is dead after so much processor time; 0: three times that of the tests, and 10s")
-	flags.IntVar(&o.workers, "j", runtime.NumCPU(), "mutants at a time")
-	flags.Float64Var(&o.minimum, "min", 0, "fail when fewer percent of all mutants are killed")
-	only := flags.String("only", "", "a regular expression that a mutant's text, as survivors are printed, must match")
-	flags.StringVar(&o.tests, "run", "", "a regular expression of the tests to run, as go test has it")
+		"processor time after which a mutant counts as killed; 0: three times the time of the tests without a mutant, plus 10s")
+	flags.IntVar(&o.workers, "j", runtime.NumCPU(), "number of mutants that are tried at the same time")
+	flags.Float64Var(&o.minimum, "min", 0, "fail if the tests kill less than this percentage of all mutants")
+	only := flags.String("only", "", "try only mutants whose text, in the form in which survivors are printed, matches this regular expression")
+	flags.StringVar(&o.tests, "run", "", "run only tests that match this regular expression, like go test -run")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
 	}

@@ -231,7 +231,7 @@ func TestATestThatNoticesTheCopiesRunsAlone(t *testing.T) {
 	g := NewWithT(t)
 	out, err := mutate(t, "-only", "in Twice", "./testdata/alone")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(out).To(And(ContainSubstring("run only where the others let a mutant live: TestAlone\n"),
+	g.Expect(out).To(And(ContainSubstring("tests that run only for mutants that the other tests do not kill: TestAlone\n"),
 		ContainSubstring("/alone | 2 | 0 | 2 | 2 | 0 | 100 % |")))
 }
 

@@ -38,7 +38,7 @@ type suite struct {
 	program string        // The program with all mutants.
 	limit   time.Duration // The limit of processor time for one run.
 	rounds  [][]string    // Flags for the quick tests, and for the slow ones if there are any.
-	alone   []string      // Tests that fail in a program with all mutants, because they count allocations.
+	alone   []string      // Tests that fail in a program with all mutants, for example because they count allocations.
 }
 
 // build builds the tests with files, which contain all mutants, and prepares
@@ -72,7 +72,7 @@ func (s *suite) prepare(ctx context.Context, program string, limit time.Duration
 		if err := s.green(ctx); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(s.out, "%s: run only where the others let a mutant live: %s\n", s.dir, strings.Join(s.alone, " "))
+		_, _ = fmt.Fprintf(s.out, "%s: tests that run only for mutants that the other tests do not kill: %s\n", s.dir, strings.Join(s.alone, " "))
 	}
 	s.limit, s.rounds = cmp.Or(limit, 3*took+10*time.Second), rounds(out)
 	return nil
@@ -127,7 +127,7 @@ func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 	if len(s.alone) == 0 {
 		return false, nil
 	}
-	program, err := overlay.Build(ctx, s.temp, s.dir, m.alone())
+	program, err := overlay.Build(ctx, s.temp, s.dir, m.overlay())
 	if err != nil {
 		return false, err
 	}
@@ -156,7 +156,7 @@ func (s *suite) run(
 	ctx, stop := context.WithTimeoutCause(ctx, 4*s.limit, errTimeout)
 	defer stop()
 	script := fmt.Sprintf(`ulimit -v %d; ulimit -t %.0f; exec "$0" "$@"`, memory, s.limit.Seconds())
-	// Of two flags the last one counts.
+	// If a flag is given twice, the last value counts.
 	arguments := append([]string{"-c", script, program, "-test.run", s.tests}, flags...)
 	command := exec.CommandContext(ctx, "sh", arguments...)
 	command.Dir = s.dir

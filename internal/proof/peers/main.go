@@ -1,8 +1,7 @@
-// Command peers runs tests of client-go and of controller-runtime against
-// shared informers of package clientgo and queues of package workqueue, and
-// writes docs/peers.md about them.
-// The tests are read from the module cache, copied to a scratch folder, and
-// deleted.
+// Command peers runs tests of client-go and controller-runtime against the
+// shared informers of package clientgo and the queues of package workqueue, and
+// writes the results to docs/peers.md. It reads the tests from the module
+// cache, copies them to a scratch folder, and deletes the folder at the end.
 //
 //	go run ./internal/proof/peers docs/peers.md
 //	go run ./internal/proof/peers -race -count 20 -client-go
@@ -37,9 +36,9 @@ const (
 )
 
 func main() {
-	race := flag.Bool("race", false, "with the race detector")
-	count := flag.Int("count", 1, "how often each test runs")
-	only := flag.Bool("client-go", false, "only the suites of client-go, which need no server; no page is written")
+	race := flag.Bool("race", false, "run the tests with the race detector")
+	count := flag.Int("count", 1, "how many times each test runs")
+	only := flag.Bool("client-go", false, "run only the suites of client-go, because they need no server, and write no page")
 	flag.Parse()
 	s := &scratchModule{flags: []string{fmt.Sprintf("-count=%d", *count)}}
 	if *race {

@@ -18,9 +18,9 @@ import (
 // Bug is a known bug of a published controller, and the case whose exploration
 // finds it.
 type Bug struct {
-	// Of is a function of the controller, such as its constructor. It
+	// Controller is a function of the controller, such as its constructor. It
 	// identifies the controller's module.
-	Of any
+	Controller any
 	// Fixed is the first version of its module that does not have the bug.
 	Fixed string
 	// Case is explored with every version.
@@ -42,10 +42,10 @@ const Budget = time.Hour
 // in a version that has the bug, or finds anything in a version that does not.
 func (b *Bug) Told(t *testing.T) {
 	t.Helper()
-	module, version := results.Version(t, b.Of)
+	module, version := results.Version(t, b.Controller)
 	o := b.Options
 	o.Budget = Budget
-	r := results.Search(t, b.Of, b.Case, &o)
+	r := results.Search(t, b.Controller, b.Case, &o)
 	first, _, _ := strings.Cut(r.Failure, "\n")
 	switch {
 	case semver.Compare(version, b.Fixed) < 0:

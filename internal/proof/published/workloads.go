@@ -16,8 +16,8 @@ import (
 
 var labels = map[string]string{"app": "web"}
 
-// Meta returns the metadata of all workloads. The names of their Pods are
-// derived from its name.
+// Meta returns the metadata of every workload. The names of its Pods are
+// derived from the name in the metadata.
 func Meta() metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "d", Name: "web"} }
 
 // Selector returns a selector of the Pods of [Template].
@@ -49,8 +49,8 @@ func DaemonSet() *appsv1.DaemonSet {
 	}
 }
 
-// Job returns a Job that needs as many Pods to succeed as completions says, and
-// runs n Pods at once.
+// Job returns a Job that is complete when the number completions of its Pods
+// have succeeded. It runs n Pods at once.
 func Job(completions, n int32) *batchv1.Job {
 	pod := Template()
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever

@@ -80,8 +80,8 @@ func TestE2EAStrangersWay(t *testing.T) {
 	s.Expect(strings.Count(out, "\n")).To(BeNumerically("<", 50), "a failure that fits on a screen: %s", out)
 }
 
-// A kind whose objects name a Secret: its operator is explored, finds the bug of
-// its README, and works on the real server with the Role of its sample.
+// A kind whose objects name a Secret: its operator is explored, finds the bug
+// of its README, and works on the real server with the Role of its sample.
 func TestE2EAnOperatorReadsSecretsByName(t *testing.T) {
 	s := &stranger{WithT: NewWithT(t), t: t}
 	s.connect()
@@ -166,7 +166,8 @@ func (s *stranger) generate(args string) {
 	s.dir = filepath.Join(s.dir, "it")
 }
 
-// stranger has an empty folder, a module proxy that has Homeostat, and a cluster.
+// stranger has an empty folder, a module proxy that has Homeostat, and a
+// cluster.
 type stranger struct {
 	*WithT
 	t       *testing.T

@@ -102,7 +102,8 @@ func build(root, out string) error {
 	return errors.Join(errs...)
 }
 
-// documents returns the paths of the documents and their pictures, from the root.
+// documents returns the paths of the documents and their pictures, from the
+// root.
 func documents(root string) (pages, pictures []string, err error) {
 	err = fs.WalkDir(os.DirFS(root), ".", func(p string, entry fs.DirEntry, err error) error {
 		if err != nil {

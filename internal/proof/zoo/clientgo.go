@@ -66,7 +66,7 @@ func newPlain(client kubernetes.Interface, w wiring) *plain {
 func (p *plain) handle(i cache.SharedIndexInformer, h cache.ResourceEventHandler) {
 	registered, err := i.AddEventHandler(h)
 	if err != nil {
-		panic(err) // it is running already, or stopped
+		panic(err) // the informer has already been stopped
 	}
 	p.synced = append(p.synced, registered.HasSynced)
 }
@@ -86,8 +86,8 @@ func (p *plain) secretHandler() cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
 }
 
-// last returns obj or, if obj stands for an object whose deletion was missed,
-// the last known state of that object.
+// last returns obj or, if obj is the tombstone of an object whose deletion was
+// missed, the last known state of that object.
 func last(obj any) any {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj

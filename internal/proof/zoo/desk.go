@@ -20,7 +20,7 @@ type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 type Desk interface { //nolint:interfacebloat // each is for one kind of reconcile
 	// kube returns the client for all other requests.
 	kube() kubernetes.Interface
-	// outside returns the state outside of the cluster:
+	// outside returns the state outside the cluster, which is
 	// reconciletest.Case.Outside.
 	outside() any
 	// secrets returns the cached Secrets with the label of the named App. For
@@ -31,15 +31,15 @@ type Desk interface { //nolint:interfacebloat // each is for one kind of reconci
 	// remove deletes a Secret that was read from the cache.
 	remove(ctx context.Context, s *corev1.Secret) error
 	// annotate sets an annotation of an App that was read from the cache,
-	// unless the annotation has this value already.
+	// unless the annotation already has this value.
 	annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error
 	// finalize adds the finalizer to an App if it is wanted, and removes it
 	// otherwise.
 	finalize(ctx context.Context, app *corev1.ConfigMap, wanted bool) error
 }
 
-// right is a correct reconcile. It checks before each step whether the step is
-// needed, and reports ready last.
+// right is a correct reconcile. It takes each step only if the step is needed,
+// and reports ready last.
 func right(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, ok := find(d.secrets(app.Name), app.Name+"-key"); !ok {
 		if err := d.create(ctx, newKey(app)); err != nil {

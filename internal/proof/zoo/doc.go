@@ -4,8 +4,8 @@
 //
 // # The world
 //
-// An App is a ConfigMap with the label app. The controller gives it a Secret,
-// its key, and then the annotation ready:
+// An App is a ConfigMap with the label app. The controller creates a Secret for
+// the App, the App's key, and then sets the annotation ready of the App:
 //
 //	ConfigMap d/a ──▶ Secret d/a-key ──▶ annotation ready=yes
 //	(label app)       (label of=a)

@@ -54,8 +54,8 @@ func guarded(clean Reconcile) wiring {
 }
 
 // unowned returns a program like guarded, except that the keys have no owner,
-// so that only clean deletes them. If asks is set, the program makes a key only
-// after the server has confirmed that the App has the finalizer.
+// so that only clean deletes them. If asks is true, the program makes a key
+// only after the server has confirmed that the App has the finalizer.
 func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()

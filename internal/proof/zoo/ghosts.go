@@ -53,8 +53,8 @@ func (i *index) list() []any {
 
 // indexes returns a program that keeps the keys in its own index. An object
 // that was deleted while its watch was broken arrives as a tombstone, and not
-// as a Secret. Unless tombstones is set, the handler does not unwrap the
-// tombstone. Then the index keeps the key forever, and the program makes no new
+// as a Secret. If tombstones is false, the handler does not unwrap the
+// tombstone. So the index keeps the key forever, and the program makes no new
 // key.
 func indexes(tombstones bool) Program {
 	return func(env *reconciletest.Env) error {

@@ -37,9 +37,9 @@ func leaders() []Specimen {
 	}
 }
 
-// term is one leadership of a program. The program competes for the Lease until
-// elect ends. stop ends when the process must stop. work reconciles while the
-// program leads, and lead ends with the leadership.
+// term is one term of leadership of a program. The program competes for the
+// Lease until elect ends. stop ends when the process must stop. work reconciles
+// while the program leads. Its argument ends when the leadership ends.
 type term struct {
 	elect, stop context.Context //nolint:containedctx // the context of the term
 	release     context.CancelFunc
@@ -120,7 +120,7 @@ func releasesEarly(t *term, p *plain) {
 		defer cancel()
 		defer context.AfterFunc(lead, func() {
 			if t.stop.Err() == nil {
-				cancel() // it is lost
+				cancel() // the Lease is lost
 			}
 		})()
 		p.serve(lead, writing)

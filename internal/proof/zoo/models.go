@@ -15,9 +15,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// Model is a bug that is on record in a published controller whose module is
-// not linked here. The model has only the controller's wiring and the part of
-// its reconcile that the bug is about, written anew on client-go.
+// Model is a reported bug of a published controller whose module is not linked
+// here. The model contains only the controller's wiring and the part of its
+// reconcile that has the bug. Both are written anew with client-go.
 type Model struct {
 	// Name describes the bug.
 	Name string
@@ -85,7 +85,8 @@ func (m *model) referring(fields ...string) func(old, fresh metav1.Object) []str
 	}
 }
 
-// annotate sets an annotation of an App, unless it has this value already.
+// annotate sets an annotation of an App, unless the annotation already has this
+// value.
 func (m *model) annotate(ctx context.Context, app *corev1.ConfigMap, key, value string) error {
 	if app.Annotations[key] == value {
 		return nil
@@ -103,7 +104,8 @@ func either(old, fresh metav1.Object) metav1.Object {
 	return old
 }
 
-// modelled returns the program whose feeds and reconcile build sets.
+// modelled returns a program. The function build sets the program's feeds and
+// its reconcile.
 func modelled(build func(m *model)) Program {
 	return func(env *reconciletest.Env) error {
 		m := &model{client: env.Client(), caches: informers.NewSharedInformerFactory(env.Client(), 0)}

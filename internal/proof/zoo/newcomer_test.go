@@ -1,6 +1,7 @@
 package zoo_test
 
-// The code of docs/testing.md: a test at the root holds the two against each other.
+// The code of docs/testing.md: a test at the root holds the two against each
+// other.
 
 import (
 	"context"

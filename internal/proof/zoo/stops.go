@@ -20,9 +20,9 @@ func stops() []Specimen {
 	}
 }
 
-// refreshes returns a reconcile that starts a goroutine and waits for it. If
-// forever is set, the goroutine ignores ctx and never ends, and the reconcile
-// does not wait.
+// refreshes returns a reconcile that starts a goroutine and waits for its end.
+// If forever is true, the goroutine ignores ctx and never ends, and the
+// reconcile does not wait.
 func refreshes(forever bool) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if forever {

@@ -43,14 +43,14 @@ func successor() *reconciletest.Case {
 	}
 	c.Actors = []reconciletest.Actor{{Name: "installer", Enabled: missing, Do: func(w *reconciletest.World) {
 		if err := reconciletest.Create(newApp("a")).Do(context.Background(), w); err != nil {
-			panic(err) // it is missing
+			panic(err) // the App does not exist, so it can be created
 		}
 	}}}
 	return c
 }
 
-// machines is the state outside of the cluster. It records which machines are
-// on, and how often each was started.
+// machines is the state outside the cluster. It records which machines are on,
+// and how often each machine was started.
 type machines struct {
 	running map[types.UID]bool
 	starts  map[types.UID]int
@@ -64,7 +64,7 @@ func (m *machines) start(uid types.UID) {
 }
 
 // starts returns a program that keeps a machine on for each App. It must not
-// start the machine of a deleted App again. If asks is set, it asks the server
+// start the machine of a deleted App again. If asks is true, it asks the server
 // whether the App still exists before it starts a machine, because the cache
 // may be stale.
 func starts(asks bool) wiring {

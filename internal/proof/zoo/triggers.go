@@ -45,9 +45,9 @@ func blind(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 }
 
 // fromSeed returns a reconcile that records a version in an annotation of the
-// App. If reads is set, it reads the version from a Service, the seed. Changes
-// of the seed do not cause a reconcile. Otherwise it copies the version from
-// the App itself.
+// App. If reads is true, the reconcile reads the version from a Service, the
+// seed, whose changes do not cause a reconcile. Otherwise it copies the version
+// from the App itself.
 func fromSeed(reads bool) Reconcile {
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		version := app.Data["version"]

@@ -37,7 +37,7 @@ func removeKey(ctx context.Context, d Desk, name types.NamespacedName) error {
 	return nil
 }
 
-// impatient returns a program that starts to reconcile after the time in
+// impatient returns a program that starts to reconcile after the duration
 // patience, even if the caches are incomplete. It mistakes an App that is not
 // in the cache yet for a deleted App, and deletes the App's key.
 func impatient(w wiring, patience time.Duration) Program {

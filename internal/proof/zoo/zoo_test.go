@@ -10,12 +10,13 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
-// toFind is the budget for finding a bug. It is longer than any exploration of a
-// specimen takes, so that the runs depend only on the plan, and not on the load
-// of the machine.
+// toFind is the budget for finding a bug. It is longer than any exploration of
+// a specimen takes, so that the runs depend only on the plan, and not on the
+// load of the machine.
 const toFind = time.Hour
 
-// A whole exploration of a twin takes a second or two: -twin 10s makes all of them.
+// A whole exploration of a twin takes a second or two: -twin 10s makes all of
+// them.
 var toPass = flag.Duration("twin", 150*time.Millisecond, "how long each twin is disturbed")
 
 // raced says that the race detector is on. It makes all of this six times as

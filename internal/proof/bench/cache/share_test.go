@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
 )
 
-// BenchmarkPod compares the sharing of a Pod with the decoding that came before.
+// BenchmarkPod compares the sharing of a Pod with the decoding that came
+// before.
 func BenchmarkPod(b *testing.B) {
 	const count = 10_000
 	encoded := make([][]byte, count)

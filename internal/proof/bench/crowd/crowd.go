@@ -1,5 +1,5 @@
-// Package crowd fills an API server with the objects of a cluster whose
-// operator was killed for its memory use, as its users reported them, and reads
+// Package crowd fills an API server with as many objects as a reported cluster
+// had, in which an operator was killed because of its memory use. It also reads
 // from /proc how much memory and processor time a process uses.
 //
 // https://github.com/k8ssandra/cass-operator/issues/947
@@ -29,7 +29,7 @@ const (
 	ConfigMaps = 2845
 	Services   = 2561
 	Events     = 27_000
-	// Secrets of 4 KB come first, and then those of 500 KB.
+	// The first SmallSecrets Secrets have 4 KB each, and the others 500 KB.
 	Secrets      = 5000
 	SmallSecrets = 4600
 )

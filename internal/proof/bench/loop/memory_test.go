@@ -1,5 +1,6 @@
 // Package loop_test measures a controller's loop, from the event to the end of
-// the reconcile, beside controller-runtime and a loop written with client-go alone.
+// the reconcile, beside controller-runtime and a loop written with client-go
+// alone.
 package loop_test
 
 import (
@@ -23,8 +24,8 @@ import (
 
 type key = types.NamespacedName
 
-// memory is an API server without network and decoding, so that only the loops are
-// measured, with the same input for all.
+// memory is an API server without network and decoding, so that only the loops
+// are measured, with the same input for all.
 type memory struct {
 	objects []corev1.ConfigMap
 	events  *watch.FakeWatcher

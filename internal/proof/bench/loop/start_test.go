@@ -10,7 +10,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Virtual time passes only while a library waits on its own, for polls and periods.
+// Virtual time passes only while a library waits on its own, for polls and
+// periods.
 func TestNothingIsWaitedForBeforeTheFirstTurn(t *testing.T) {
 	for _, program := range programs {
 		synctest.Test(t, func(t *testing.T) {

@@ -43,8 +43,9 @@ func (l *laboratory) program(o *operator, v variant) string {
 
 func (l *laboratory) source(o *operator) string { return filepath.Join(l.scratch, o.Name) }
 
-// prepare copies the module and gives it the versions that this module needs,
-// for all variants, so that the variants differ in nothing else.
+// prepare copies the module, and changes its requirements to the versions that
+// this module needs. It does so for all variants, so that they differ only in
+// their edits.
 func (l *laboratory) prepare(ctx context.Context, o *operator) error {
 	folder := l.source(o)
 	if _, err := os.Stat(folder); err == nil {
@@ -129,7 +130,8 @@ func (l *laboratory) apply(o *operator, v variant) error {
 	return nil
 }
 
-// change makes the edits in a released file, of which it keeps a copy.
+// change makes the edits in a file, and keeps a copy of the file as it was
+// released.
 func change(file string, edits []edit) error {
 	released := file + ".released"
 	text, err := os.ReadFile(released)

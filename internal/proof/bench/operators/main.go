@@ -1,10 +1,11 @@
-// Command operators measures published operators as they are released, and
-// again with the one line that puts this module's cache behind them, on a real
-// API server that is filled as package crowd says. It writes a page about them.
+// Command operators measures published operators twice: as they were released,
+// and with the one changed line that makes them use this module's cache. They
+// run on a real API server that package crowd has filled. The command writes a
+// page with the results.
 //
-// The operators come from the Go module proxy. Each is copied to a scratch
-// folder, changed there by replacing text, built, and run in a process of its
-// own. Nothing of them is committed.
+// The operators are downloaded from the Go module proxy. Each operator is
+// copied to a scratch folder, changed there by replacing text, built, and run
+// in a process of its own. No file of an operator is committed.
 //
 //	go run ./operators -page ../../../docs/benchmarks/operators.md
 //	go run ./operators -rounds 1 kueue
@@ -24,7 +25,7 @@ import (
 
 func main() {
 	l := &laboratory{}
-	flag.IntVar(&l.rounds, "rounds", 3, "how often each program is measured; with 0, only the page is written")
+	flag.IntVar(&l.rounds, "rounds", 3, "how many times each program is measured; with 0, only the page is written")
 	flag.StringVar(&l.scratch, "scratch", "", "keep sources, programs, figures and the server's data in this `folder` "+
 		"(default: a temporary one)")
 	flag.StringVar(&l.page, "page", "", "write the page to this `file`")

@@ -28,11 +28,11 @@ const (
 
 // figures describe the resource usage of one program.
 type figures struct {
-	Ready         float64 // seconds until it was ready
-	Peak, Rest    float64 // resident MiB, until it was at rest, and then
-	Start, Change float64 // processor seconds until it was at rest, and of 1,000 changes
+	Ready         float64 // seconds until the program was ready
+	Peak, Rest    float64 // resident MiB: the peak until the program was at rest, and at that time
+	Start, Change float64 // processor seconds until the program was at rest, and for 1,000 changes
 	Changed       float64 // resident MiB after the changes
-	Changes       float64 // how many were made
+	Changes       float64 // the number of changes
 }
 
 // measure runs the variants of an operator in alternation, and writes the
@@ -53,8 +53,8 @@ func (l *laboratory) measure(ctx context.Context, w *world, o *operator) error {
 		}
 	}
 	typical := map[string]figures{}
-	for name, of := range runs {
-		typical[name] = medians(of)
+	for name, rounds := range runs {
+		typical[name] = medians(rounds)
 	}
 	text, err := json.Marshal(typical)
 	if err != nil {
@@ -116,10 +116,10 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // medians returns the median of each figure.
-func medians(of []figures) figures {
+func medians(rounds []figures) figures {
 	median := func(figure func(f figures) float64) float64 {
 		var all []float64
-		for _, f := range of {
+		for _, f := range rounds {
 			all = append(all, figure(f))
 		}
 		slices.Sort(all)

@@ -63,8 +63,9 @@ const (
 	onDemand = "on-demand"
 )
 
-// managers returns the variants of a program whose file calls ctrl.NewManager
-// once, with a variable of that name for the options.
+// managers returns the variants of a program that calls ctrl.NewManager once.
+// file and call are the file and the text of that call, and options is the name
+// of the variable that contains the manager's options.
 func managers(file, call, options string) []variant {
 	with := func(name, line string, imports ...string) variant {
 		text := "import (\n\t" + strings.Join(imports, "\n\t") + "\n"

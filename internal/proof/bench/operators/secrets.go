@@ -8,8 +8,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 )
 
-// fewProviders leaves out the clients of cloud providers, which link hundreds of
-// packages and are not used here.
+// fewProviders leaves out the clients of cloud providers. They are not used
+// here, and would link hundreds of packages.
 var fewProviders = map[string]string{ //nolint:gochecknoglobals // a table
 	"pkg/provider/register/register.go": `package register
 
@@ -28,7 +28,8 @@ import (
 `,
 }
 
-// externalSecretsWebhooks are what controller-runtime v0.23 asks for.
+// externalSecretsWebhooks adapts the webhooks to the API of controller-runtime
+// v0.23 and later.
 var externalSecretsWebhooks = slices.Concat( //nolint:gochecknoglobals // a table
 	webhook("apis/externalsecrets/v1/externalsecret_webhook.go", "es"),
 	webhook("apis/externalsecrets/v1/secretstore_webhook.go", "c"),
@@ -43,7 +44,7 @@ func webhook(file, object string) []edit {
 	}
 }
 
-// externalSecrets returns n ExternalSecrets, and the store that they are from.
+// externalSecrets returns n ExternalSecrets, and the store to which they refer.
 func externalSecrets(n int) string {
 	var b strings.Builder
 	b.WriteString(`apiVersion: external-secrets.io/v1

@@ -21,8 +21,8 @@ func eventually(ctx context.Context, what string, done wait.ConditionWithContext
 	return nil
 }
 
-// repairsSecret deletes a Secret that external-secrets has made, and waits until
-// it exists again.
+// repairsSecret deletes a Secret that external-secrets has made, and waits
+// until it exists again.
 func (w *world) repairsSecret(ctx context.Context) error {
 	secrets := w.client.CoreV1().Secrets(crowd.Namespace(0))
 	exists := func(ctx context.Context) (bool, error) {
@@ -38,8 +38,9 @@ func (w *world) repairsSecret(ctx context.Context) error {
 	return eventually(ctx, "the deleted Secret exists again", exists)
 }
 
-// evictsPod creates a Pod that has restarted too often, and waits until it is
-// evicted. No kubelet ends it, so it is deleted by force.
+// evictsPod creates a Pod that has restarted too often, and waits until the Pod
+// is evicted. There is no kubelet that ends the Pod, so evictsPod then deletes
+// it without a grace period.
 func (w *world) evictsPod(ctx context.Context) error {
 	p := load.Plain(crowd.Pods)
 	p.Namespace, p.UID, p.ResourceVersion, p.Generation, p.ManagedFields = crowd.Namespace(0), "", "", 0, nil

@@ -19,15 +19,15 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e"
 )
 
-// world is a real API server with the crowd. It runs no controllers, because
-// they would work on the objects.
+// world is a real API server that package crowd has filled. There are no
+// controllers, because they would change the objects.
 type world struct {
 	cluster *e2e.Cluster
 	client  kubernetes.Interface
 }
 
-// newWorld starts a server on a folder, and fills it unless it has been filled
-// before.
+// newWorld starts a server that keeps its data in a folder, and fills the
+// server unless it has been filled before.
 func newWorld(ctx context.Context, folder string) (*world, error) {
 	c, err := e2e.Start(ctx, &e2e.Options{DataDir: folder, Progress: os.Stderr, Flags: []string{
 		"kube-apiserver:--service-cluster-ip-range=10.0.0.0/16",

@@ -300,8 +300,8 @@ func TestWhatIsOnlyWrittenIsNotRead(t *testing.T) {
 	}
 }
 
-// The reads of b come at most a second apart, and the cache shows the write of a
-// after five.
+// The reads of b come at most a second apart, and the cache shows the write of
+// a after five.
 func TestAReadOfAnotherKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		run   program

@@ -114,8 +114,8 @@ type writer struct {
 // The first comes a second after the caches have synced.
 type step func(ctx context.Context, key string, read func() ([]corev1.Secret, error), write writer) error
 
-// program runs step for each key, and again a second after each reconcile, until
-// ctx ends.
+// program runs step for each key, and again a second after each reconcile,
+// until ctx ends.
 type program func(ctx context.Context, w *world, do step) error
 
 // later calls do no earlier than a second after the caches have synced.

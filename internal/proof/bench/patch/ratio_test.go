@@ -15,9 +15,9 @@ const (
 	more   = 10 // times as many of ours, so that both take about as long
 )
 
-// BenchmarkInAlternation runs our patch and a rival's alternately, and reports the
-// median of the ratios of their processor time, which is comparable even on a busy
-// machine. Run it with -benchtime 1x.
+// BenchmarkInAlternation runs our patch and a rival's alternately, and reports
+// the median of the ratios of their processor time, which is comparable even on
+// a busy machine. Run it with -benchtime 1x.
 func BenchmarkInAlternation(b *testing.B) {
 	defer runtime.KeepAlive(cache())
 	alternate[*corev1.Pod](b, "Pod", pod())

@@ -197,8 +197,8 @@ func report(b *testing.B, spent map[string]time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// A failure is counted, its retry delayed, and both forgotten. Ours takes the key
-// first, since only a dispatched key can fail.
+// A failure is counted, its retry delayed, and both forgotten. Ours takes the
+// key first, since only a dispatched key can fail.
 func BenchmarkRetryForget(b *testing.B) {
 	each(b, func(b *testing.B, s subject) {
 		all := keys(1024)

@@ -17,8 +17,8 @@ import (
 	adapter "github.com/homeostat/homeostat/queue/workqueue"
 )
 
-// A controller of controller-runtime runs on our queue: first reconciles, retries
-// with back-off, second looks, and the end.
+// A controller of controller-runtime runs on our queue: first reconciles,
+// retries with back-off, second looks, and the end.
 func TestControllerRuntimeRunsOnOurQueue(t *testing.T) {
 	var made *queue.Queue[reconcile.Request]
 	newQueue := func(

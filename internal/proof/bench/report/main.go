@@ -1,6 +1,6 @@
 // Command report runs the benchmarks of Homeostat, client-go and
 // controller-runtime, and makes docs/benchmarks/README.md and its picture from
-// their output. No figure there is typed by hand.
+// their output. No number in the document is written by hand.
 //
 //	report run results.txt           run everything
 //	report write results.txt FOLDER  make the page and the picture
@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	count := flags.Int("count", 5, "run each benchmark `N` times")
 	suite := flags.String("suite", "",
-		"run only the suite of that `name`, such as queue, and keep what RESULTS has of the others")
+		"run only the suite with this `name`, such as queue, and keep the results of the other suites")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ const ours = "homeostat"
 // results holds the parsed output of benchmarks.
 type results struct {
 	config map[string]string // the lines that describe the machine, by key
-	apart  map[string]string // the commit and machine of a package's results, by package, if they differ from the first
+	apart  map[string]string // by package: the commit and the machine of its results, if they differ from the first
 	rows   []*row            // the rows, in the order of their measurement
 	byKey  map[rowKey]*row
 }

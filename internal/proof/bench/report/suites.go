@@ -158,7 +158,8 @@ func (s *suite) arguments(rounds int) []string {
 	}
 }
 
-// describe returns the machine and the commit, as lines of the benchmark format.
+// describe returns the machine and the commit, as lines of the benchmark
+// format.
 func describe(ctx context.Context) (string, error) {
 	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {

@@ -27,7 +27,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// world is replicas on one simulated server, and which of them works on which slot.
+// world is replicas on one simulated server, and which of them works on which
+// slot.
 type world struct {
 	*WithT
 	setting
@@ -169,7 +170,8 @@ func (w *world) stop() {
 	}
 }
 
-// disturb does something and waits until no slot has changed its owner for a while.
+// disturb does something and waits until no slot has changed its owner for a
+// while.
 func (w *world) disturb(do func()) phase {
 	w.mu.Lock()
 	before := slices.Clone(w.last)

@@ -17,9 +17,9 @@ import (
 const limit = 1.01
 
 // most is how many MB that may be where Go's own part is known: on measured. It
-// has 47.01: objects that are nested deeply, errors of many keys, references and
-// TLS took 0.8 MB, and checks of what servers, webhooks, types and clocks may do
-// 0.3.
+// has 47.01: objects that are nested deeply, errors of many keys, references
+// and TLS took 0.8 MB, and checks of what servers, webhooks, types and clocks
+// may do 0.3.
 const (
 	most     = 47.5
 	measured = "go1.26 linux/amd64"

@@ -114,7 +114,7 @@ func running(name string) func(env *reconciletest.Env) error {
 // told explores a case with the linked version, as [published.Bug.Told] does.
 func told(t *testing.T, b *published.Bug) {
 	t.Helper()
-	b.Of = controller.NewContextFactory
+	b.Controller = controller.NewContextFactory
 	b.Case, b.Options = served(b.Case), options()
 	b.Told(t)
 }

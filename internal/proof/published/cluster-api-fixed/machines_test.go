@@ -33,7 +33,8 @@ func TestOneMachineSet(t *testing.T) {
 	g.Expect(r.Covered()).To(gomega.BeTrue())
 }
 
-// Suspected, in this version: a lost answer and a slow watch together bring one.
+// Suspected, in this version: a lost answer and a slow watch together bring
+// one.
 func TestLostAnswer(t *testing.T) {
 	r := explored(t, machines.Rollout(running(deployments)), leak, "caches that begin")
 	gomega.NewWithT(t).Expect(r.Failure).To(gomega.And(gomega.HavePrefix("the reply is lost of call"),

@@ -35,13 +35,14 @@ func cronJobs(
 
 // kubernetes/kubernetes#141346, fixed by #141329: when a Job is deleted, an
 // attempt to remove the finalizer from its Pod fails, and is not repeated. That
-// Pod is being deleted already, so that no event about it follows. By its policy
-// the Job waits until the Pod has ended, which it does not, without a kubelet.
+// Pod is being deleted already, so that no event about it follows. By its
+// policy the Job waits until the Pod has ended, which it does not, without a
+// kubelet.
 func TestFinalizerOfAPodWithoutItsJob(t *testing.T) {
 	waiting := published.Job(1, 1)
 	waiting.Spec.PodReplacementPolicy = new(batchv1.Failed)
 	(&published.Bug{
-		Of: job.NewController, Fixed: fixed,
+		Controller: job.NewController, Fixed: fixed,
 		// Also known: what restarts with stale caches do, in both versions.
 		Options: reconciletest.Options{KnownFindings: []string{"caches that begin"}, SkipDrift: true},
 		Case: &reconciletest.Case{
@@ -70,7 +71,7 @@ func TestJobThatIsThereAlready(t *testing.T) {
 	template := published.Job(1, 1).Spec
 	template.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	(&published.Bug{
-		Of: cronjob.NewControllerV2, Fixed: fixed,
+		Controller: cronjob.NewControllerV2, Fixed: fixed,
 		Options: reconciletest.Options{SkipDrift: true},
 		Case: &reconciletest.Case{
 			Run: published.Wire(cronJobs).Program,

@@ -1,4 +1,5 @@
-// Package kubernetes explores controllers of kube-controller-manager,
-// unmodified, of the versions in its .mod files. Its tests contain the
-// findings; tests called TestPair distinguish versions.
+// Package kubernetes explores unmodified controllers of kube-controller-manager
+// in the versions that the .mod files require. The tests contain the findings.
+// Tests called TestPair distinguish a version with a bug from a version without
+// it.
 package kubernetes

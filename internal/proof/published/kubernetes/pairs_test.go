@@ -40,7 +40,7 @@ func TestPairReplicaSetWhoseExpectationsExpire(t *testing.T) {
 		return err == nil && len(sets) == 1 && *sets[0].Spec.Replicas == 2
 	}
 	(&published.Bug{
-		Of: replicaset.NewReplicaSetController, Fixed: "v1.36.0", Options: slowWatch,
+		Controller: replicaset.NewReplicaSetController, Fixed: "v1.36.0", Options: slowWatch,
 		Case: &reconciletest.Case{
 			Run: published.Wire(replicaSets).Program, Objects: []runtime.Object{published.ReplicaSet(2)},
 			Actors: []reconciletest.Actor{
@@ -63,7 +63,7 @@ func TestPairDaemonSetWhoseExpectationsExpire(t *testing.T) {
 	options := slowWatch
 	options.KnownFindings = append([]string{"nodes a was"}, past...) // as below, a deleted Node wakes nothing
 	(&published.Bug{
-		Of: daemon.NewDaemonSetsController, Fixed: "v1.36.0", Options: options,
+		Controller: daemon.NewDaemonSetsController, Fixed: "v1.36.0", Options: options,
 		Case: &reconciletest.Case{
 			Run: published.Wire(daemonSets).Program, Objects: []runtime.Object{node("a"), published.DaemonSet()},
 			Actors: []reconciletest.Actor{
@@ -82,7 +82,7 @@ func TestPairDaemonSetWhoseExpectationsExpire(t *testing.T) {
 // counts a finished Pod.
 func TestPairJobThatIsBehind(t *testing.T) {
 	(&published.Bug{
-		Of: job.NewController, Fixed: "v1.36.0", Options: reconciletest.Options{KnownFindings: past, SkipDrift: true},
+		Controller: job.NewController, Fixed: "v1.36.0", Options: reconciletest.Options{KnownFindings: past, SkipDrift: true},
 		Case: &reconciletest.Case{
 			Run: published.Wire(jobs).Program, Objects: []runtime.Object{published.Job(2, 1)},
 			Actors: []reconciletest.Actor{actors.Kubelet(nil), published.Ending()},
@@ -92,7 +92,8 @@ func TestPairJobThatIsBehind(t *testing.T) {
 	}).Told(t)
 }
 
-// kubernetes/kubernetes#133474: all is as it should be, and each look at it writes.
+// kubernetes/kubernetes#133474: all is as it should be, and each look at it
+// writes.
 func TestPairHeadlessServiceWithoutPorts(t *testing.T) {
 	service := &corev1.Service{
 		ObjectMeta: published.Meta(),
@@ -105,7 +106,7 @@ func TestPairHeadlessServiceWithoutPorts(t *testing.T) {
 	service.UID = "service-uid"
 	pod, node := published.RunningPod("web-0", "10.0.0.1"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	(&published.Bug{
-		Of: endpointslice.NewController, Fixed: "v1.36.0",
+		Controller: endpointslice.NewController, Fixed: "v1.36.0",
 		Case: &reconciletest.Case{
 			Run:     published.Wire(endpointSlices).Program,
 			Objects: []runtime.Object{node, pod, service, published.SliceOf(service, pod)},
@@ -120,8 +121,9 @@ func TestPairHeadlessServiceWithoutPorts(t *testing.T) {
 				return err
 			},
 		},
-		// The slice is there, and right: a version with the repair writes nothing.
-		// A deleted Node wakes nothing: its Pods are deleted, too, which wakes.
+		// The slice is there, and right: a version with the repair writes
+		// nothing. A deleted Node wakes nothing: its Pods are deleted, too,
+		// which wakes.
 		Options: reconciletest.Options{KnownFindings: []string{"the Goal holds without the program", "nodes n was"}},
 		Oracle:  "tail", Says: `a restart wrote again: update endpointslices.discovery.k8s.io d/web-`,
 	}).Told(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/published/results"
 )
 
-// runResults are the results of a run of make proof, and of later runs that have
-// repeated parts of it.
+// runResults are the results of a run of make proof, and of later runs that
+// have repeated parts of it.
 type runResults struct {
 	file  string
 	runs  []*oneRun

@@ -49,7 +49,7 @@ var known = []string{"caches that begin", "the reply is lost", "timeout, and lat
 // and so on.
 func TestClaimsThatTheCacheDoesNotHaveYet(t *testing.T) {
 	(&published.Bug{
-		Of: resourceclaim.NewController, Fixed: "v1.37.0", Options: reconciletest.Options{Steps: 2_000, KnownFindings: known, SkipDrift: true},
+		Controller: resourceclaim.NewController, Fixed: "v1.37.0", Options: reconciletest.Options{Steps: 2_000, KnownFindings: known, SkipDrift: true},
 		Case:   &reconciletest.Case{Run: published.Wire(resourceClaims).Program, Objects: claiming(nil)},
 		Oracle: "rest", Says: `resourceClaimStatuses|never`,
 	}).Told(t)
@@ -59,7 +59,7 @@ func TestClaimsThatTheCacheDoesNotHaveYet(t *testing.T) {
 // of the claim.
 func TestClaimTemplateWithAnnotations(t *testing.T) {
 	(&published.Bug{
-		Of: resourceclaim.NewController, Fixed: "v1.37.0", Options: reconciletest.Options{KnownFindings: known, SkipDrift: true},
+		Controller: resourceclaim.NewController, Fixed: "v1.37.0", Options: reconciletest.Options{KnownFindings: known, SkipDrift: true},
 		Case: &reconciletest.Case{
 			Run: func(env *reconciletest.Env) error {
 				return published.Wire(func(ctx context.Context, c kubernetes.Interface, f informers.SharedInformerFactory) (

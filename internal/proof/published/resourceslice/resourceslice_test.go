@@ -58,7 +58,7 @@ func start(env *reconciletest.Env) error {
 func TestSliceThatIsDeletedSoonAfterItsUpdate(t *testing.T) {
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node, UID: "n-uid", Controller: new(true)}
 	(&published.Bug{
-		Of: resourceslice.StartController, Fixed: "v0.37.0", // kubernetes/kubernetes#140063
+		Controller: resourceslice.StartController, Fixed: "v0.37.0", // kubernetes/kubernetes#140063
 		Options: reconciletest.Options{KnownFindings: known},
 		Case: &reconciletest.Case{
 			Run: start,

@@ -56,8 +56,8 @@ type Result struct {
 // Deviations returns the number of runs with one or two deviations.
 func (r *Result) Deviations() int { return r.Tried + r.Pairs }
 
-// usual lists parts of the findings that nearly every published controller has:
-// it takes any 404 that answers a deletion for the proof that the object is
+// usual lists texts of two findings that nearly every published controller has:
+// the controller treats any 404 to a deletion as the proof that the object is
 // deleted, and one object that Go cannot decode stops a typed cache.
 var usual = []string{"taken for its deletion", "stops its whole kind"}
 
@@ -95,7 +95,7 @@ func keep(t *testing.T, r *Result) {
 	if err != nil {
 		t.Fatalf("keeping a result: %v", err)
 	}
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0) // make proof has made it
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0) // make proof has created the file
 	if err != nil {
 		t.Fatalf("keeping a result: %v: make proof makes the file that %s names", err, Variable)
 	}

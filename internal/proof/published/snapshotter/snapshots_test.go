@@ -130,7 +130,7 @@ spec: {volumeSnapshotClassName: disks, source: {persistentVolumeClaimName: web}}
 // Events. A second finding is left out: see suspected_test.go.
 func TestBroadcasterThatStays(t *testing.T) {
 	(&published.Bug{
-		Of: controller.NewCSISnapshotCommonController, Fixed: "v8.7.0", Case: snapshot(), Options: options(slow),
+		Controller: controller.NewCSISnapshotCommonController, Fixed: "v8.7.0", Case: snapshot(), Options: options(slow),
 		Oracle: "stop", Says: "goroutines that it started are still there",
 	}).Told(t)
 }

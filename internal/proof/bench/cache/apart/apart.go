@@ -1,5 +1,6 @@
-// Package apart measures caches against one server. Each cache and the server
-// run in their own process, so that the cost of one does not affect the others.
+// Package apart measures caches against one server. The server and each cache
+// run in processes of their own, so that the cost of one does not affect the
+// others.
 package apart
 
 import (
@@ -26,15 +27,15 @@ type Program struct {
 	Name            string // the name of the benchmark
 	Implementations []string
 	Measure         func(impl, url string, pods int) ([]Value, error)
-	// Server makes a server of count objects of a shape. Defaults to a server of
-	// Pods.
+	// Server makes a server of count objects of a shape. Defaults to a server
+	// of Pods.
 	Server func(shape string, count int) (*load.Server, error)
 }
 
-// Value is a measured value.
+// Value is a measured number with its unit, such as 12.5 and "MiB".
 type Value struct {
-	Of   float64
-	Unit string
+	Number float64
+	Unit   string
 }
 
 // Main parses the flags and runs p. Each process runs the same program. The
@@ -42,11 +43,11 @@ type Value struct {
 func (p Program) Main() {
 	o := options{}
 	flag.IntVar(&o.pods, "pods", 100_000, "number of Pods")
-	flag.StringVar(&o.shape, "shape", "full", "of the Pods: full, plain or unlike")
-	flag.StringVar(&o.only, "impl", "", "these implementations alone, with / between them")
+	flag.StringVar(&o.shape, "shape", "full", "shape of the Pods: full, plain or unlike")
+	flag.StringVar(&o.only, "impl", "", "measure only these implementations, separated by /")
 	flag.IntVar(&o.rounds, "rounds", 1, "runs of each implementation")
-	flag.StringVar(&o.server, "server", "", "URL of the server; empty starts one")
-	flag.BoolVar(&o.serve, "serve", false, "be the server")
+	flag.StringVar(&o.server, "server", "", "URL of the server; if empty, a server is started")
+	flag.BoolVar(&o.serve, "serve", false, "run the server")
 	flag.StringVar(&o.profile, "cpuprofile", "", "write a profile of the last implementation to this file")
 	flag.Parse()
 	if err := p.run(&o); err != nil {
@@ -88,7 +89,7 @@ func (p Program) run(o *options) error {
 	}
 	fmt.Printf("Benchmark%s/pods=%d/impl=%s 1", p.Name, o.pods, only[0])
 	for _, v := range values {
-		fmt.Printf(" %.5g %s", v.Of, v.Unit)
+		fmt.Printf(" %.5g %s", v.Number, v.Unit)
 	}
 	fmt.Println()
 	return nil
@@ -128,7 +129,7 @@ func (p Program) serve(o *options) error {
 		return fmt.Errorf("listening for connections: %w", err)
 	}
 	fmt.Printf("http://%s %d\n", listener.Addr(), s.Size())
-	go func() { // this process ends when its parent does
+	go func() { // ends this process when its parent ends
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		os.Exit(0)
 	}()

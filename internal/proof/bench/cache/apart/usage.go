@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Heap runs garbage collections, and returns the memory statistics after them.
+// Heap collects all garbage, and returns the memory statistics after that.
 func Heap() runtime.MemStats {
 	var stats runtime.MemStats
 	for range 3 {
@@ -45,7 +45,7 @@ func times() (user, system time.Duration, err error) {
 func PeakRSS() (int64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return 0, fmt.Errorf("reading the peak of memory: %w", err)
+		return 0, fmt.Errorf("reading the peak memory: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
@@ -54,5 +54,5 @@ func PeakRSS() (int64, error) {
 			return kb << 10, err
 		}
 	}
-	return 0, errors.New("reading the peak of memory: no VmHWM")
+	return 0, errors.New("reading the peak memory: /proc/self/status has no VmHWM")
 }

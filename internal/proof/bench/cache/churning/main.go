@@ -23,7 +23,7 @@ import (
 
 func main() {
 	events := flag.Int("events", 15_000, "number of updates")
-	interval := flag.Duration("every", 2*time.Millisecond, "from one update to the next")
+	interval := flag.Duration("every", 2*time.Millisecond, "time from one update to the next")
 	apart.Program{
 		Name:            "Churn",
 		Implementations: rival.Loops(),
@@ -70,9 +70,9 @@ func measure(impl, url string, pods, events int, interval time.Duration) ([]apar
 	cancel()
 	n := float64(events)
 	return []apart.Value{
-		{Of: float64((cpu - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
-		{Of: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
-		{Of: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
-		{Of: float64(seen) / n, Unit: "reconciles/event"},
+		{Number: float64((cpu - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
+		{Number: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
+		{Number: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
+		{Number: float64(seen) / n, Unit: "reconciles/event"},
 	}, <-ended
 }

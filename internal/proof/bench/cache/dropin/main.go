@@ -1,15 +1,16 @@
-// Command dropin measures shared informers: client-go's, the one of package
-// clientgo, and that one with a transport that reuses specs. For each it prints
-// the processor time of the start, the user time and the whole processor time of
-// one change of an annotation, what the changes allocate, and the heap at the
-// start and after the changes. It includes HTTP and decoding. Each informer runs
-// in its own process against one server process. It is not a benchmark of package
-// testing, because informers keep a second copy of each object in tests.
+// Command dropin measures three shared informers: client-go's, the informer of
+// package clientgo, and the latter with a transport that reuses specs. For each
+// it prints the processor time of the start, the user time and the whole
+// processor time of one change of an annotation, the memory that the changes
+// allocate, and the heap after the start and after the changes. These costs
+// include HTTP and decoding. Each informer runs in its own process against one
+// server process. The command does not use package testing, because in tests
+// informers keep a second copy of each object.
 //
 //	go run ./cache/dropin -shape secrets -pods 2500 -rounds 5
 //
-// The shape is full, plain or unlike, for Pods, or secrets. The number of
-// Secrets is set by -pods, too.
+// The shape is secrets for Secrets, and otherwise the shape of Pods: full,
+// plain or unlike. The flag -pods is the number of objects, even for Secrets.
 package main
 
 import (
@@ -39,7 +40,7 @@ const (
 
 func main() {
 	events := flag.Int("events", 20_000, "number of changes; enough for several garbage collections")
-	interval := flag.Duration("every", time.Millisecond, "from one change to the next")
+	interval := flag.Duration("every", time.Millisecond, "time from one change to the next")
 	apart.Program{
 		Name:            "Dropin",
 		Implementations: []string{"client-go", "clientgo", reusing},
@@ -145,12 +146,12 @@ func measure(impl, url string, objects, changes int, interval time.Duration) ([]
 	after := apart.Heap()
 	n := float64(changes)
 	return []apart.Value{
-		{Of: float64((started - began).Microseconds()) / float64(objects), Unit: "start-cpu-µs/object"},
-		{Of: float64((spentUser - usedUser).Microseconds()) / n, Unit: "user-µs/change"},
-		{Of: float64((spent - used).Microseconds()) / n, Unit: "cpu-µs/change"},
-		{Of: float64(after.Mallocs-full.Mallocs) / n, Unit: "allocs/change"},
-		{Of: float64(after.TotalAlloc-full.TotalAlloc) / n, Unit: "B/change"},
-		{Of: float64(full.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-B/object"},
-		{Of: float64(after.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-after-B/object"},
+		{Number: float64((started - began).Microseconds()) / float64(objects), Unit: "start-cpu-µs/object"},
+		{Number: float64((spentUser - usedUser).Microseconds()) / n, Unit: "user-µs/change"},
+		{Number: float64((spent - used).Microseconds()) / n, Unit: "cpu-µs/change"},
+		{Number: float64(after.Mallocs-full.Mallocs) / n, Unit: "allocs/change"},
+		{Number: float64(after.TotalAlloc-full.TotalAlloc) / n, Unit: "B/change"},
+		{Number: float64(full.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-B/object"},
+		{Number: float64(after.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-after-B/object"},
 	}, errors.Join(err, spentErr, userErr)
 }

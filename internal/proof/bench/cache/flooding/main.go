@@ -25,7 +25,7 @@ import (
 func main() {
 	workers := flag.Int("workers", 16, "workers of the loop")
 	updates := flag.Int("updates", 400, "fresh updates")
-	interval := flag.Duration("every", 5*time.Millisecond, "from one update to the next")
+	interval := flag.Duration("every", 5*time.Millisecond, "time from one update to the next")
 	apart.Program{
 		Name:            "FreshUpdate",
 		Implementations: rival.Loops(),
@@ -44,7 +44,7 @@ func main() {
 type flood struct {
 	pods, updates     int
 	began             time.Time
-	flowing, finished chan struct{} // closed after enough reconciles, and after all of them
+	flowing, finished chan struct{} // closed after enough reconciles, and after all reconciles
 
 	mu          sync.Mutex // guards the fields below
 	first, last time.Duration
@@ -115,11 +115,11 @@ func (f *flood) measure(impl, url string, workers int, interval time.Duration) (
 		return f.delays[min(int(share*float64(len(f.delays))), len(f.delays)-1)].Seconds() * 1000
 	}
 	return []apart.Value{
-		{Of: ms(0.5), Unit: "p50-ms"},
-		{Of: ms(0.99), Unit: "p99-ms"},
-		{Of: ms(1), Unit: "most-ms"},
-		{Of: f.first.Seconds(), Unit: "first-s"},
-		{Of: f.last.Seconds(), Unit: "all-s"},
-		{Of: cpu.Seconds(), Unit: "cpu-s"},
+		{Number: ms(0.5), Unit: "p50-ms"},
+		{Number: ms(0.99), Unit: "p99-ms"},
+		{Number: ms(1), Unit: "most-ms"},
+		{Number: f.first.Seconds(), Unit: "first-s"},
+		{Number: f.last.Seconds(), Unit: "all-s"},
+		{Number: cpu.Seconds(), Unit: "cpu-s"},
 	}, nil
 }

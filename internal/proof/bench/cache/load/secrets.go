@@ -14,8 +14,8 @@ import (
 // https://github.com/k8ssandra/cass-operator/issues/947.
 const bigSecret = 12
 
-// Secret returns Secret n, with random data of 4 KB or 500 KB. The big ones are
-// in namespaces that come first, so that others are updated.
+// Secret returns Secret n, with random data of 4 KB or 500 KB. The big Secrets
+// are in namespaces that are first in the list, so that small ones are updated.
 func Secret(n int) *corev1.Secret {
 	size, namespace := 4<<10, fmt.Sprintf("tenant-%03d", n%286)
 	if n%bigSecret == 0 {
@@ -35,7 +35,7 @@ func Secret(n int) *corev1.Secret {
 	}
 }
 
-// noise returns bytes that are equal to no others.
+// noise returns random bytes, so that no two Secrets have equal data.
 func noise(size int) []byte {
 	data := make([]byte, size)
 	for n := range data {

@@ -73,7 +73,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 type update struct{ frame, version []byte }
 
 // updatesOf returns the updates that are sent repeatedly, one after the other.
-// Objects are changed, and then as they were before.
+// The first half changes objects, and the second half takes the changes back.
 func updatesOf[T object](objects []T, change func(T) T) ([]update, error) {
 	last := objects[max(0, len(objects)-fresh):]
 	updates := make([]update, 2*len(last))
@@ -97,8 +97,8 @@ func updatesOf[T object](objects []T, change func(T) T) ([]update, error) {
 	return updates, nil
 }
 
-// annotated returns an object with an annotation, like a program's that writes
-// down the time.
+// annotated returns a copy of an object with an annotation that contains a
+// time.
 func annotated[T object](o T) T {
 	o = o.DeepCopyObject().(T)
 	annotations := maps.Clone(o.GetAnnotations())

@@ -66,8 +66,8 @@ func Loop(ctx context.Context, name, url string, workers int, work Work) error {
 type Pods = informer.Client[*corev1.Pod, *corev1.PodList]
 
 // wrapped hides the type of a client. The informer replaces the watches of
-// client-go's own clients by its own, but it uses the watches of other clients
-// as they are.
+// client-go's own clients with its own, but uses the watches of other clients
+// unchanged.
 type wrapped struct{ Pods }
 
 func ourLoop(through func(Pods) Pods) func(ctx context.Context, url string, workers int, work Work) error {

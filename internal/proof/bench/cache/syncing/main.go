@@ -56,11 +56,11 @@ func measure(impl, url string, pods int, profile string) (values []apart.Value, 
 	}
 	runtime.KeepAlive(cache)
 	return []apart.Value{
-		{Of: took.Seconds(), Unit: "s"},
-		{Of: cpu.Seconds(), Unit: "cpu-s"},
-		{Of: float64(after.HeapAlloc-before.HeapAlloc) / float64(pods), Unit: "heap-B/Pod"},
-		{Of: float64(after.HeapObjects-before.HeapObjects) / float64(pods), Unit: "heap-objects/Pod"},
-		{Of: float64(peak >> 20), Unit: "peak-MiB"},
+		{Number: took.Seconds(), Unit: "s"},
+		{Number: cpu.Seconds(), Unit: "cpu-s"},
+		{Number: float64(after.HeapAlloc-before.HeapAlloc) / float64(pods), Unit: "heap-B/Pod"},
+		{Number: float64(after.HeapObjects-before.HeapObjects) / float64(pods), Unit: "heap-objects/Pod"},
+		{Number: float64(peak >> 20), Unit: "peak-MiB"},
 	}, err
 }
 

@@ -73,9 +73,9 @@ func measure(impl, url string, pods, events int) ([]apart.Value, error) {
 	runtime.ReadMemStats(&after)
 	n := float64(events)
 	return []apart.Value{
-		{Of: float64(took.Nanoseconds()) / n / 1000, Unit: "µs/event"},
-		{Of: float64((cpu - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
-		{Of: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
-		{Of: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
+		{Number: float64(took.Nanoseconds()) / n / 1000, Unit: "µs/event"},
+		{Number: float64((cpu - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
+		{Number: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
+		{Number: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
 	}, nil
 }

@@ -118,7 +118,7 @@ func (c *controller) work(ctx context.Context) {
 
 func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "file of the cluster")
-	_ = flag.String("listen-addr", "", "it serves nothing")
+	_ = flag.String("listen-addr", "", "ignored, because the program serves no pages")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Command controller-runtime keeps an Ingress for each Service, with the usual
 // means of controller-runtime: For, Owns, CreateOrUpdate and owner references.
-// It deletes the Ingress of a Service that is deleted or has opted out, because
-// the garbage collector does not run in the benchmark. Otherwise the collector
-// would do this work for one program and not for the others.
+// It deletes the Ingress of a Service that is deleted or has opted out. Usually
+// the garbage collector would do that, but it does not run in the benchmark,
+// because it would work for this program only.
 package main
 
 import (

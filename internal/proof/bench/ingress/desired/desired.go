@@ -1,5 +1,5 @@
-// Package desired makes the Ingress of a Service for both rivals of
-// ingress-per-service.
+// Package desired contains the desired Ingress of a Service, for both programs
+// that are compared with ingress-per-service.
 package desired
 
 import (

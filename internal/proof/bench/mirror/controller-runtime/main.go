@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// atOnce is the number of copies that are written at the same time.
-const atOnce = 10
+// parallelWrites is the number of copies that are written at the same time.
+const parallelWrites = 10
 
 type reconciler struct {
 	client.Client
@@ -43,7 +43,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	errs := make([]error, r.copies)
 	var writes errgroup.Group
-	writes.SetLimit(atOnce)
+	writes.SetLimit(parallelWrites)
 	for n := range r.copies {
 		writes.Go(func() error {
 			mirrored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("mirror-%03d", n), Name: "source"}}

@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// atOnce is the number of copies that are written at the same time.
-const atOnce = 10
+// parallelWrites is the number of copies that are written at the same time.
+const parallelWrites = 10
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster")
@@ -53,7 +53,7 @@ func run(ctx context.Context, kubeconfig string, copies int) error {
 	sources := informer.For(secrets("mirror-source"), nil)
 	mirrored := informer.For(secrets(""), &informer.Options{Name: "copies", LabelSelector: "mirror=source"})
 	set := children.New(corev1.SchemeGroupVersion.WithKind("Secret"), secrets, mirrored, secrets, &children.Options{
-		ByLabel: true, Mark: map[string]string{"mirror": "source"}, Parallel: atOnce,
+		ByLabel: true, Mark: map[string]string{"mirror": "source"}, Parallel: parallelWrites,
 	})
 	c, err := reconcile.New("mirror", sources, reconcile.Func[*corev1.Secret](
 		func(ctx context.Context, r reconcile.Request[*corev1.Secret]) (reconcile.Result, error) {

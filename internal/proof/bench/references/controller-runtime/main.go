@@ -29,7 +29,7 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/references/app"
 )
 
-// The indexes of Apps, by what they refer to.
+// The indexes of Apps by the objects to which they refer.
 const (
 	secretIndex    = "secrets"
 	configMapIndex = "configMap"
@@ -106,9 +106,9 @@ func (r *reconciler) keep(ctx context.Context, a *app.App, sum string) error {
 	return nil
 }
 
-// ofIndex returns a handler that enqueues the Apps that refer to the changed
-// object. It finds them in the named index.
-func (r *reconciler) ofIndex(index string) handler.EventHandler {
+// enqueueReferring returns a handler that enqueues the Apps that refer to the
+// changed object. It finds the Apps in the named index.
+func (r *reconciler) enqueueReferring(index string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (requests []reconcile.Request) {
 		var apps app.AppList
 		err := r.List(ctx, &apps, client.InNamespace(o.GetNamespace()), client.MatchingFields{index: o.GetName()})
@@ -170,7 +170,7 @@ func (r *reconciler) setup(ctx context.Context, m ctrl.Manager) error {
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(m).Named("apps").For(&app.App{}).
-		Watches(&corev1.Secret{}, r.ofIndex(secretIndex)).Watches(&corev1.ConfigMap{}, r.ofIndex(configMapIndex))
+		Watches(&corev1.Secret{}, r.enqueueReferring(secretIndex)).Watches(&corev1.ConfigMap{}, r.enqueueReferring(configMapIndex))
 	if r.own {
 		b = b.Owns(&appsv1.Deployment{}).Owns(&corev1.Service{}).Owns(&corev1.Secret{})
 	}

@@ -32,10 +32,10 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "of the cluster")
-	name := flag.String("name", "", "of the replica, which shares the work; empty: it is alone, without shards")
-	kind := flag.String("kind", "configmaps", "what it is a controller of: configmaps or pods")
-	profiles := flag.String("profiles", "", "`prefix` of the files for profiles of processor time and memory; empty: none")
+	kubeconfig := flag.String("kubeconfig", "", "kubeconfig `file` of the cluster")
+	name := flag.String("name", "", "name of the replica, which shares the work with others; empty: the replica works alone, without shards")
+	kind := flag.String("kind", "configmaps", "kind of the objects to reconcile: configmaps or pods")
+	profiles := flag.String("profiles", "", "`prefix` of the files for profiles of processor time and memory; empty: no profiles are written")
 	flag.Parse()
 	if err := run(*kubeconfig, *name, *kind, *profiles); err != nil {
 		fmt.Fprintln(os.Stderr, "replica:", err)
@@ -156,14 +156,14 @@ func (r *replica) answer() {
 // processor returns the processor time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for this process
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for the own process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // status returns the value of an entry of /proc/self/status, such as "VmRSS",
 // in bytes.
 func status(entry string) float64 {
-	text, _ := os.ReadFile("/proc/self/status") // 0 is seen
+	text, _ := os.ReadFile("/proc/self/status") // after an error, the value is 0, which a reader notices
 	_, rest, _ := strings.Cut(string(text), entry)
 	kib := 0.0
 	_, _ = fmt.Sscanf(rest, "%g", &kib)

@@ -1,4 +1,4 @@
-// Command smallest is a controller without any optional part, such as probes,
+// Command smallest is a controller that has no optional parts, such as probes,
 // metrics and the debug page.
 package main
 

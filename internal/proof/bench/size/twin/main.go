@@ -1,6 +1,6 @@
-// Command twin does the same as examples/ingress-per-service, written in the
-// usual way with controller-runtime: its manager, cached client, probes,
-// metrics and events.
+// Command twin does the same as examples/ingress-per-service, but is written
+// with controller-runtime in the usual way. It uses controller-runtime's
+// manager, cached client, probes, metrics and events.
 package main
 
 import (
