@@ -144,8 +144,10 @@ func (r *judge) committed(e apisim.Event) {
 		r.quiet, r.wanted = false, nil // the program may have to write again
 		r.recordOther(e, resource)
 	}
-	if r.c.Always != nil && !r.old && r.out.finding == nil && r.out.changed == "" && r.judges() {
-		if err := ask(r.c.Always, r.world); err != nil {
+	if r.c.Always != nil && !r.old && r.out.finding == nil && r.out.changed == "" {
+		// Always is called even if its result does not count, because actors of
+		// the case may act on what it has noted outside of the server.
+		if err := ask(r.c.Always, r.world); err != nil && r.judges() {
 			r.find(report.Always, r.reason(report.Seen{}), fmt.Sprintf("after %s %s %s: %v",
 				strings.ToLower(string(e.Type)), resource, e.Key, err))
 		}

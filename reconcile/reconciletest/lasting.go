@@ -40,8 +40,8 @@ func (l *lasting) begin(kind byte, c apisim.Call) {
 	l.line("REFUSED   " + refused + ", from now on")
 }
 
-// judges reports whether Goal and Always of the case are checked. They are not
-// checked in a run with an object that cannot be decoded, or in a run in which
+// judges reports whether the results of Goal and Always of the case count. They
+// do not count in a run with an object that cannot be decoded, or in a run in which
 // the server is restored but the state outside of it is not, because cases do
 // not expect that.
 func (r *judge) judges() bool {

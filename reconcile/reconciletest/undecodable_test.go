@@ -102,3 +102,29 @@ func TestAnObjectThatGoCannotDecodeStopsOnlyItself(t *testing.T) {
 		})
 	}
 }
+
+// An actor may act on what Always has noted. So Always is called in every run,
+// also if its result does not count.
+func TestAlwaysIsCalledBesideAnObjectThatGoCannotDecode(t *testing.T) {
+	g := gomega.NewWithT(t)
+	secretsOf := func(w *reconciletest.World) int {
+		all, err := w.Objects("secrets")
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		return len(all)
+	}
+	c := ofWidgets(keyed(true))
+	c.Unwatched = []string{"secrets", "widgets.example.com"}
+	c.Outside = func() any { return new(int) }
+	c.Always = func(w *reconciletest.World) error {
+		*w.Outside().(*int) = secretsOf(w)
+		return nil
+	}
+	c.Actors = []reconciletest.Actor{{
+		Name:    "accountant, who waits until Always has seen the Secrets",
+		Enabled: func(w *reconciletest.World) bool { return secretsOf(w) > *w.Outside().(*int) },
+		Do:      func(*reconciletest.World) {},
+	}}
+	r := reconciletest.FailureOf(t, c, nil, "^B")
+	g.Expect(r.Failure).To(gomega.BeEmpty())
+	g.Expect(r.Runs).To(gomega.Equal(3 + 2))
+}

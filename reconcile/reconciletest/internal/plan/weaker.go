@@ -61,14 +61,14 @@ var weaker = map[byte]func(d Deviation) []Deviation{
 	},
 	Unsynced: plainRestart,
 	Restored: plainRestart,
-	Barred:   func(d Deviation) []Deviation { return []Deviation{{Kind: Poisoned, Index: d.Index}} },
 	Detained: func(d Deviation) []Deviation { return []Deviation{{Kind: Deleted, Index: d.Index}} },
 
 	Early: onlyItself, Parted: onlyItself, Stopped: onlyItself, Halted: onlyItself, Paused: onlyItself,
 	Rivalled: onlyItself, Deleted: onlyItself, Edited: onlyItself, Held: onlyItself, Altered: onlyItself,
 	Replaced: onlyItself, Marked: onlyItself, Offline: onlyItself, Asleep: onlyItself, Shuffled: onlyItself,
 	Lagging: onlyItself, Refused: onlyItself, Mutated: onlyItself, Unserved: onlyItself, Reborn: onlyItself,
-	Silent: onlyItself, Rollout: onlyItself, Garbled: onlyItself, Poisoned: onlyItself,
+	Silent: onlyItself, Rollout: onlyItself, Garbled: onlyItself, Barred: onlyItself,
+	Poisoned: onlyItself,
 }
 
 // Weaker returns the deviations that disturb the program at the same place, but
