@@ -232,3 +232,18 @@ func TestHandlersGetWholeObjectsThoughSpecsAreReused(t *testing.T) {
 		})
 	}
 }
+
+// The store takes objects of any type from its users, under any key.
+func TestAStoredObjectOfAnotherTypeHasNoSpecToReuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		s := &stream{}
+		shared := newShared(podsOf(s.client(clientgo.ReuseSpecs)))
+		start(t, shared)
+		s.endList()
+		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "a", UID: "1"}}
+		g.Expect(shared.GetStore().Add(foreign)).To(Succeed())
+		s.send(watch.Modified, podOn("n", "11", corev1.PodRunning))
+		g.Expect(shared.GetStore().List()).To(ConsistOf(HaveField("Spec.NodeName", "n")))
+	})
+}
