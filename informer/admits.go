@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -32,6 +33,12 @@ func (r *reflectorStore[T]) admits(obj any) error {
 	switch key := bound.KeyOf(object); {
 	case key.Name == "":
 		return errors.New("the answer has an object without a name: a proxy or gateway has sent it")
+	case r.source.scope == meta.RESTScopeNameRoot && key.Namespace != "":
+		return fmt.Errorf("kind %s has namespaces on the server, as in %q, and this program declares it without: "+
+			"replace the CustomResourceDefinition, or correct the scope that the program declares", r.sink.identity.Kind(), key)
+	case r.source.scope == meta.RESTScopeNameNamespace && key.Namespace == "":
+		return fmt.Errorf("kind %s has no namespaces on the server, as in %q, and this program declares it with namespaces: "+
+			"replace the CustomResourceDefinition, or correct the scope that the program declares", r.sink.identity.Kind(), key.Name)
 	case key.Namespace == "" && r.namespaced:
 		return fmt.Errorf("the answer has the object %q without a namespace: a proxy or gateway has sent it", key.Name)
 	case r.source.namespace != "" && key.Namespace != "" && key.Namespace != r.source.namespace:

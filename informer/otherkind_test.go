@@ -175,6 +175,7 @@ func inTypedNodes(
 					return nil
 				})
 			g.Expect(err).NotTo(HaveOccurred())
+			kind.ClusterScoped()
 			run(t, informer.For(kind.In(""), nil))
 		})
 	})
