@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -161,35 +162,67 @@ func errorOf(key Key, text string) uint64 {
 	return hash.Sum64()
 }
 
-// mostCommon returns the error that the most keys have, one of these keys, and
-// their number.
-func (f *failures) mostCommon() (text string, example Key, keys int) {
+// shared describes an error that several keys have.
+type shared struct {
+	example failure // how the key has failed that has had the error for the longest time
+	key     Key     // the key of example; the first one by name if there are several
+	keys    int
+}
+
+// add counts a key.
+func (s *shared) add(key Key, failed *failure) {
+	s.keys++
+	if s.keys == 1 || isEarlier(key, failed, s.key, &s.example) {
+		s.key, s.example = key, *failed
+	}
+}
+
+// isEarlier reports whether a key has failed for longer than another, or for
+// the same time, and is the first one by name.
+func isEarlier(key Key, failed *failure, otherKey Key, other *failure) bool {
+	return cmp.Or(failed.began.Compare(other.began), cmp.Compare(key.String(), otherKey.String())) < 0
+}
+
+// mostCommon returns the error that the most keys have. Its example is the same
+// in each call, as long as that key has the error: an example that changed from
+// one reading of /readyz to the next would look like a new fault.
+func (f *failures) mostCommon() shared {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	counts := map[uint64]int{}
+	byError := map[uint64]*shared{}
 	for key, failed := range f.byKey {
 		if failed.errorID == 0 || failed.missing != nil {
 			continue
 		}
-		counts[failed.errorID]++
-		if n := counts[failed.errorID]; n > keys {
-			text, example, keys = failed.text, key, n
+		s := byError[failed.errorID]
+		if s == nil {
+			s = &shared{}
+			byError[failed.errorID] = s
+		}
+		s.add(key, &failed)
+	}
+	var most shared
+	for _, s := range byError {
+		if s.keys > most.keys || s.keys == most.keys && isEarlier(s.key, &s.example, most.key, &most.example) {
+			most = *s
 		}
 	}
-	return text, example, keys
+	return most
 }
 
 // sharedError returns one problem if many keys fail with the same error, and
 // nil otherwise.
 func (c *Controller) sharedError() []inspect.Problem {
 	const manyKeys = 10
-	text, example, keys := c.failures.mostCommon()
-	if keys < manyKeys || c.Phase() != inspect.Working {
+	most := c.failures.mostCommon()
+	if most.keys < manyKeys || c.Phase() != inspect.Working {
 		return nil
 	}
 	return []inspect.Problem{{
 		Check: "controller/" + c.name, Cause: "same error",
-		Reason: fmt.Sprintf("%d of %d keys fail with the same error, for example %s: %s", keys, c.ownedKeys(),
-			strings.TrimPrefix(example.String(), "/"), text),
+		Reason: fmt.Sprintf("%d of %d keys fail with the same error, the first since %s, for example %s: %s", most.keys,
+			c.ownedKeys(), most.example.began.UTC().Format(time.RFC3339), strings.TrimPrefix(most.key.String(), "/"),
+			most.example.text),
+		Since: most.example.began,
 	}}
 }

@@ -111,13 +111,34 @@ func TestTheSameErrorOfManyKeysIsOneLineAMinute(t *testing.T) {
 				w.Expect(lines).To(HaveLen(1))
 				w.Expect(lines[0]).To(And(ContainSubstring(`"keys"=200`), ContainSubstring(`"examples"="d/k-`),
 					ContainSubstring(boom(reconcile.Key{Namespace: "d", Name: "k-"}).Error()[:9])))
-				w.Expect(c.Problems()).To(ConsistOf(HaveField("Reason", HavePrefix("200 of 200 keys fail with the same error, for example "))))
+				w.Expect(c.Problems()).To(ConsistOf(HaveField("Reason", And(
+					HavePrefix("200 of 200 keys fail with the same error, the first since 2000-01-01T"), ContainSubstring(", for example d/k-000: ")))))
 				pass(10 * time.Minute)
 				w.Expect(len(logLines(w.logged(), "reconcile failed", "many keys"))).To(BeNumerically("<=", 3+11))
 				w.Expect(stop()).To(Succeed())
 			})
 		})
 	}
+}
+
+// An example that changes from one reading to the next looks like a new fault.
+func TestTheExampleOfASharedErrorIsTheKeyThatFailedFirst(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.create("z")
+		c := w.made(nil, func(context.Context, request) (reconcile.Result, error) { return nothing, errors.New("boom") })
+		stop := w.startRun(c.Run)
+		pass(time.Minute)
+		for i := range 30 {
+			w.create(fmt.Sprintf("k-%02d", i))
+		}
+		for range 20 {
+			pass(10 * time.Second)
+			w.Expect(c.Problems()).To(ConsistOf(And(
+				HaveField("Reason", MatchRegexp(`31 of 31 keys fail with the same error, the first since 2000-01-01T00:00:0\dZ, for example d/z: boom`)),
+				HaveField("Since", BeTemporally("<", time.Now().Add(-time.Minute))))))
+		}
+		w.Expect(stop()).To(Succeed())
+	})
 }
 
 func TestTheLastOnesOfManyAreLoggedBeforeTheControllerStops(t *testing.T) {

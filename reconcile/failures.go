@@ -68,7 +68,7 @@ type failure struct {
 	missing   *permission     // the permission that a refused write lacks, or nil
 	allowed   map[string]bool // namespaces in which writes of the refused kind succeeded
 	announced bool            // whether an Event about the missing permission was sent
-	began     time.Time       // when these failures began; of one permission, if one is missing
+	began     time.Time       // when the failures with this error, or for want of this permission, began
 	loopUntil time.Time       // when the hot loop ends, if the failure is one; otherwise zero
 	errors    repetition
 }
@@ -146,8 +146,10 @@ func (f *failures) put(key Key, failed failure) {
 		f.byKey = map[Key]failure{}
 	}
 	previous, ok := f.byKey[key]
-	if failed.missing.isSame(previous.missing) {
+	if failed.isSame(&previous) {
 		failed.began = previous.began
+	}
+	if failed.missing.isSame(previous.missing) {
 		failed.announced = previous.announced
 		failed.keepAllowed(&previous)
 	}
@@ -158,6 +160,15 @@ func (f *failures) put(key Key, failed failure) {
 	if ok || len(f.byKey) < maxFailures {
 		f.byKey[key] = failed
 	}
+}
+
+// isSame reports whether a failure has the reason of the previous one: the same
+// permission is missing or, if none is, the error is the same.
+func (f *failure) isSame(previous *failure) bool {
+	if f.missing != nil || previous.missing != nil {
+		return f.missing.isSame(previous.missing)
+	}
+	return f.errorID != 0 && f.errorID == previous.errorID
 }
 
 // keepAllowed adds the namespaces of previous.allowed, unless writes are
