@@ -99,7 +99,7 @@ func TestAControllerRunsOnOurQueue(t *testing.T) {
 		x.Expect(x.create("hello")).To(Equal("HELLO"), "after two retries")
 		x.Expect(keys.Stats().Began).To(BeEquivalentTo(4), "the addition, two retries, and what the controller wrote")
 		x.Expect(stop()).To(Succeed())
-		x.Expect(c.Run(x.t.Context(), 2)).To(MatchError(ContainSubstring("make a new one")))
+		x.Expect(c.Run(x.t.Context(), 2)).To(MatchError(ContainSubstring("create a new one")))
 	})
 }
 
