@@ -89,7 +89,8 @@ func synced(informers []informer.Status) error {
 	return errors.Join(errs...)
 }
 
-// problems returns the keys that fail.
+// problems returns the problems of all shown controllers. Each problem is a key
+// whose last reconcile has failed.
 func (p *Page) problems() (problems []inspect.Problem) {
 	p.mu.Lock()
 	controllers := slices.Clone(p.shown)

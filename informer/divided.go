@@ -98,9 +98,10 @@ func (d *divided[T]) isPast(c tree.Change[T]) bool {
 	return d.isOutdated(c) || d.store.unreadable.isNewer(c.New.Key, c.New.Object.GetResourceVersion())
 }
 
-// isOutdated is isPast for an item of a list. Unlike isPast, it returns false
-// for an item whose newer state is unreadable, so that the object is not taken
-// for deleted. store.readable replaces such an item with the cached one.
+// isOutdated is like isPast, for an item of a list. Unlike isPast, it returns
+// false for an item whose newer state is unreadable, so that the object is not
+// mistaken for a deleted one. store.readable replaces such an item with the
+// cached one.
 func (d *divided[T]) isOutdated(c tree.Change[T]) bool {
 	return isBack(c) || c.Old == nil && d.cover.IsOutdated(c.New.Key, c.New.Object.GetResourceVersion())
 }

@@ -29,7 +29,7 @@ func (p *progress) outlived() bool {
 		!r.ended.Before(r.deadline)
 }
 
-// endedMute is outlived for callers that do not hold mu.
+// endedMute is like outlived, for callers that do not hold mu.
 func (p *progress) endedMute() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

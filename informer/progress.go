@@ -92,7 +92,7 @@ type request struct {
 // streaming one.
 var errNoBookmark = errors.New("the server has not sent the bookmark that ends a streaming list")
 
-// beginPage is begin for a page of a list.
+// beginPage is like begin, for a page of a list.
 func (p *progress) beginPage(page int) {
 	p.begin(phaseList)
 	p.mu.Lock()

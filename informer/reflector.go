@@ -78,7 +78,7 @@ type reflectorStore[T Object] struct {
 	// it ends.
 	lists  requests.Calls
 	pages  requests.Pages  // the pages of the last list
-	ctx    context.Context //nolint:containedctx // additional requests end with it
+	ctx    context.Context //nolint:containedctx // the parent of additional requests
 	cancel context.CancelFunc
 	// ended is closed when the goroutines of the watch have ended.
 	ended chan struct{}

@@ -204,8 +204,8 @@ func (e *Elector) leave(c *campaign, working bool) {
 	}
 }
 
-// run campaigns and leads until ctx ends. ctx ends when the last call of Run
-// leaves.
+// run campaigns and leads until ctx ends. The method leave cancels ctx when the
+// last call of Run is about to return.
 func (e *Elector) run(ctx context.Context, c *campaign) {
 	defer func() {
 		e.mu.Lock()
@@ -222,9 +222,9 @@ func (e *Elector) run(ctx context.Context, c *campaign) {
 	}
 }
 
-// hold leads until the term ends or the last call of Run has left. Then it
-// releases the Lease, if this replica still holds it and no request under it
-// can still arrive.
+// hold leads until the term or ctx ends. Then it releases the Lease, if this
+// replica still holds it and no request that was sent during the term can still
+// arrive.
 func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	log := klog.FromContext(ctx).WithValues("lease", e.candidate.lease.key(), "identity", e.candidate.holder)
 	t := newTerm(e, &e.options, g)

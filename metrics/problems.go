@@ -32,7 +32,7 @@ type problemCollector func() []inspect.Problem
 // Describe sends no descriptors, since the metrics depend on the problems.
 func (c problemCollector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the number of the current problems.
+// Collect sends the number of current problems, by check and cause.
 func (c problemCollector) Collect(metrics chan<- prometheus.Metric) {
 	sender{metrics: metrics}.problems(c())
 }

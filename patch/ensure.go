@@ -18,25 +18,25 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// Ensure makes an object look as edit says, and returns it as the server then
-// has it. It creates the object if it does not exist, patches it if it differs,
-// and sends no request if it is already right:
+// Ensure applies edit to an object, and returns the object as the server then
+// has it. It creates the object if it does not exist, patches it if the edit
+// changes it, and sends no request if there is nothing to change:
 //
 //	cm, err := patch.Ensure(ctx, clientset.CoreV1().ConfigMaps, base, nil, func(edit *corev1.ConfigMap) {
 //		edit.Data = map[string]string{"greeting": "hello"}
 //	})
 //
 // base is the cached object. If the object is not cached, base is a new object
-// with its name and namespace. Ensure creates an object that has no UID.
-// clients returns the client of a namespace; see [Client]. Ensure does not
-// write to base.
+// with its name and namespace. If base has no UID, Ensure creates the object.
+// Ensure does not modify base. clients returns the client of a namespace; see
+// [Client].
 //
 // Ensure sends at most one request. If the cache was wrong and the object
 // exists, it sends two more: it reads the object and patches it, locked by its
 // resourceVersion. Each call of edit gets a new copy of the object, which edit
-// may retain. There is one more call if the object has a controller and needs a
-// patch. That call gets a copy without owner references, to find out which
-// owner the edit makes the controller.
+// may retain. If the object has a controller and needs a patch, edit is called
+// once more with a copy without owner references. That call shows which
+// controller the edit itself sets.
 //
 // Ensure returns the errors of [Merge]. The error also satisfies [IsStale] if
 // the object was deleted since it was read. An object that another owner

@@ -119,7 +119,7 @@ type reference struct {
 
 // referrer contains the keys to which one object refers.
 type referrer struct {
-	look uint64  // the call of look that found the keys
+	look uint64  // the number of the call of look that found the keys
 	keys [][]Key // the keys, by the index of the function that returned them
 }
 
@@ -258,8 +258,8 @@ func (r *referrers) noteCached(key Key) (current bool, err error) {
 // note records the references of object, or records that the key has no
 // references if object is nil. It calls each function only when the objects to
 // which the earlier functions lead are known. It returns errReferencesUnknown
-// if an object is not known yet. look is the number of the look that found
-// object. current is false if references from a later look are already
+// if an object is not known yet. look is the number of the call of look that
+// found object. current is false if references from a later call are already
 // recorded.
 func (r *referrers) note(key Key, object metav1.Object, look uint64) (current bool, err error) {
 	for n, f := range r.functions {

@@ -137,7 +137,7 @@ func (w *writer) anyDiff(a, b any) {
 	}
 }
 
-// nullForAny is nullFor for a value from a JSON decoder.
+// nullForAny is like nullFor, for a value from a JSON decoder.
 func (w *writer) nullForAny(a any) {
 	if _, ok := a.([]any); ok && w.strict {
 		w.fail(errWholeList)

@@ -140,7 +140,7 @@ func (c *compiler) planOf(t reflect.Type) *plan {
 	return p
 }
 
-// addCover sets parts and cover.
+// addCover numbers the fields that have parts, and sets parts and cover.
 func (typ *plan) addCover() {
 	words := typ.size%wordSize == 0 && len(typ.fields) <= math.MaxUint16
 	for _, f := range typ.fields {

@@ -86,8 +86,8 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 	return d.object, d.spec, nil
 }
 
-// CopySpec replaces the spec of dst with a shallow copy of the equal spec of
-// src.
+// CopySpec replaces the spec of dst with a shallow copy of the spec of src. The
+// two specs must be equal.
 func (s *Specs) CopySpec(dst, src Object) { s.kind.copySpec(dst, src) }
 
 // Reason returns the reason why all specs are decoded, such as "the server

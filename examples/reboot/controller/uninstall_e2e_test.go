@@ -152,7 +152,7 @@ func (s *chartStage) slots() []string {
 // What helm says of an uninstallation leaves nothing, although a node has a
 // slot and another waits for one, and all groups have finalizers. The node that
 // waits would make the program create the group default again, if only the
-// groups were deleted: its finalizer would keep the kind for ever.
+// groups were deleted: its finalizer would keep the kind forever.
 func TestE2EAnUninstallationOfTheChartLeavesNothing(t *testing.T) {
 	s := newChartStage(t)
 	binary := filepath.Join(t.TempDir(), "controller")

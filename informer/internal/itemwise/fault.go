@@ -57,8 +57,8 @@ func faultIn(t reflect.Type, raw json.RawMessage, path string) *fault {
 	return cmp.Or(faultInside(t, raw, path), whole)
 }
 
-// faultInside is faultIn for the members of a struct or a map and the elements
-// of a list.
+// faultInside is like faultIn, for the members of a struct or a map and the
+// elements of a list.
 func faultInside(t reflect.Type, raw json.RawMessage, path string) *fault {
 	var members map[string]json.RawMessage
 	var elements []json.RawMessage
@@ -85,7 +85,7 @@ func faultInside(t reflect.Type, raw json.RawMessage, path string) *fault {
 	return nil
 }
 
-// faultInFields is faultIn for the members of a struct.
+// faultInFields is like faultIn, for the members of a struct.
 func faultInFields(t reflect.Type, raw json.RawMessage, members map[string]json.RawMessage, path string) *fault {
 	for field := range t.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

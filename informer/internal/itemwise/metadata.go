@@ -105,7 +105,7 @@ func isSound(metadata map[string]any) bool {
 	return true
 }
 
-// areReferences is isSound for the owner references.
+// areReferences is like isSound, for the owner references.
 func areReferences(value any) bool {
 	references, ok := value.([]any)
 	for _, reference := range references {

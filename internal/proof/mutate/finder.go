@@ -29,8 +29,9 @@ var swaps = map[token.Token]string{
 // literals maps constants to their replacements.
 var literals = map[string]string{"0": "1", "1": "0", "true": "false", "false": "true"}
 
-// function finds the sites in a function's body. Function literals in it have
-// their own results.
+// function finds the sites in a function's body. It calls itself for a function
+// literal in the body, because a return statement in the literal returns the
+// results of the literal and not of the outer function.
 func (f *finder) function(typ *ast.FuncType, body ast.Node) {
 	f.zeros = zerosOf(body)
 	ast.Inspect(body, func(n ast.Node) bool {

@@ -36,7 +36,7 @@ func Models() []Model {
 			World:  valued, Bug: valuing(false), Fixed: valuing(true), Found: "watch",
 		},
 		{
-			Name:   "Elemental: a channel whose time has come makes and deletes its Pod for ever",
+			Name:   "Elemental: a channel whose time has come makes and deletes its Pod forever",
 			Record: "https://github.com/rancher/elemental-operator/pull/769",
 			World:  channelled, Bug: channel(false), Fixed: channel(true), Found: "rest",
 		},
@@ -156,7 +156,8 @@ func workspace(owns bool) Program {
 	})
 }
 
-// valued returns the case of a release with values.
+// valued returns the case of a release that takes its values from another
+// object.
 func valued() *reconciletest.Case {
 	return &reconciletest.Case{Objects: []runtime.Object{
 		referringApp("values", "v"),

@@ -46,7 +46,8 @@ func Child(parent *corev1.ConfigMap) *corev1.Secret {
 	}}
 }
 
-// Breed reconciles one parent, correctly or not.
+// Breed is a function that reconciles one parent. It may contain a bug on
+// purpose.
 type Breed = func(ctx context.Context, b *Breeder, p *corev1.ConfigMap) error
 
 // Breeder is a controller of parents.

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// Reads records the objects that reconciles read in caches of references
-// although the reconciled object does not refer to them. It does not see reads
-// by goroutines that a reconcile has started.
+// Reads records which objects a reconcile reads from an informer.References
+// although reconcile.References does not return them for the reconciled object.
+// It does not see reads by goroutines that the reconcile has started.
 type Reads struct {
 	cached atomic.Bool // whether a cache of references exists
 
