@@ -290,7 +290,7 @@ func TestAReplacedObjectIsNotRetainedByOthersOfItsShard(t *testing.T) {
 		}
 		d.run(t.Context())
 		synctest.Wait()
-		for shard := range 2 { // the second is listed beside the watch
+		for shard := range 2 { // the second is listed alongside the watch
 			_, err := d.parts().AddShards(t.Context(), shardOf(shard))
 			d.Expect(err).NotTo(HaveOccurred())
 		}

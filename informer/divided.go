@@ -434,7 +434,7 @@ func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
 	}
 }
 
-// list lists the objects of set beside the watch r, and stores them.
+// list lists the objects of set alongside the watch r, and stores them.
 func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
 	var items []*tree.Item[T]
 	rv, filling, seen := "", d.filling(), d.feed.marks.Of(d.source.namespace)
@@ -475,7 +475,7 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 	return d.fill(filling, set, items, rv)
 }
 
-// filling returns the part that is being listed beside the watch, or nil.
+// filling returns the part that is being listed alongside the watch, or nil.
 func (d *divided[T]) filling() *partial.Filling {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()

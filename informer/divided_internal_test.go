@@ -21,7 +21,7 @@ func dividedOf(t *testing.T) (g *WithT, d *divided[*corev1.ConfigMap]) {
 	return NewWithT(t), newDivided(newInformer[*corev1.ConfigMap]([]source{{}}, nil).feed)
 }
 
-// filled is a cache whose shards are being listed beside the watch.
+// filled is a cache whose shards are being listed alongside the watch.
 func filled(t *testing.T) (g *WithT, d *divided[*corev1.ConfigMap]) {
 	t.Helper()
 	g, d = dividedOf(t)
@@ -212,7 +212,7 @@ func TestWithoutShardsNothingIsKept(t *testing.T) {
 }
 
 // A restored server may deliver an earlier state of an object. Only an
-// additional list beside the watch is a reason to drop such a state.
+// additional list alongside the watch is a reason to drop such a state.
 func TestAfterTheDivisionNothingIsTooOld(t *testing.T) {
 	g, d := filled(t)
 	var part partial.Cache[*corev1.ConfigMap] = d

@@ -124,8 +124,8 @@ func metaWithVersion(m object, rv string) object {
 	return result
 }
 
-// typeRules returns the defaults and the checks of the types of all built-in
-// kinds.
+// typeRules returns the rules that set the defaults and check the values of all
+// built-in kinds.
 var typeRules = sync.OnceValue(func() *rules.Types {
 	var types []reflect.Type
 	for _, r := range Builtin() {

@@ -73,9 +73,9 @@ func (c *call[T]) noteSettled() {
 }
 
 // specOf returns a hash of an owner's spec or, if its kind has no spec, of all
-// members except the metadata and the status. Other members are not compared
-// beside a spec, because a program may keep its own state in them. The hash is
-// the same for all owners of which only the metadata was read.
+// members except the metadata and the status. If there is a spec, other members
+// do not count, because a program may keep its own state in them. The hash is
+// the same for all owners of a kind that is read as metadata only.
 func specOf(owner metav1.Object) [sha256.Size]byte {
 	data, err := json.Marshal(owner)
 	var members map[string]json.RawMessage

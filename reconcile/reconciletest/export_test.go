@@ -59,8 +59,8 @@ func SeedHashes(t *testing.T, c *Case, seeds, times int) [][]string {
 	return all
 }
 
-// Tried explores, and returns the plans that were tried, in order, beside the
-// report.
+// Tried explores, and returns the plans that were tried, in order, along with
+// the report.
 func Tried(t *testing.T, c *Case, o *Options) ([]string, *Report) {
 	t.Helper()
 	x := newExplorer(t, c, o)

@@ -12,11 +12,11 @@ import (
 
 // outage is a time in which the server refuses all calls, or is slow.
 type outage struct {
-	fault    apisim.Fault // the fault of every call; NoFault means that writes are slow
-	lasts    time.Duration
-	resource schema.GroupVersionResource // the resource whose calls suffer; the zero value means all
-	renewed  bool                        // whether a restart of the program ends the outage
-	words    string
+	fault         apisim.Fault // the fault of every call; NoFault means that writes are slow
+	lasts         time.Duration
+	resource      schema.GroupVersionResource // the resource whose calls suffer; the zero value means all
+	endsOnRestart bool                        // whether a restart of the program ends the outage
+	words         string
 }
 
 // outages maps the N of each deviation of the kind [plan.Outage] to its outage.
@@ -25,7 +25,7 @@ var outages = map[int]outage{
 	plan.Busy:       {fault: apisim.Throttled, lasts: 3 * time.Minute, words: "every call is answered with 429"},
 	plan.SlowWrites: {lasts: 5 * time.Minute, words: "every write is slow"},
 	plan.Unknown: {
-		fault: apisim.Unauthorized, lasts: 2 * time.Minute, renewed: true, words: "every call is answered with 401",
+		fault: apisim.Unauthorized, lasts: 2 * time.Minute, endsOnRestart: true, words: "every call is answered with 401",
 	},
 }
 
@@ -74,10 +74,10 @@ func (d *delays) slows(a apisim.Action) bool {
 // renew restarts the program at the end of an outage that only a restart ends.
 // It reports whether it has restarted the program.
 func (r *run) renew() bool {
-	if !r.delays.outage.renewed || time.Now().Before(r.delays.outageTill) || stacks.Syncing() {
+	if !r.delays.outage.endsOnRestart || time.Now().Before(r.delays.outageTill) || stacks.Syncing() {
 		return false
 	}
-	r.delays.outage.renewed = false
+	r.delays.outage.endsOnRestart = false
 	r.line("STOP      the program, which gets new credentials")
 	for _, p := range r.fleet.replicas {
 		if !p.halted && p.bootsAt.IsZero() {

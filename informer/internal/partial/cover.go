@@ -21,7 +21,7 @@ var ErrOtherHistory = errors.New("the server was restored after the list began")
 
 // Cover is the set of shards whose objects a cache keeps, and records which of
 // them are complete. The zero value keeps no shards. A list of shards that were
-// added later is an additional list: it is sent beside the watch.
+// added later is an additional list: it is sent alongside the watch.
 //
 // Wanted, Complete and IsLate may be called at any time. The lock under which
 // the cache changes guards all other calls.
@@ -29,8 +29,8 @@ type Cover struct {
 	wanted, complete atomic.Pointer[keyspace.Set]
 	isLate           atomic.Bool
 
-	// filling contains the shards that are being listed beside the watch, or is
-	// nil.
+	// filling contains the shards that are being listed alongside the watch, or
+	// is nil.
 	filling *Filling
 	// additional contains the additional lists that the watch has not caught up
 	// with.
@@ -47,7 +47,7 @@ type listing struct {
 	rv  string
 }
 
-// Filling describes shards that are being listed beside the watch.
+// Filling describes shards that are being listed alongside the watch.
 type Filling struct {
 	set keyspace.Set
 	// deleted contains the resourceVersions of deletions that the watch has
@@ -145,8 +145,8 @@ func (f *Filling) HasDeleted(key types.NamespacedName, rv string) bool {
 }
 
 // Filled records that the objects of the shards in set, which were listed
-// beside the watch at the resourceVersion rv, are stored. Until the watch has
-// reached rv, its events about them may be older than what is stored.
+// alongside the watch at the resourceVersion rv, are stored. Until the watch
+// has reached rv, its events about them may be older than what is stored.
 func (c *Cover) Filled(set keyspace.Set, rv string) {
 	c.addComplete(c.filling.set)
 	c.filling = nil

@@ -49,9 +49,9 @@ var specExcept = map[string][]string{
 	"/pods": {"activeDeadlineSeconds", "tolerations", "schedulingGates"},
 }
 
-// specTexts maps the same kinds to the server's explanation, which names the
-// fields that can change in a form of its own for each kind. A difference that
-// the server appends to some of them is left out.
+// specTexts maps the same kinds to the server's error message. Each kind has
+// its own wording for the fields that can change. The server appends a diff to
+// some messages, which is left out here.
 var specTexts = map[string]string{
 	"/persistentvolumeclaims": "spec is immutable after creation except resources.requests and " +
 		"volumeAttributesClassName for bound claims",

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Types has the defaults and the checks of the values in some Go types. It is
-// safe for concurrent use.
+// Types sets the defaults and checks the values in objects of the Go types that
+// were given to New. It is safe for concurrent use.
 type Types struct {
 	defaults   *defaulters
 	inspectors *inspectors

@@ -37,7 +37,7 @@ type suite struct {
 	err     error
 	program string        // The program with all mutants.
 	limit   time.Duration // The limit of processor time for one run.
-	rounds  [][]string    // Flags for the quick tests, and for the slow ones if there are any.
+	rounds  [][]string    // The flags of each run: the quick tests first, and then the slow ones, if any.
 	alone   []string      // Tests that fail in a program with all mutants, for example because they count allocations.
 }
 

@@ -237,7 +237,7 @@ func (p *player) end(ctx context.Context, name string) {
 				previous = shown
 			}
 		case <-ctx.Done():
-			p.t.Errorf("watch %s does not end", name)
+			p.t.Errorf("watch %s did not end in time", name)
 			return
 		}
 	}

@@ -29,7 +29,7 @@ type Parts interface {
 // Member describes an elector that holds the Lease of a member of shards. The
 // Lease has labels, an annotation while the member is leaving, and a holder
 // with a new name in each term. A nil Member describes a plain elector. A
-// Member is safe for concurrent use once it has joined.
+// Member is safe for concurrent use after Join.
 type Member struct {
 	// Verbs are the verbs on leases that the client may need.
 	Verbs string
@@ -62,9 +62,8 @@ func NewMember(verbs string, labels map[string]string) *Member {
 	return &Member{Verbs: verbs, labels: labels, nudge: make(chan struct{}, 1)}
 }
 
-// Join records that an elector has joined the member: it sets Process and
-// Timing. It returns the name under which the elector holds slots in its first
-// term.
+// Join connects the member with its elector: it sets Process and Timing. It
+// returns the name under which the elector holds slots in the first term.
 func (m *Member) Join(process string, t Timing) string {
 	m.Process, m.Timing = process, t
 	return m.NextHolder()

@@ -31,7 +31,8 @@ type Ledger struct {
 	Closed int64 `json:"closedSeconds"`
 	// Estimated is the number of Pods that were deleted while the controller
 	// was not running. Their runtime is counted only up to the last update
-	// before their deletion. Unseen is how many seconds may be missing at most.
+	// before their deletion. Unseen is the largest number of seconds that may
+	// be missing from it.
 	Estimated int   `json:"estimatedPods"`
 	Unseen    int64 `json:"unseenSeconds"`
 	// Pods are the Pods that exist and have started, by UID.

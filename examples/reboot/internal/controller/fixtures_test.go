@@ -147,7 +147,7 @@ func (n *notebook) count(reason string) int {
 	return count
 }
 
-// play runs f beside a controller in virtual time.
+// play runs f together with a controller, in virtual time.
 func play(t *testing.T, f func(s *stage)) { playAs(t, nil, f) }
 
 // playAs is play with a controller that works only while it leads.

@@ -23,11 +23,11 @@ type Alerts struct {
 // malformed.
 func NewAlerts(url, query string) (*Alerts, error) {
 	if url == "" || query == "" {
-		return nil, errors.New("blocking by alerts: set both the URL of Prometheus and a query")
+		return nil, errors.New("configuring the alerts that block reboots: set both the URL of Prometheus and a query")
 	}
 	client, err := prometheus.NewClient(prometheus.Config{Address: url})
 	if err != nil {
-		return nil, fmt.Errorf("blocking by alerts: %w", err)
+		return nil, fmt.Errorf("configuring the alerts that block reboots: %w", err)
 	}
 	return &Alerts{url, query, prometheusv1.NewAPI(client)}, nil
 }

@@ -70,7 +70,7 @@ func TestAlertsNeedURLAndQuery(t *testing.T) {
 		g.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("set both the URL of Prometheus and a query")))
 	}
 	_, err := gate.NewAlerts("http://a b/", "up")
-	g.Expect(err).To(gomega.MatchError(gomega.HavePrefix("blocking by alerts: ")))
+	g.Expect(err).To(gomega.MatchError(gomega.HavePrefix("configuring the alerts that block reboots: ")))
 }
 
 func TestACommandBlocks(t *testing.T) {

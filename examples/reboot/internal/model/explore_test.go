@@ -217,7 +217,7 @@ func oneLeads() *reconciletest.Case {
 }
 
 // bothWork has two controllers that both believe that they lead, forever, and
-// the real agents of all nodes beside the first of them.
+// the real agents of all nodes except the first.
 func bothWork() *reconciletest.Case {
 	return &reconciletest.Case{
 		Resources: resources(),

@@ -27,7 +27,7 @@ const (
 const MaxApart = time.Minute
 
 // Agent returns the agent's next step on a node whose kernel has the given boot
-// id. It returns an error if a required annotation has a fault, or if the boot
+// id. It returns an error if a required annotation is invalid, or if the boot
 // id is empty. In that case the agent must not change the node.
 func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	if err := s.Fault(protocol.Now, protocol.InProgress, protocol.Permit); err != nil {

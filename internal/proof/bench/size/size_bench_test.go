@@ -56,7 +56,7 @@ func megabytes(tb testing.TB, file string) float64 {
 	return float64(info.Size()) / 1e6
 }
 
-// modules counts those that a program is built from, beside its own.
+// modules counts those that a program is built from, besides its own.
 func modules(tb testing.TB, file string) float64 {
 	tb.Helper()
 	info, err := buildinfo.ReadFile(file)

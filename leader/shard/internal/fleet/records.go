@@ -37,8 +37,9 @@ const (
 // Verbs are the verbs on leases that the client needs.
 const Verbs = "get, list, watch, create, update and delete"
 
-// Records reads and writes the Leases of the shards. Its requests do not end
-// with their context, and they pass the fence of Owner.
+// Records reads and writes the Leases of the shards. A request continues after
+// its context has ended, until Timeout has passed. The fence of Owner does not
+// check these requests.
 type Records struct {
 	Client    coordinationclient.LeasesGetter
 	Namespace string
@@ -115,7 +116,7 @@ func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Leas
 	if len(labelled.Labels) == len(lease.Labels) {
 		return nil
 	}
-	klog.FromContext(ctx).Info("another client has removed labels of a record of the shards, putting them back",
+	klog.FromContext(ctx).Info("labels were removed from a record of the shards, restoring them",
 		"lease", lease.Name)
 	_, err := r.Update(ctx, labelled)
 	return err

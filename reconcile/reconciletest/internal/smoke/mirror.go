@@ -170,7 +170,8 @@ func (m *mirror) table(r schema.GroupResource) *mirrored {
 	return nil
 }
 
-// shows reports whether the watches have delivered a write.
+// shows reports whether the watches have delivered a write. It returns true if
+// no watch can show the write.
 func (m *mirror) shows(w *write) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

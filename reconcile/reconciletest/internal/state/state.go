@@ -242,8 +242,9 @@ func elements(path string, list []any) []string {
 	return names
 }
 
-// namesBy returns the value that each element has for a key. It returns nil if
-// an element has no such value, or if two elements have the same value.
+// namesBy returns the value that each element has for a key, in brackets. It
+// returns nil if an element has no such value, or if two elements have the same
+// value.
 func namesBy(key string, list []any) []string {
 	names := make([]string, len(list))
 	for i, v := range list {

@@ -27,8 +27,8 @@ type Program struct {
 	Name            string // the name of the benchmark
 	Implementations []string
 	Measure         func(impl, url string, pods int) ([]Value, error)
-	// Server makes a server of count objects of a shape. Defaults to a server
-	// of Pods.
+	// Server makes a server with count objects of the given shape. Defaults to
+	// a server of Pods.
 	Server func(shape string, count int) (*load.Server, error)
 }
 
