@@ -84,7 +84,7 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	if object = itemwise.WithoutFault(object); itemwise.Why(object) != nil {
 		return object, nil
 	}
-	if r.sink.options.DropManagedFields {
+	if r.sink.options.DropManagedFields || r.settings.DropManagedFields {
 		object.SetManagedFields(nil)
 	}
 	if r.sink.options.Transform == nil && r.settings.Transform == nil {

@@ -26,6 +26,7 @@ func TestContract(t *testing.T) {
 			t.Run("handlers", TestHandlersGetWholeObjectsThoughSpecsAreReused)
 			t.Run("others", TestASpecThatOtherCodeMayReadIsDecoded)
 		},
+		"DropManagedFields is a transform function with which specs are reused, too.":              TestASpecIsReusedWithoutManagedFields,
 		"Objects that were modified in place are detected in tests, and logged with their fields.": TestModifiedObjectsAreLogged,
 		"A stalled watch is replaced.": TestAStalledWatchIsReplaced,
 		"An answer that is not the API server's is not accepted as a list, even if it reports success.": TestAGatewaysAnswerIsNoList,

@@ -27,7 +27,8 @@
 //   - Equal parts of objects are stored once.
 //   - If the transport is wrapped with [ReuseSpecs], a spec that has not changed is
 //     not decoded again. Handlers, transform functions, and wrappers around a watch
-//     get whole objects.
+//     get whole objects. [DropManagedFields] is a transform function with which
+//     specs are reused, too.
 //   - An object that the ListerWatcher may retain, because it has not just been
 //     received from a server, is copied.
 //   - Objects that were modified in place are detected in tests, and logged

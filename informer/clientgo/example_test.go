@@ -144,3 +144,24 @@ func ExampleReuseSpecs() {
 	fmt.Println(pods.HasSynced()) // call pods.RunWithContext to start it
 	// Output: false
 }
+
+// Let all informers of a factory drop the managed fields.
+func ExampleDropManagedFields() {
+	managed := pod("shop", "web-1")
+	managed.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	factory := informers.NewSharedInformerFactoryWithOptions(fake.NewClientset(managed), 0,
+		informers.WithTransform(clientgo.DropManagedFields))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	factory.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+		return clientgo.NewSharedIndexInformer(podsOf(c), &corev1.Pod{}, resync, cache.Indexers{})
+	})
+	factory.StartWithContext(ctx)
+	factory.WaitForCacheSyncWithContext(ctx)
+	found, err := factory.Core().V1().Pods().Lister().List(labels.Everything())
+	fmt.Println(len(found), len(found[0].ManagedFields), err)
+	cancel()
+	factory.Shutdown()
+	// Output: 1 0 <nil>
+}

@@ -105,6 +105,37 @@ func TestAnUnchangedSpecIsNotDecodedAgain(t *testing.T) {
 	})
 }
 
+func TestASpecIsReusedWithoutManagedFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		s := &stream{}
+		node, why := nodeAfterUpdate(t, s, podsOf(s.client(clientgo.ReuseSpecs)), clientgo.DropManagedFields)
+		g.Expect(node).To(Equal("edited"))
+		g.Expect(why).To(BeEmpty())
+	})
+}
+
+func TestManagedFieldsAreDroppedFromWhatHasThem(t *testing.T) {
+	g := NewWithT(t)
+	managed := []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	for _, c := range []struct{ given, want any }{
+		{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: managed}},
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}},
+		{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: managed}},
+			&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a"}}},
+		{cache.DeletedFinalStateUnknown{Key: "a"}, cache.DeletedFinalStateUnknown{Key: "a"}},
+		{nil, nil},
+	} {
+		obj, err := clientgo.DropManagedFields(c.given)
+		g.Expect(err).NotTo(HaveOccurred())
+		if c.want == nil {
+			g.Expect(obj).To(BeNil())
+			continue
+		}
+		g.Expect(obj).To(Equal(c.want))
+	}
+}
+
 // A ListerWatcher may do more than pass on what the client returns.
 func TestASpecThatOtherCodeMayReadIsDecoded(t *testing.T) {
 	// through returns a ListerWatcher whose watches are edited.
@@ -189,6 +220,9 @@ func randomState(r *rand.Rand, p *corev1.Pod) {
 	if r.IntN(2) == 0 {
 		p.Status = corev1.PodStatus{PodIP: fmt.Sprint(r.IntN(3)), Conditions: make([]corev1.PodCondition, r.IntN(3))}
 	}
+	if r.IntN(2) == 0 {
+		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: fmt.Sprint(r.IntN(3))}}
+	}
 }
 
 func TestHandlersGetWholeObjectsThoughSpecsAreReused(t *testing.T) {
@@ -202,6 +236,9 @@ func TestHandlersGetWholeObjectsThoughSpecsAreReused(t *testing.T) {
 			theirs := cache.NewSharedIndexInformer(podsOf(servers[0].client(nil)), &corev1.Pod{}, 0, cache.Indexers{})
 			ours := newKnown(&by, podsOf(servers[1].client(clientgo.ReuseSpecs)))
 			for n, shared := range []cache.SharedIndexInformer{theirs, ours} {
+				if seed%2 == 0 {
+					g.Expect(shared.SetTransform(clientgo.DropManagedFields)).To(Succeed())
+				}
 				handle(g, shared, &histories[n])
 				start(t, shared)
 			}

@@ -169,10 +169,14 @@ func (s *shared) start() bool {
 func (s *shared) settings() dropin.Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return dropin.Settings{
+	settings := dropin.Settings{
 		Description: s.description, Transform: s.transform, Failed: s.failed,
 		ResyncPeriod: s.checkPeriod, ShouldResync: s.shouldResync,
 	}
+	if dropsManagedFields(s.transform) {
+		settings.DropManagedFields, settings.Transform = true, nil
+	}
+	return settings
 }
 
 // HasSynced implements [cache.SharedInformer].

@@ -41,6 +41,8 @@ type Settings struct {
 	Description string
 	// Transform is called for each object before it is stored. It may be nil.
 	Transform cache.TransformFunc
+	// DropManagedFields stores objects without metadata.managedFields.
+	DropManagedFields bool
 	// ResyncPeriod is the time between two calls of ShouldResync, which reports
 	// whether to call Observer.Resync. If ResyncPeriod is 0, ShouldResync is
 	// never called.
