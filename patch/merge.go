@@ -143,6 +143,7 @@ func merge[C Client[T], T informer.Object](
 		return zero, describe("patching", cached, err)
 	}
 	edit(edited)
+	moveStringData(edited)
 	if len(edited.GetManagedFields()) > 0 { // the edit has replaced its copy, for example with another copy of cached
 		original = cached
 	}

@@ -13,8 +13,9 @@ import (
 )
 
 // limit is the most that ingress-per-service may weigh, as a part of its twin.
-// The two weigh about the same: it has 1.005 of the twin.
-const limit = 1.01
+// The two weigh about the same: it has 1.013 of the twin. It had 1.005 before it
+// named certificates, foreign holders of a Lease, wrong scopes and endless lists.
+const limit = 1.02
 
 // most is how many MB that may be where Go's own part is known: on measured. It
 // has 47.01: objects that are nested deeply, errors of many keys, references
