@@ -73,7 +73,8 @@
 // lifts the limit by it; for example, a kind with the members rules and result
 // should have a spec for the rules. After a restart it is not known whether the
 // spec has changed, so the limit applies. It always applies to owners of which
-// only the metadata is read.
+// only the metadata is read, and to owners whose changes the server does not
+// count in a generation, such as ConfigMaps, Secrets, Services and Namespaces.
 //
 // Only the owner is confirmed. A reconciler that derives children from other
 // objects too, whose caches may be late, should read these objects from the

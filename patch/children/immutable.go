@@ -51,7 +51,8 @@ func immutableFields(err error) []string {
 
 // saysImmutable reports whether cause means that a field must not change, and
 // not that its new value is invalid. Servers give no machine-readable reason
-// for this, only a text. The text is the same for all built-in kinds.
+// for this, only a text. For custom kinds it is the rule, unless the
+// CustomResourceDefinition has a message of its own.
 func saysImmutable(cause metav1.StatusCause) bool {
 	if cause.Field == "" || strings.HasPrefix(cause.Field, "metadata") {
 		return false
@@ -59,13 +60,15 @@ func saysImmutable(cause metav1.StatusCause) bool {
 	text := strings.ToLower(cause.Message)
 	return slices.ContainsFunc([]string{
 		"immutable", "may not change", "may not be changed", "cannot be changed", "must not be changed", "are forbidden",
-		"may not add or remove",
-	}, func(words string) bool { return strings.Contains(text, words) })
+		"may not add or remove", "cannot change roleref",
+	}, func(words string) bool { return strings.Contains(text, words) }) || strings.HasSuffix(text, "failed rule: self == oldself")
 }
 
 // revertFields sets fields of edited to the values that they have in original,
 // apart from their mutable members. A path into a list stands for the whole
-// list.
+// list, and for the field from which the server derives the list. For example,
+// the server refuses a change of spec.clusterIP of a Service as a change of
+// spec.clusterIPs[0].
 func revertFields(original, edited runtime.Object, fields []keptField) error {
 	originalFields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(original)
 	if err != nil {
@@ -79,12 +82,28 @@ func revertFields(original, edited runtime.Object, fields []keptField) error {
 		if err := revertField(originalFields, editedFields, field); err != nil {
 			return err
 		}
+		list, _, isElement := strings.Cut(field.path, "[")
+		if first, isPlural := strings.CutSuffix(list, "s"); isElement && isPlural {
+			if err := revertOwn(originalFields, editedFields, strings.Split(first, ".")); err != nil {
+				return err
+			}
+		}
 	}
 	if u, ok := edited.(runtime.Unstructured); ok {
 		u.SetUnstructuredContent(editedFields)
 		return nil
 	}
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(editedFields, edited, true)
+}
+
+// revertOwn sets a field of edited to the value that it has in original. It
+// leaves a field alone that original lacks.
+func revertOwn(original, edited map[string]any, names []string) error {
+	value, found, err := unstructured.NestedFieldCopy(original, names...)
+	if err != nil || !found {
+		return err
+	}
+	return unstructured.SetNestedField(edited, value, names...)
 }
 
 // revertField does what revertFields does, for one field. A server may name a

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -47,6 +48,13 @@ var specExcept = map[string][]string{
 		"revisionHistoryLimit",
 	},
 	"/pods": {"activeDeadlineSeconds", "tolerations", "schedulingGates"},
+}
+
+// immutableTexts maps fields to the server's explanation, where it is not the
+// usual one.
+var immutableTexts = map[string]string{
+	"roleRef":            "cannot change roleRef",
+	"spec.clusterIPs[0]": "may not change once set",
 }
 
 // specTexts maps the same kinds to the server's error message. Each kind has
@@ -137,7 +145,7 @@ func changed(obj, old object, paths []string) field.ErrorList {
 		if forbidden {
 			errs = append(errs, field.Forbidden(pathOf(shown), "updates to "+shown+" are forbidden."))
 		} else {
-			errs = append(errs, field.Invalid(pathOf(shown), value, "field is immutable"))
+			errs = append(errs, field.Invalid(pathOf(shown), value, cmp.Or(immutableTexts[shown], "field is immutable")))
 		}
 	}
 	return errs
