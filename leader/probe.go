@@ -155,16 +155,15 @@ func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 	waited := coarse(time.Since(began))
 	switch {
 	case s.connected.IsZero():
-		return fmt.Sprintf("no new connection to %s can be made (%v): packets are lost on the way, or the machine "+
-			"is down; %s", p.server.Host, err, record.HowToDecide)
+		return fmt.Sprintf("no new connection to %s can be made (%v): %s; on the way look for a firewall or a route that drops "+
+			"packets, and at the server for a machine that is down", p.server.Host, err, record.HowToDecide)
 	case s.secure.IsZero():
 		return fmt.Sprintf("nothing comes back: %s accepts a new connection, but its TLS handshake has no answer after "+
-			"%v: the machine answers, but the process does not: the API server hangs or is stopped, or a proxy or load "+
-			"balancer before it has no server; lost packets are unlikely, because the connection was made; %s", p.server.Host,
+			"%v: %s; on the way look for a proxy or load balancer without a server, and for lost packets", p.server.Host,
 			waited, record.HowToDecide)
 	}
-	return fmt.Sprintf("the API server hangs: a new connection to %s is made at once, but /readyz has no answer "+
-		"after %v: check the process of the server, and its etcd", p.server.Host, waited)
+	return fmt.Sprintf("/readyz has no answer: a new connection to %s is made at once, TLS included, but the request is "+
+		"not answered within %v: %s, or its etcd", p.server.Host, waited, record.HowToDecide)
 }
 
 // judge returns what an answer to a probe says about the cause.
@@ -187,7 +186,7 @@ func (p *probe) judge(status int, body []byte, parts timings) string {
 			subject, network = "the network to the API server at %s", ""
 		}
 		return fmt.Sprintf(subject+" is slow: a new connection was made after %v%s; its TLS handshake took %v, and /readyz "+
-			"was answered %v later; until it is faster, a lease duration of more than %v helps", p.server.Host,
+			"was answered %v later; as a stopgap, until it is faster, a lease duration of more than %v helps", p.server.Host,
 			coarse(parts.connection), network, coarse(parts.handshake), coarse(parts.answer), coarse(share*took))
 	}
 	return fmt.Sprintf("the API server and the way to it are quick: /readyz on a new connection was answered with %d "+

@@ -131,28 +131,29 @@ func TestACandidateWithoutAnswersSaysWhatANewConnectionShows(t *testing.T) {
 		"a slow server": {
 			answer: func(x *fixture) http.HandlerFunc { return late(7*time.Second, x.serve) },
 			want: "the API server at example.com, or a proxy before it, is slow: a new connection was made after 100ms, so " +
-				"the network is hardly the reason; its TLS handshake took 100ms, and /readyz was answered 7s later; until it " +
-				"is faster, a lease duration of more than 21s helps: ",
+				"the network is hardly the reason; its TLS handshake took 100ms, and /readyz was answered 7s later; as a " +
+				"stopgap, until it is faster, a lease duration of more than 21s helps: ",
 		},
 		"a slow handshake": {
 			answer: func(x *fixture) http.HandlerFunc { return x.serve },
 			reads:  7 * time.Second,
 			want: "the API server at example.com, or a proxy before it, is slow: a new connection was made after 100ms, so " +
-				"the network is hardly the reason; its TLS handshake took 7s, and /readyz was answered 7s later; until it " +
-				"is faster, a lease duration of more than 42s helps: ",
+				"the network is hardly the reason; its TLS handshake took 7s, and /readyz was answered 7s later; as a " +
+				"stopgap, until it is faster, a lease duration of more than 42s helps: ",
 		},
 		"a slow network": {
 			answer: func(x *fixture) http.HandlerFunc { return x.serve },
 			dials:  7 * time.Second,
 			reads:  7 * time.Second,
 			want: "the network to the API server at example.com is slow: a new connection was made after 7s; its TLS " +
-				"handshake took 7s, and /readyz was answered 7s later; until it is faster, a lease duration of more " +
-				"than 1m3s helps: ",
+				"handshake took 7s, and /readyz was answered 7s later; as a stopgap, until it is faster, a lease " +
+				"duration of more than 1m3s helps: ",
 		},
 		"a server that hangs": {
 			answer: func(x *fixture) http.HandlerFunc { return late(time.Hour, x.serve) },
-			want: "the API server hangs: a new connection to example.com is made at once, but /readyz has no answer " +
-				"after 30s: check the process of the server, and its etcd: ",
+			want: "/readyz has no answer: a new connection to example.com is made at once, TLS included, but the request is " +
+				"not answered within 30s: run `kubectl get --raw '/readyz?verbose'` on another machine: an answer means that " +
+				"the fault is on the way from this replica to the server, and no answer means that it is the API server, or its etcd: ",
 		},
 		"a server whose etcd hangs": {
 			answer: func(x *fixture) http.HandlerFunc {
@@ -182,8 +183,9 @@ func TestACandidateWithoutAnswersSaysWhatANewConnectionShows(t *testing.T) {
 			answer: func(x *fixture) http.HandlerFunc { return x.serve },
 			lost:   true,
 			want: "nothing comes back: example.com accepts a new connection, but its TLS handshake has no answer after " +
-				"10s: the machine answers, but the process does not: the API server hangs or is stopped, or a proxy or load " +
-				"balancer before it has no server; lost packets are unlikely, because the connection was made; run `kubectl get --raw '/readyz?verbose'` on another machine: ",
+				"10s: run `kubectl get --raw '/readyz?verbose'` on another machine: an answer means that the fault is on the " +
+				"way from this replica to the server, and no answer means that it is the API server; on the way look for a " +
+				"proxy or load balancer without a server, and for lost packets: ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +221,8 @@ func TestACandidateOfAnotherClientSaysHowToFindTheCause(t *testing.T) {
 		stop := x.campaign(e, "a")
 		pass(time.Minute)
 		x.Expect(e.Ready()).To(MatchError(HavePrefix(`reading lease "default/test": no answer in time: the API server is ` +
-			"slow or hangs, or packets are lost: run `kubectl get --raw '/readyz?verbose'` on another machine: if it " +
-			"answers at once, the problem is in the network between this replica and the server: ")))
+			"slow or hangs, or packets are lost: run `kubectl get --raw '/readyz?verbose'` on another machine: an answer " +
+			"means that the fault is on the way from this replica to the server, and no answer means that it is the API server: ")))
 		stop()
 	})
 }

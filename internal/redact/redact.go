@@ -15,9 +15,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxLine bounds the length of a line, in bytes. A certificate that is not
-// accepted, with the reason and the way out, takes up to 900 bytes.
-const maxLine = 1000
+const (
+	// maxLine bounds the length of a line, in bytes. A certificate that is not
+	// accepted, with the reason and the way out, takes up to 900 bytes.
+	maxLine = 1000
+	// maxEnd is how much of a longer line is kept from its end, which has the
+	// remedy or the certificate. The beginning, which names the object, has the
+	// rest. What is left out is in the middle, such as a URL.
+	maxEnd = 400
+)
 
 // Error returns the first line of an error, without the values that it quotes.
 // For example, if the API server refuses an object as invalid, the result names
@@ -32,11 +38,11 @@ func Error(err error) string {
 	return Text(text)
 }
 
-// Text returns the first line of text without values, cut if it is too long. It
-// is for errors of which only the text is left, such as the value of a panic or
-// an error that was formatted with %v. If the text quotes a value that the
-// server refused, Text also cuts off the rest of the line, since it may quote
-// the value again.
+// Text returns the first line of text without values. If the line is too long,
+// a part in its middle is left out. Text is for errors of which only the text
+// is left, such as the value of a panic or an error that was formatted with %v.
+// If the text quotes a value that the server refused, Text also cuts off the
+// rest of the line, since it may quote the value again.
 func Text(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	if containsAny(line, refusals) { // the expressions are slow, and few errors quote a value
@@ -49,7 +55,8 @@ func Text(text string) string {
 		line = unreadable.ReplaceAllString(line, `$1"…"`)
 	}
 	if len(line) > maxLine {
-		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
+		begin, end := line[:maxLine-maxEnd], line[len(line)-maxEnd:]
+		line = strings.ToValidUTF8(begin, "") + "…" + strings.ToValidUTF8(end, "")
 	}
 	return line
 }

@@ -50,12 +50,15 @@ func TestNoValueIsShown(t *testing.T) {
 		`Secret "two" is invalid: [data.key: Duplicate value (not shown)`:                errors.New(nested.Error()),
 		`Pod "a" is invalid: spec: Forbidden: pod updates may not change fields core.PodSpec (not shown)`: errors.New(
 			`Pod "a" is invalid: spec: Forbidden: pod updates may not change fields core.PodSpec{ Env: {{Value: "` + secret + `"}}}`),
-		`strconv.Atoi: parsing "…": invalid syntax`:                                     number,
-		`time: unknown unit "…" in duration "…"`:                                        duration,
-		`time: invalid duration "…"`:                                                    noDuration,
-		`parsing time "…" as "2006-01-02T15:04:05Z07:00": cannot parse "…" as "01"`:     moment,
-		`listing "d/a": the server is away`:                                             errors.New(`listing "d/a": the server is away` + "\n" + secret),
-		strings.Repeat("x", 1000) + "…":                                                 errors.New(strings.Repeat("x", 1001)),
+		`strconv.Atoi: parsing "…": invalid syntax`:                                 number,
+		`time: unknown unit "…" in duration "…"`:                                    duration,
+		`time: invalid duration "…"`:                                                noDuration,
+		`parsing time "…" as "2006-01-02T15:04:05Z07:00": cannot parse "…" as "01"`: moment,
+		`listing "d/a": the server is away`:                                         errors.New(`listing "d/a": the server is away` + "\n" + secret),
+		strings.Repeat("x", 600) + "…" + strings.Repeat("y", 400): errors.New(
+			strings.Repeat("x", 601) + strings.Repeat("y", 400)),
+		strings.Repeat("é", 299) + "e…" + strings.Repeat("ß", 199) + "s": errors.New(
+			strings.Repeat("é", 299) + "eé" + strings.Repeat("ß", 499) + "s"), // no half of a letter is left
 		`configmaps "a" is forbidden: User "robot" cannot get resource "configmaps"`:    errors.New(`configmaps "a" is forbidden: User "robot" cannot get resource "configmaps"`),
 		`Operation cannot be fulfilled on configmaps "a": the object has been modified`: errors.New(`Operation cannot be fulfilled on configmaps "a": the object has been modified`),
 	} {

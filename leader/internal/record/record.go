@@ -221,8 +221,8 @@ func Informed(client any, err error) error {
 
 // The ends of messages about a request without an answer.
 const (
-	HowToDecide = "run `kubectl get --raw '/readyz?verbose'` on another machine: if it answers at once, the problem " +
-		"is in the network between this replica and the server"
+	HowToDecide = "run `kubectl get --raw '/readyz?verbose'` on another machine: an answer means that the fault is on " +
+		"the way from this replica to the server, and no answer means that it is the API server"
 	CauseUnknown = "the API server is slow or hangs, or packets are lost: " + HowToDecide
 )
 
