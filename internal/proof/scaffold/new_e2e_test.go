@@ -222,7 +222,7 @@ func TestE2EUndeployLeavesNothing(t *testing.T) {
 	for range 2 { // the operator is down, and then a user deletes the CRD
 		out, err := s.try("make undeploy")
 		s.Expect(err).To(HaveOccurred())
-		s.Expect(out).To(ContainSubstring("start the operator, and run this again"))
+		s.Expect(out).To(ContainSubstring("Start the operator, and run this again"))
 		s.Expect(s.sh("kubectl get deployments -n widget-operator")).To(ContainSubstring("widget-operator"))
 		s.sh("kubectl delete crd widgets.example.com --wait=false")
 	}
