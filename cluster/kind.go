@@ -146,7 +146,7 @@ func newKind[T informer.Object, L runtime.Object](
 func addTypes(add func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("two Go types cannot be one kind, and every API has kinds such as ListOptions: "+
+			err = fmt.Errorf("a kind can have only one Go type, and every API already has kinds such as ListOptions: "+
 				"give the kind another name: %v", r)
 		}
 	}()

@@ -34,10 +34,10 @@ func (r *reflectorStore[T]) admits(obj any) error {
 	case key.Name == "":
 		return errors.New("the answer has an object without a name: a proxy or gateway has sent it")
 	case r.source.scope == meta.RESTScopeNameRoot && key.Namespace != "":
-		return fmt.Errorf("kind %s has namespaces on the server, as in %q, and this program declares it without: "+
+		return fmt.Errorf("kind %s is namespaced on the server, as in %q, but this program declares it cluster-scoped: "+
 			"replace the CustomResourceDefinition, or correct the scope that the program declares", r.sink.identity.Kind(), key)
 	case r.source.scope == meta.RESTScopeNameNamespace && key.Namespace == "":
-		return fmt.Errorf("kind %s has no namespaces on the server, as in %q, and this program declares it with namespaces: "+
+		return fmt.Errorf("kind %s is cluster-scoped on the server, as in %q, but this program declares it namespaced: "+
 			"replace the CustomResourceDefinition, or correct the scope that the program declares", r.sink.identity.Kind(), key.Name)
 	case key.Namespace == "" && r.namespaced:
 		return fmt.Errorf("the answer has the object %q without a namespace: a proxy or gateway has sent it", key.Name)

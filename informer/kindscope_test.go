@@ -19,8 +19,8 @@ import (
 // namespaces, so the server answers it.
 func TestAKindOfTheWrongScopeIsNotCachedAndNamed(t *testing.T) {
 	for namespaced, why := range map[bool]string{
-		true:  `kind job has namespaces on the server, as in "d/a", and this program declares it without`,
-		false: `kind job has no namespaces on the server, as in "a", and this program declares it with namespaces`,
+		true:  `kind job is namespaced on the server, as in "d/a", but this program declares it cluster-scoped`,
+		false: `kind job is cluster-scoped on the server, as in "a", but this program declares it namespaced`,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)
@@ -58,7 +58,7 @@ func TestAKindOfTheWrongScopeIsNotCachedAndNamed(t *testing.T) {
 			create("b") // while the cache is in use
 			<-time.After(3 * time.Minute)
 			g.Expect(in.Status().Objects).To(BeZero())
-			g.Expect(in.Status().Problems).To(ConsistOf(HaveField("Reason", ContainSubstring("this program declares it with"))))
+			g.Expect(in.Status().Problems).To(ConsistOf(HaveField("Reason", ContainSubstring("this program declares it"))))
 		})
 	}
 }

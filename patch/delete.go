@@ -100,7 +100,7 @@ func confirmDeleted[T informer.Object](ctx context.Context, c any, cached T, del
 	case errors.Is(err, errCannotRead), apierrors.IsForbidden(err), absent.From(c, err, cached):
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading the object, since its deletion was not seen: %w", err)
+		return fmt.Errorf("checking whether the object was deleted: %w", err)
 	case live.GetUID() != cached.GetUID(), live.GetDeletionTimestamp() != nil:
 		return nil
 	}

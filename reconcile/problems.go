@@ -48,7 +48,7 @@ func (c *Controller) waits() bool {
 // waiting returns a problem that says what an optional controller is waiting
 // for.
 func (c *Controller) waiting() inspect.Problem {
-	p := inspect.Problem{Check: "controller/" + c.name, Cause: "waiting", Reason: "it waits to be run"}
+	p := inspect.Problem{Check: "controller/" + c.name, Cause: "waiting", Reason: "it has not started yet"}
 	for _, s := range c.sources {
 		if status := s.Status(); !status.Synced && c.Phase() == inspect.Syncing {
 			p.Reason = fmt.Sprintf("it waits for the cache of %s: %s", status.Name, redact.Text(status.Reason))

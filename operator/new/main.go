@@ -43,7 +43,7 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 	var dir, replace string
 	fs := flag.NewFlagSet("new", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.StringVar(&n.Group, "group", "", "API `group` of the kind, a domain of yours such as example.com")
+	fs.StringVar(&n.Group, "group", "", "API `group` of the kind, a domain that you own, such as example.com")
 	fs.StringVar(&n.Kind, "kind", "", "`name` of the kind in CamelCase, such as Widget")
 	fs.StringVar(&n.Version, "version", "v1alpha1", "API `version` of the kind")
 	fs.StringVar(&n.Plural, "plural", "", "`plural` of the kind in lower case (default: the regular English plural of the kind)")

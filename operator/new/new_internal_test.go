@@ -130,12 +130,12 @@ func TestWrongCommandLinesWriteNothing(t *testing.T) {
 		args string
 		says string
 	}{
-		{"", "--group is missing: must be a domain of yours, such as example.com\n--kind is missing"},
+		{"", "--group is missing: must be a domain that you own, such as example.com\n--kind is missing"},
 		{"--group=apps --kind=Widget", `--group is "apps": must be a domain with a dot, such as apps.example.com`},
 		{"--group=Example.com --kind=Widget", `--group is "Example.com": a lowercase RFC 1123 subdomain`},
 		{"--group=x.k8s.io --kind=Widget", `--group is "x.k8s.io": servers refuse`},
-		{"--group=example.com --kind=widget", `--kind is "widget": must be a singular in CamelCase, such as Widget`},
-		{"--group=example.com --kind=My-Widget", `--kind is "My-Widget": must be a singular in CamelCase`},
+		{"--group=example.com --kind=widget", `--kind is "widget": must be a singular noun in CamelCase, such as Widget`},
+		{"--group=example.com --kind=My-Widget", `--kind is "My-Widget": must be a singular noun in CamelCase`},
 		{"--group=example.com --kind=AddToScheme", `--kind is "AddToScheme": the kind's Go package already uses that name`},
 		{"--group=example.com --kind=ListOptions", `--kind is "ListOptions": Kubernetes itself has a kind of that name`},
 		{"--group=example.com --kind=List", `--kind is "List": Kubernetes itself has`},

@@ -82,7 +82,7 @@ func (p parameters) validateGroup() error {
 	why := validation.IsDNS1123Subdomain(p.Group)
 	switch {
 	case p.Group == "":
-		return errors.New("--group is missing: must be a domain of yours, such as example.com")
+		return errors.New("--group is missing: must be a domain that you own, such as example.com")
 	case len(why) > 0:
 		return fmt.Errorf("--group is %q: %s", p.Group, strings.Join(why, "; "))
 	case !strings.Contains(p.Group, "."):
@@ -99,9 +99,9 @@ func (p parameters) validateGroup() error {
 func (p parameters) validateKind() error {
 	switch {
 	case p.Kind == "":
-		return errors.New("--kind is missing: must be a singular in CamelCase, such as Widget")
+		return errors.New("--kind is missing: must be a singular noun in CamelCase, such as Widget")
 	case !isKind.MatchString(p.Kind):
-		return fmt.Errorf("--kind is %q: must be a singular in CamelCase, such as Widget", p.Kind)
+		return fmt.Errorf("--kind is %q: must be a singular noun in CamelCase, such as Widget", p.Kind)
 	// The Go package of the kind declares both of these names.
 	case p.Kind == "GroupVersion" || p.Kind == "AddToScheme":
 		return fmt.Errorf("--kind is %q: the kind's Go package already uses that name", p.Kind)

@@ -75,7 +75,7 @@ func (c *call[T]) validate(wanted []Child[T]) error {
 			errs = append(errs, fmt.Errorf("owning %q: %w", key, err))
 		}
 		if w.Name == "" || w.Edit == nil || c.wanted[key] {
-			errs = append(errs, fmt.Errorf("child %q must have a name and an Edit, and be wanted once", key))
+			errs = append(errs, fmt.Errorf("child %q must have a name and an Edit, and must not be wanted twice", key))
 		}
 		c.wanted[key] = true
 	}

@@ -110,7 +110,7 @@ func (p *Pages) Next(continued string, page runtime.Object) error {
 		return fmt.Errorf("the list does not end: the last %d pages have no objects, and the server names one more page: "+
 			"a proxy or gateway has sent them", p.empty)
 	case p.count > mostPages && token != "":
-		return fmt.Errorf("the list does not end: it has more than %d pages, which is more than the memory may hold: "+
+		return fmt.Errorf("the list does not end: it has more than %d pages, which may not fit into memory: "+
 			"check the server of this kind, and the proxies and gateways in between", mostPages)
 	case continued != "" && p.version != rv && rvorder.Comparable(p.version, rv):
 		return fmt.Errorf("the first page of the list has the resourceVersion %s, and a later one %s: "+

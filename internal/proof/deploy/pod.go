@@ -66,8 +66,11 @@ func contain(
 	ctx context.Context, admin kubernetes.Interface, config *rest.Config, pod *corev1.Pod, root string,
 ) (*container, error) {
 	programs, err := filepath.Glob(filepath.Join(root, "ko-app", "*"))
-	if err != nil || len(programs) != 1 {
-		return nil, fmt.Errorf("finding the program in %s: want one program, got %q: %w", root, programs, err)
+	if err != nil {
+		return nil, fmt.Errorf("finding the program in %s: %w", root, err)
+	}
+	if len(programs) != 1 {
+		return nil, fmt.Errorf("finding the program in %s: got %q, want one program", root, programs)
 	}
 	c := &container{pod: pod, root: root, program: strings.TrimPrefix(programs[0], root)}
 	files := map[string]string{

@@ -90,8 +90,11 @@ func (w *world) query(ctx context.Context, expr, legend string, start, end time.
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &answer)
 	}
-	if err != nil || answer.Error != "" {
-		return nil, fmt.Errorf("querying %s: %s: %w", expr, answer.Error, err)
+	if err != nil {
+		return nil, fmt.Errorf("querying %s: %w", expr, err)
+	}
+	if answer.Error != "" {
+		return nil, fmt.Errorf("querying %s: %s", expr, answer.Error)
 	}
 	var list []series
 	for _, r := range answer.Data.Result {

@@ -58,10 +58,11 @@ func TestSmokeHidesAndKeepsWhatIsNotOfTheCase(t *testing.T) {
 	c := breeding.Case(breeding.Right)
 	only := func(resource string, want int) func(w *reconciletest.World) error {
 		return func(w *reconciletest.World) error {
-			if all, err := w.Objects(resource); err != nil || len(all) > want {
-				return fmt.Errorf("%d %s, %w", len(all), resource, err)
+			all, err := w.Objects(resource)
+			if err == nil && len(all) > want {
+				err = fmt.Errorf("there are %d %s, want at most %d", len(all), resource, want)
 			}
-			return nil
+			return err
 		}
 	}
 	c.Always = only("secrets", 2)

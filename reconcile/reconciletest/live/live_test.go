@@ -140,8 +140,11 @@ func TestSmokeHoldsAlwaysAgainstEveryWrite(t *testing.T) {
 	c.Always = func(w *reconciletest.World) error {
 		asked++
 		all, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
-		if err != nil || len(all) != 1 {
-			return fmt.Errorf("%d ConfigMaps, %w", len(all), err)
+		if err != nil {
+			return err
+		}
+		if len(all) != 1 {
+			return fmt.Errorf("there are %d ConfigMaps, want 1", len(all))
 		}
 		if all[0].Annotations["step"] == "wrong" {
 			return errors.New("it is wrong for a moment")
