@@ -30,10 +30,12 @@ type fleet struct {
 
 	mu      sync.Mutex // guards the fields below
 	monitor *monitor
-	boots   map[string]int  // of each machine
-	dark    map[string]bool // machines that have no power
-	fuse    map[string]int  // how many reboots of a machine end with that
-	away    bool            // the agents of the world
+	boots   map[string]int       // of each machine
+	dark    map[string]bool      // machines that have no power
+	fuse    map[string]int       // how many reboots of a machine end with that
+	told    map[string]time.Time // when a machine went down because it was told to
+	lost    map[string]bool      // nodes that the cluster has given up hearing from
+	away    bool                 // the agents of the world
 	seen    map[string]*unstructured.Unstructured
 	nodes   map[string]*corev1.Node // as of the last look, with their annotations
 	states  map[string]protocol.State
@@ -53,7 +55,7 @@ func (f *fleet) start() string {
 func newFleet(names ...string) *fleet {
 	f := &fleet{
 		names: names, machines: map[string]*machine.Simulated{}, boots: map[string]int{}, dark: map[string]bool{},
-		fuse: map[string]int{},
+		fuse: map[string]int{}, told: map[string]time.Time{}, lost: map[string]bool{},
 		seen: map[string]*unstructured.Unstructured{}, nodes: map[string]*corev1.Node{},
 		states: map[string]protocol.State{}, who: operator, reboots: map[string]int{},
 	}
@@ -64,6 +66,7 @@ func newFleet(names ...string) *fleet {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.reboots[n]++
+			f.told[n] = time.Now()
 			f.dark[n] = f.dark[n] || f.reboots[n] == f.fuse[n]
 			f.monitor.down(n)
 		})
@@ -201,6 +204,43 @@ func power() reconciletest.Actor {
 	})
 }
 
+// grace is how long a kubelet may be silent before its node is Unknown.
+const grace = 40 * time.Second
+
+// lifecycle is the node controller of the cluster: a node whose machine was
+// told to reboot, and is off for longer than grace, is not Ready until its
+// kubelet reports again. For example, a machine that does not come back counts
+// as Unknown before the controller could take it for one that has not rebooted.
+func lifecycle() reconciletest.Actor {
+	silent := func(f *fleet, node string) bool {
+		return f.machines[node].Off() && !f.told[node].IsZero() && !f.lost[node]
+	}
+	a := actor("lifecycle", func(w *reconciletest.World, node string) bool {
+		f := fleetOf(w)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return silent(f, node) && time.Since(f.told[node]) >= grace
+	}, func(w *reconciletest.World, node string) error {
+		f := fleetOf(w)
+		f.mu.Lock()
+		f.lost[node] = true
+		f.mu.Unlock()
+		return ready(node, "Unknown").Do(context.Background(), w)
+	})
+	a.Due = func(w *reconciletest.World) (first time.Time) {
+		f := fleetOf(w)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, node := range f.names {
+			if at := f.told[node].Add(grace); silent(f, node) && (first.IsZero() || at.Before(first)) {
+				first = at
+			}
+		}
+		return first
+	}
+	return a
+}
+
 // kubelet reports the boot that runs; a late one when the agent has noted it.
 func kubelet(late bool) reconciletest.Actor {
 	return actor("kubelet", func(w *reconciletest.World, node string) bool {
@@ -212,9 +252,14 @@ func kubelet(late bool) reconciletest.Actor {
 		f := fleetOf(w)
 		f.mu.Lock()
 		f.monitor.reported(node)
+		conditions := ""
+		if f.lost[node] {
+			conditions = `,"conditions":[{"type":"Ready","status":"True"}]`
+		}
+		f.told[node], f.lost[node] = time.Time{}, false
 		f.mu.Unlock()
 		_, err := w.Client().CoreV1().Nodes().Patch(context.Background(), node, types.MergePatchType,
-			[]byte(`{"status":{"nodeInfo":{"bootID":"`+f.boot(node)+`"}}}`), metav1.PatchOptions{}, "status")
+			[]byte(`{"status":{"nodeInfo":{"bootID":"`+f.boot(node)+`"}`+conditions+`}}`), metav1.PatchOptions{}, "status")
 		return err
 	})
 }
@@ -248,11 +293,31 @@ func (f *fleet) givenUp() time.Time {
 		if p == nil || p.Asked == nil || f.boot(name) != p.BootID {
 			continue
 		}
-		if at := p.Asked.At.Add(rules.AnswerTimeout + time.Minute); at.After(last) {
+		at := p.Asked.At.Add(rules.AnswerTimeout + time.Minute)
+		if overdue := f.overdue(name); overdue.Add(rules.SettleTime + time.Minute).After(at) {
+			at = overdue.Add(rules.SettleTime + time.Minute)
+		}
+		if at.After(last) {
 			last = at
 		}
 	}
 	return last
+}
+
+// overdue returns since when a machine is overdue by the ledger, or the zero
+// time. For example, after an hour of sleep that is later than the machine was
+// told.
+func (f *fleet) overdue(node string) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range f.monitor.groups {
+		for _, s := range g.Status.Slots {
+			if s.Node == node && s.Stage == rules.StageOverdue {
+				return s.StageSince.Time
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // boot returns the boot that runs, "" if the machine is off.

@@ -17,7 +17,7 @@ func patient() []safeguard {
 			{File: tell, Old: "|| current.Asked.Start != a.options.Start", New: ""},
 		}, "I5", played(containers)},
 		{"the time after which a machine has not rebooted", []overlay.Edit{
-			{File: progress, Old: "StageSince.Add(AnswerTimeout)", New: "StageSince.Add(1000 * AnswerTimeout)"},
+			{File: progress, Old: "after := slot.StageSince.Add(SettleTime)", New: "after := slot.StageSince.Add(1000 * SettleTime)"},
 		}, "I13", played(containers)},
 		{"the time after which an agent counts as dead", []overlay.Edit{
 			{File: progress, Old: "if p.Start != \"\" {", New: "if p.Start != \"\" && false {"},

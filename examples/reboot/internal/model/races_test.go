@@ -98,7 +98,7 @@ func twins() *reconciletest.Case {
 		Outside:   func() any { return newFleet("n1") },
 		Replicas:  2,
 		Run:       func(env *reconciletest.Env) error { return runWithAgents(env, true) },
-		Actors:    []reconciletest.Actor{power(), person(), kubelet(false)},
+		Actors:    []reconciletest.Actor{power(), person(), lifecycle(), kubelet(false)},
 		Always:    always,
 		Unwatched: polled(),
 		Workload: []reconciletest.Step{

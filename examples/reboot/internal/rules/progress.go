@@ -18,8 +18,9 @@ const (
 	StageGranted  = "granted"
 	StageDraining = "draining"
 	StageDrained  = "drained"
-	StageTold     = "told"  // the machine was told to reboot
-	StageReady    = "ready" // the node became Ready; followed by its boot and the time
+	StageTold     = "told"    // the machine was told to reboot
+	StageOverdue  = "overdue" // it was told SettleTime ago, and its reports may be old
+	StageReady    = "ready"   // the node became Ready; followed by its boot and the time
 )
 
 const (
@@ -29,6 +30,12 @@ const (
 	// told to reboot. After that the controller assumes that the machine will
 	// not reboot.
 	AnswerTimeout = 10 * time.Minute
+	// SettleTime is half of AnswerTimeout. After the first half the controller
+	// records that the machine is overdue, and then waits once more. For
+	// example, the API server and the controller were away for an hour while a
+	// machine was down: its node still counts as Ready when they are back, until
+	// the cluster has noticed that its kubelet is silent.
+	SettleTime = AnswerTimeout / 2
 	// permitTime is how long a permission is valid, unless a window closes
 	// earlier. It is long enough for the agent to see and use the permission.
 	permitTime = time.Minute
@@ -154,13 +161,18 @@ func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
 
 // told returns the next step for a machine that was told to reboot and may be
 // down. If the node is Ready long afterwards, told relies on the kubelet's
-// report, even if the agent is silent.
+// report, even if the agent is silent. The report must still be there
+// SettleTime after the ledger says that the machine is overdue.
 func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) SlotDecision {
-	if d, marked := s.mark(slot, StageTold, nil); marked {
+	stage := StageTold
+	if slot.Stage == StageOverdue || slot.Stage == StageTold && !s.Now.Before(slot.StageSince.Add(SettleTime)) {
+		stage = StageOverdue
+	}
+	if d, marked := s.mark(slot, stage, nil); marked {
 		return d
 	}
 	ready, boot := readyCondition(node), node.Status.NodeInfo.BootID
-	switch after := slot.StageSince.Add(AnswerTimeout).Sub(s.Now); {
+	switch after := slot.StageSince.Add(SettleTime).Sub(s.Now); {
 	case after > 0:
 		return SlotDecision{Step: Wait, After: after, Why: progress(p)}
 	case ready == nil || ready.Status != corev1.ConditionTrue:
