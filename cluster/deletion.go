@@ -15,7 +15,7 @@ import (
 // deletion returns why res cannot be the answer to the deletion r, or "" if it
 // can be. For example, a cache may have sent the answer to another deletion, or
 // to a read. It also returns what the answer proves about the deletion.
-func (r *request) deletion(req *http.Request, res *http.Response) (why string, shown answer.Deletion) {
+func (r *request) deletion(req *http.Request, res *http.Response) (reason string, shown answer.Deletion) {
 	object := read(res)
 	if object == nil {
 		return "", shown
@@ -30,17 +30,17 @@ func (r *request) deletion(req *http.Request, res *http.Response) (why string, s
 	differs := func(got, want string) bool { return got != "" && want != "" && got != want }
 	switch {
 	case differs(object.Name, r.Name):
-		why = fmt.Sprintf("it is about the name %q, not %q", object.Name, r.Name)
+		reason = fmt.Sprintf("it is about the name %q, not %q", object.Name, r.Name)
 	case differs(object.Namespace, r.Namespace):
-		why = fmt.Sprintf("it is about the namespace %q, not %q", object.Namespace, r.Namespace)
+		reason = fmt.Sprintf("it is about the namespace %q, not %q", object.Namespace, r.Namespace)
 	case differs(string(object.UID), string(uid)):
-		why = fmt.Sprintf("it is about the UID %q, not %q", object.UID, uid)
+		reason = fmt.Sprintf("it is about the UID %q, not %q", object.UID, uid)
 	case r.isOtherKind(object):
-		why = fmt.Sprintf("it is about the kind %q of %q, not the resource %q", object.Kind, object.APIVersion, r.Resource)
+		reason = fmt.Sprintf("it is about the kind %q of %q, not the resource %q", object.Kind, object.APIVersion, r.Resource)
 	case object.DeletionTimestamp == nil && len(object.Finalizers) > 0 && !dry:
-		why = fmt.Sprintf("the object still exists: it has the finalizers %q and no deletionTimestamp", object.Finalizers)
+		reason = fmt.Sprintf("the object still exists: it has the finalizers %q and no deletionTimestamp", object.Finalizers)
 	}
-	return why, answer.Deletion{Proven: object.DeletionTimestamp != nil, Version: object.ResourceVersion}
+	return reason, answer.Deletion{Proven: object.DeletionTimestamp != nil, Version: object.ResourceVersion}
 }
 
 // mixedUp returns why a Status with these details cannot be about the object of

@@ -46,21 +46,21 @@ func (o *observer) verify(req *http.Request, res *http.Response) (*http.Response
 	if !ok || res.StatusCode < http.StatusOK {
 		return res, nil
 	}
-	why, deletion := "", answer.Deletion{}
+	reason, deletion := "", answer.Deletion{}
 	switch age, _ := strconv.Atoi(res.Header.Get("Age")); {
 	case age > 0:
-		why = fmt.Sprintf("it is from a cache, and %d seconds old", age)
+		reason = fmt.Sprintf("it is from a cache, and %d seconds old", age)
 	case res.StatusCode >= http.StatusBadRequest:
-		if why = contradiction(res); why == "" {
+		if reason = contradiction(res); reason == "" {
 			return res, nil
 		}
 	default:
-		why = r.foreign(res)
-		if why == "" && r.method == http.MethodDelete && r.Name != "" {
-			why, deletion = r.deletion(req, res)
+		reason = r.foreign(res)
+		if reason == "" && r.method == http.MethodDelete && r.Name != "" {
+			reason, deletion = r.deletion(req, res)
 		}
 	}
-	if why == "" {
+	if reason == "" {
 		answer.WitnessOf(req.Context()).Saw(deletion)
 		return res, nil
 	}
@@ -68,7 +68,7 @@ func (o *observer) verify(req *http.Request, res *http.Response) (*http.Response
 		_ = res.Body.Close()
 	}
 	return nil, fmt.Errorf("the answer with status %d is not the API server's: a proxy or gateway has sent it: %s",
-		res.StatusCode, why)
+		res.StatusCode, reason)
 }
 
 // aboutObjects parses req, and reports whether every API server answers it with

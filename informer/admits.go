@@ -92,20 +92,20 @@ func (r *reflectorStore[T]) selected(object T) error {
 func (r *reflectorStore[T]) distinct(items []*tree.Item[T]) ([]*tree.Item[T], error) {
 	tree.Sort(items)
 	kept := items[:0]
-	for _, it := range items {
+	for _, item := range items {
 		last := len(kept) - 1
-		if last < 0 || kept[last].Key != it.Key {
-			kept = append(kept, it)
+		if last < 0 || kept[last].Key != item.Key {
+			kept = append(kept, item)
 			continue
 		}
-		keptRV, listedRV := kept[last].Object.GetResourceVersion(), it.Object.GetResourceVersion()
+		keptRV, listedRV := kept[last].Object.GetResourceVersion(), item.Object.GetResourceVersion()
 		switch {
 		case versions.Older(listedRV, keptRV):
-		case versions.Older(keptRV, listedRV), r.source.isSimulated(), !matters(tree.Change[T]{Old: kept[last], New: it}):
-			kept[last] = it
+		case versions.Older(keptRV, listedRV), r.source.isSimulated(), !matters(tree.Change[T]{Old: kept[last], New: item}):
+			kept[last] = item
 		default:
 			return nil, fmt.Errorf("the list has %q twice, with the resourceVersions %q and %q: "+
-				"a proxy or gateway has sent it", it.Key, keptRV, listedRV)
+				"a proxy or gateway has sent it", item.Key, keptRV, listedRV)
 		}
 	}
 	return kept, nil
@@ -118,18 +118,18 @@ func (r *reflectorStore[T]) distinct(items []*tree.Item[T]) ([]*tree.Item[T], er
 // resourceVersion is an error, too. For a cache of shards follows always
 // returns nil, because such a cache may be ahead of its watch.
 func (r *reflectorStore[T]) follows(object T) error {
-	it := r.sink.store.table.Get(bound.KeyOf(object))
-	if it == nil || r.part != nil || r.source.isSimulated() {
+	item := r.sink.store.table.Get(bound.KeyOf(object))
+	if item == nil || r.part != nil || r.source.isSimulated() {
 		return nil
 	}
-	cached, uid := it.Object.GetUID(), object.GetUID()
+	cached, uid := item.Object.GetUID(), object.GetUID()
 	switch {
-	case cached != "" && uid == "", it.Object.GetResourceVersion() != "" && object.GetResourceVersion() == "":
+	case cached != "" && uid == "", item.Object.GetResourceVersion() != "" && object.GetResourceVersion() == "":
 		return fmt.Errorf("the watch reports a change of %q without its UID or resourceVersion: "+
-			"a proxy or gateway has sent it", it.Key)
+			"a proxy or gateway has sent it", item.Key)
 	case cached != "" && cached != uid:
 		return fmt.Errorf("the watch reports a change of %q with UID %q, but the cached object has UID %q: "+
-			"a proxy or gateway has sent it", it.Key, uid, cached)
+			"a proxy or gateway has sent it", item.Key, uid, cached)
 	default:
 		return nil
 	}
@@ -140,19 +140,19 @@ func (r *reflectorStore[T]) follows(object T) error {
 // that the deletion is newer than the cached state, and that the object is of
 // the right kind.
 func (r *reflectorStore[T]) deletes(object T) error {
-	if why := itemwise.Why(object); why != nil && why.Cause == itemwise.CauseKind {
-		return why.Err
+	if refusal := itemwise.Why(object); refusal != nil && refusal.Cause == itemwise.CauseKind {
+		return refusal.Err
 	}
 	if err := r.follows(object); err != nil {
 		return err
 	}
-	it := r.sink.store.table.Get(bound.KeyOf(object))
-	if it == nil || r.part != nil || !r.comparable() ||
-		!versions.Older(object.GetResourceVersion(), it.Object.GetResourceVersion()) {
+	item := r.sink.store.table.Get(bound.KeyOf(object))
+	if item == nil || r.part != nil || !r.comparable() ||
+		!versions.Older(object.GetResourceVersion(), item.Object.GetResourceVersion()) {
 		return nil
 	}
 	return fmt.Errorf("the watch reports that %q was deleted at the resourceVersion %s, but the cached object has %s: "+
-		"a proxy or gateway has sent it", it.Key, object.GetResourceVersion(), it.Object.GetResourceVersion())
+		"a proxy or gateway has sent it", item.Key, object.GetResourceVersion(), item.Object.GetResourceVersion())
 }
 
 // misleads returns a function that reports whether the API server cannot have
@@ -231,8 +231,8 @@ func (r *reflectorStore[T]) bookmarkFault(obj any, kind string) error {
 	if !ok {
 		return wrongType[T](obj)
 	}
-	if why := itemwise.Why(object); why != nil {
-		return why.Err
+	if refusal := itemwise.Why(object); refusal != nil {
+		return refusal.Err
 	}
 	if got := kindOf(object); got != "" && kind != "" && got != kind {
 		return fmt.Errorf("the watch has a bookmark of kind %q, not %q: a proxy or gateway has sent it", got, kind)

@@ -284,19 +284,19 @@ type observed[T Object] struct {
 var _ contents[Object] = observed[Object]{}
 
 // Put implements [contents].
-func (o observed[T]) Put(it *tree.Item[T]) {
+func (o observed[T]) Put(item *tree.Item[T]) {
 	s := o.store
-	s.identity.learnKind(it.Object)
+	s.identity.learnKind(item.Object)
 	o.observer.Lock()
 	defer o.observer.Unlock()
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
-	c := s.changeTo(it)
+	c := s.changeTo(item)
 	switch stored := s.storeChange(c); {
 	case stored:
-		o.observer.Put(oldOf(c), it.Object)
-	case c.Old != nil && s.table.Get(it.Key) == nil:
+		o.observer.Put(oldOf(c), item.Object)
+	case c.Old != nil && s.table.Get(item.Key) == nil:
 		o.observer.Lost(c.Old.Object)
 	}
 }
@@ -342,13 +342,13 @@ func (o observed[T]) Replace(rv string, items []*tree.Item[T], occasion versions
 		}
 	}
 	o.observer.Replaced(lost, func(yield func(T, T) bool) {
-		for _, it := range next.root.AppendItems(nil) {
-			old := it.Object
-			if len(put) > 0 && put[0].New == it {
+		for _, item := range next.root.AppendItems(nil) {
+			old := item.Object
+			if len(put) > 0 && put[0].New == item {
 				old = oldOf(put[0])
 				put = put[1:]
 			}
-			if !yield(old, it.Object) {
+			if !yield(old, item.Object) {
 				return
 			}
 		}
@@ -385,8 +385,8 @@ func (d direct[T]) Remove(key types.NamespacedName) {
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock()
-	if it := s.table.Get(key); it != nil {
-		s.removeLocked(key, it.Object)
+	if item := s.table.Get(key); item != nil {
+		s.removeLocked(key, item.Object)
 	}
 }
 
@@ -416,9 +416,9 @@ func (f follower[T]) Replace(objects []T, rv string) {
 // Put implements [follow.Store].
 func (f follower[T]) Put(object T) {
 	f.progress.markActive()
-	it := itemOf(object)
-	f.noteNamespace(it)
-	f.target.Put(it)
+	item := itemOf(object)
+	f.noteNamespace(item)
+	f.target.Put(item)
 	f.UpdateResourceVersion(object.GetResourceVersion())
 }
 

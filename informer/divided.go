@@ -64,14 +64,14 @@ func (f *feed[T]) divisible() bool {
 }
 
 // Put implements [partial.Cache].
-func (d *divided[T]) Put(it *tree.Item[T]) {
+func (d *divided[T]) Put(item *tree.Item[T]) {
 	s := d.store
-	s.identity.learnKind(it.Object)
+	s.identity.learnKind(item.Object)
 	s.writing.Lock()
 	defer s.delivery.run()
 	defer s.writing.Unlock() // also if the function of an index ends the goroutine
-	c := s.changeTo(it)
-	if keyspace.Has(d.cover.Wanted(), it.Key.Namespace) && (!d.cover.IsLate() || !d.isPast(c)) {
+	c := s.changeTo(item)
+	if keyspace.Has(d.cover.Wanted(), item.Key.Namespace) && (!d.cover.IsLate() || !d.isPast(c)) {
 		s.putLocked(c)
 	}
 }
@@ -109,8 +109,8 @@ func (d *divided[T]) isOutdated(c tree.Change[T]) bool {
 // Replace implements [partial.Cache].
 func (d *divided[T]) Replace(rv string, items []*tree.Item[T], occasion versions.Occasion, done func()) {
 	s := d.store
-	for _, it := range items {
-		s.identity.learnKind(it.Object)
+	for _, item := range items {
+		s.identity.learnKind(item.Object)
 	}
 	s.writing.Lock()
 	if occasion == versions.RestoredList {
@@ -119,12 +119,12 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], occasion versions
 	d.cover.CaughtUp(rv)
 	asked, wanted := d.cover.Asked(), d.cover.Wanted()
 	isListed := func(namespace string) bool { return keyspace.Has(asked, namespace) && keyspace.Has(wanted, namespace) }
-	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool { return !isListed(it.Key.Namespace) })
+	items = slices.DeleteFunc(items, func(item *tree.Item[T]) bool { return !isListed(item.Key.Namespace) })
 	upTo := ""
 	if d.cover.IsLate() {
 		upTo = rv
-		items = slices.DeleteFunc(d.newest(items, isListed, rv), func(it *tree.Item[T]) bool {
-			return d.isOutdated(s.changeTo(it))
+		items = slices.DeleteFunc(d.newest(items, isListed, rv), func(item *tree.Item[T]) bool {
+			return d.isOutdated(s.changeTo(item))
 		})
 	}
 	tree.Sort(items)
@@ -142,15 +142,15 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], occasion versions
 // held.
 func (d *divided[T]) newest(items []*tree.Item[T], isListed func(string) bool, rv string) []*tree.Item[T] {
 	listed := make(map[types.NamespacedName]bool, len(items))
-	for n, it := range items {
-		listed[it.Key] = true
-		if c := d.store.changeTo(it); isBack(c) {
+	for n, item := range items {
+		listed[item.Key] = true
+		if c := d.store.changeTo(item); isBack(c) {
 			items[n] = c.Old
 		}
 	}
-	for _, it := range d.store.latest.Load().root.AppendItems(nil) {
-		if isListed(it.Key.Namespace) && !listed[it.Key] && versions.Older(rv, it.Object.GetResourceVersion()) {
-			items = append(items, it)
+	for _, item := range d.store.latest.Load().root.AppendItems(nil) {
+		if isListed(item.Key.Namespace) && !listed[item.Key] && versions.Older(rv, item.Object.GetResourceVersion()) {
+			items = append(items, item)
 		}
 	}
 	return items
@@ -276,8 +276,8 @@ func (d *divided[T]) shardClient() (client rest.Interface, ok bool) {
 	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.IsOn() {
 		return nil, false
 	}
-	client, why := wire.Filter(d.source.rest, d.Keep())
-	return client, why == ""
+	client, reason := wire.Filter(d.source.rest, d.Keep())
+	return client, reason == ""
 }
 
 // Keep implements [partial.Cache].
@@ -494,8 +494,8 @@ func (d *divided[T]) fill(f *partial.Filling, set keyspace.Set, items []*tree.It
 	}
 	// Every list contains the objects without a namespace.
 	isListed := func(namespace string) bool { return namespace != "" && keyspace.Has(left, namespace) }
-	items = slices.DeleteFunc(items, func(it *tree.Item[T]) bool {
-		return !isListed(it.Key.Namespace) || f.HasDeleted(it.Key, it.Object.GetResourceVersion())
+	items = slices.DeleteFunc(items, func(item *tree.Item[T]) bool {
+		return !isListed(item.Key.Namespace) || f.HasDeleted(item.Key, item.Object.GetResourceVersion())
 	})
 	items = d.newest(items, isListed, rv)
 	tree.Sort(items)

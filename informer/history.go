@@ -119,7 +119,7 @@ func (r *reflectorStore[T]) contradicts(items []*tree.Item[T], seen string) bool
 	}
 	h := r.historyOf(r.sink.store.snapshot(), seen)
 	h.contents = proofPage
-	return slices.ContainsFunc(items, func(it *tree.Item[T]) bool { return h.lacks(it.Object) })
+	return slices.ContainsFunc(items, func(item *tree.Item[T]) bool { return h.lacks(item.Object) })
 }
 
 // isUnsure reports whether the server may have been restored.

@@ -186,8 +186,8 @@ func (i *Informer[T]) WaitForSync(ctx context.Context) error {
 // be false because the cache has not synced, or because the object is not in
 // scope. The object is shared; do not modify it. Get allocates no memory.
 func (i *Informer[T]) Get(key types.NamespacedName) (object T, ok bool) {
-	if it := i.store.table.Get(key); it != nil {
-		return it.Object, true
+	if item := i.store.table.Get(key); item != nil {
+		return item.Object, true
 	}
 	return object, false
 }

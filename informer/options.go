@@ -166,8 +166,8 @@ func (o *Options) validate() error {
 	_, err = fields.ParseSelector(o.FieldSelector)
 	check.That(err == nil, "FieldSelector", o.FieldSelector, "%w", err)
 	for n, namespace := range o.Namespaces {
-		for _, why := range validation.IsDNS1123Label(namespace) {
-			check.Wrong(fmt.Sprintf("Namespaces[%d]", n), namespace, "%s", why)
+		for _, problem := range validation.IsDNS1123Label(namespace) {
+			check.Wrong(fmt.Sprintf("Namespaces[%d]", n), namespace, "%s", problem)
 		}
 	}
 	scopes := []meta.RESTScopeName{"", meta.RESTScopeNameNamespace, meta.RESTScopeNameRoot}

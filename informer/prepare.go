@@ -24,17 +24,17 @@ func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
 		if object, ok := obj.(T); ok {
 			r.unlisted = cmp.Or(r.unlisted, r.selected(object))
 		}
-		it, err := r.prepare(obj)
+		item, err := r.prepare(obj)
 		if err != nil {
 			if r.dropin == nil {
 				r.unlisted = cmp.Or(r.unlisted, err)
 			}
 			return nil, err
 		}
-		if it.Spec != (wire.Fingerprint{}) {
-			r.streamed[it.Object] = it.Spec
+		if item.Spec != (wire.Fingerprint{}) {
+			r.streamed[item.Object] = item.Spec
 		}
-		return it.Object, nil
+		return item.Object, nil
 	}
 }
 
@@ -45,15 +45,15 @@ func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	it := itemOf(object)
+	item := itemOf(object)
 	if itemwise.Why(object) != nil {
-		return it, nil
+		return item, nil
 	}
 	r.sink.store.share(object)
 	if spec != (wire.Fingerprint{}) && !intern.Lazy(object) { // the next state must not have the same memory
-		it.Spec = spec
+		item.Spec = spec
 	}
-	return it, nil
+	return item, nil
 }
 
 // typed returns the transformed object and, if it is known, the fingerprint of
@@ -101,10 +101,10 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 				identity.Namespace+"/"+identity.Name, requests.ErrGoexit))
 		} else if p != nil {
 			identity.Labels, identity.OwnerReferences = object.GetLabels(), object.GetOwnerReferences()
-			why := itemwise.Panicked(itemwise.CauseTransform, function, p)
-			stub, ok := itemwise.Stub[T](identity, why)
+			refusal := itemwise.Panicked(itemwise.CauseTransform, function, p)
+			stub, ok := itemwise.Stub[T](identity, refusal)
 			if transformed = stub; !ok {
-				err = why.Err
+				err = refusal.Err
 			}
 		}
 	}()

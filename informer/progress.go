@@ -329,18 +329,18 @@ func (p *progress) whyNotSynced() string {
 	if p.source.follows != nil && p.err == nil && !p.listedBefore {
 		return "the wrapped informer has not synced: has it been started?"
 	}
-	why := p.firstList()
+	reason := p.firstList()
 	if p.source.namespace != "" {
-		why = fmt.Sprintf("namespace %q: %s", p.source.namespace, why)
+		reason = fmt.Sprintf("namespace %q: %s", p.source.namespace, reason)
 	}
 	if p.request.open && p.request.phase == phaseStream {
-		why += fmt.Sprintf(" (%d objects so far, but not the bookmark that ends the list; last activity %s ago)",
+		reason += fmt.Sprintf(" (%d objects so far, but not the bookmark that ends the list; last activity %s ago)",
 			p.received.Load(), time.Since(p.lastActivity()).Round(time.Millisecond))
 	}
 	if apierrors.IsForbidden(p.err) || apierrors.IsUnauthorized(p.err) {
-		why += " (the verbs list and watch are needed)"
+		reason += " (the verbs list and watch are needed)"
 	}
-	return why
+	return reason
 }
 
 // firstList returns what the first list is waiting for. The caller holds mu.

@@ -310,15 +310,15 @@ func (s referenceSource[T]) Object(obj runtime.Object) (metav1.Object, error) {
 
 // Put implements [references.Source].
 func (s referenceSource[T]) Put(object metav1.Object) error {
-	it, err := s.store.prepare(object)
+	item, err := s.store.prepare(object)
 	if err != nil {
 		return err
 	}
 	store := s.store.sink.store
-	if cached, ok := store.snapshot().Get(it.Key); ok && s.store.comparable() && hasOtherContent(cached, it.Object) {
-		store.forget(it.Key) // otherwise the equal resourceVersion would look like no change
+	if cached, ok := store.snapshot().Get(item.Key); ok && s.store.comparable() && hasOtherContent(cached, item.Object) {
+		store.forget(item.Key) // otherwise the equal resourceVersion would look like no change
 	}
-	store.put(it)
+	store.put(item)
 	return nil
 }
 

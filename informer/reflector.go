@@ -323,19 +323,19 @@ func (r *reflectorStore[T]) Update(obj any) error {
 		r.distrust(err)
 		return nil
 	}
-	it, err := r.prepare(obj)
+	item, err := r.prepare(obj)
 	if err != nil {
 		return err
 	}
-	r.noteNamespace(it)
-	r.target.Put(it)
+	r.noteNamespace(item)
+	r.target.Put(item)
 	return nil
 }
 
 // noteNamespace records that the source reads the namespace of an object.
-func (r *reflectorStore[T]) noteNamespace(it *tree.Item[T]) {
+func (r *reflectorStore[T]) noteNamespace(item *tree.Item[T]) {
 	if r.source.reach.Certainty != clients.Certain {
-		r.sink.seenNamespaces.LoadOrStore(it.Key.Namespace, true)
+		r.sink.seenNamespaces.LoadOrStore(item.Key.Namespace, true)
 	}
 }
 
@@ -373,11 +373,11 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 			return err
 		}
 		object := obj.(T)
-		it := itemOf(object)
+		item := itemOf(object)
 		r.kind = cmp.Or(r.kind, kindOf(object))
-		r.noteNamespace(it)
-		it.Spec = r.streamed[object]
-		items = append(items, it)
+		r.noteNamespace(item)
+		item.Spec = r.streamed[object]
+		items = append(items, item)
 	}
 	items, err := r.distinct(items)
 	if err != nil {

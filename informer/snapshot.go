@@ -34,8 +34,8 @@ type Snapshot[T Object] struct{ state *state[T] }
 // The object is shared; do not modify it. Get searches a tree, and so takes
 // longer than [Informer.Get].
 func (s Snapshot[T]) Get(key types.NamespacedName) (object T, ok bool) {
-	if it := s.root().Get(key); it != nil {
-		return it.Object, true
+	if item := s.root().Get(key); item != nil {
+		return item.Object, true
 	}
 	return object, false
 }
@@ -162,11 +162,11 @@ func (s *state[T]) replaced(
 ) (result []*tree.Item[T], changes []tree.Change[T]) {
 	var olds []*tree.Item[T]
 	result = make([]*tree.Item[T], 0, len(items))
-	for _, it := range s.root.AppendItems(make([]*tree.Item[T], 0, s.count)) {
-		if isListed(it.Key.Namespace) {
-			olds = append(olds, it)
+	for _, item := range s.root.AppendItems(make([]*tree.Item[T], 0, s.count)) {
+		if isListed(item.Key.Namespace) {
+			olds = append(olds, item)
 		} else {
-			result = append(result, it)
+			result = append(result, item)
 		}
 	}
 	kept := len(result)

@@ -46,10 +46,10 @@ func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 	if client, ok := s.source.dropin.(*dropin.Client[T]); ok {
 		return s.openOffered(ctx, opts, client)
 	}
-	specs, client, why := s.connect()
-	s.use(specs, why)
+	specs, client, reason := s.connect()
+	s.use(specs, reason)
 	switch {
-	case why == "":
+	case reason == "":
 		return client.Watch(ctx, opts)
 	case s.part != nil:
 		return s.part.Watch(ctx, opts)
@@ -106,17 +106,17 @@ func (s *specReader[T]) listed() {
 }
 
 // use records the Specs of the next watch, or why it decodes all specs.
-func (s *specReader[T]) use(specs *wire.Specs, why string) {
+func (s *specReader[T]) use(specs *wire.Specs, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.specs, s.reason, s.offer = specs, why, nil
+	s.specs, s.reason, s.offer = specs, reason, nil
 }
 
 // newSpecs returns the Specs of a watch, which find specs in the cache.
 func (s *specReader[T]) newSpecs(kind wire.Kind) *wire.Specs {
 	return wire.NewSpecs(kind, func(key types.NamespacedName) wire.State {
-		if it := s.store.table.Get(key); it != nil && kind.Has(it.Object) {
-			return wire.State{Object: any(it.Object).(wire.Object), Spec: it.Spec}
+		if item := s.store.table.Get(key); item != nil && kind.Has(item.Object) {
+			return wire.State{Object: any(item.Object).(wire.Object), Spec: item.Spec}
 		}
 		return wire.State{}
 	})
@@ -125,7 +125,7 @@ func (s *specReader[T]) newSpecs(kind wire.Kind) *wire.Specs {
 // connect returns a client that is like the client of the source, but whose
 // watches do not decode known specs. If this is not possible, it returns the
 // reason.
-func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T], why string) {
+func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T], reason string) {
 	kind, ok := wire.KindOf(reflect.TypeFor[T]())
 	switch {
 	case s.options.NoSharing:
@@ -146,9 +146,9 @@ func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T],
 	if s.part != nil {
 		keep = s.part.Keep()
 	}
-	restClient, why := specs.Client(s.source.rest, keep)
-	if why != "" {
-		return nil, nil, why
+	restClient, reason := specs.Client(s.source.rest, keep)
+	if reason != "" {
+		return nil, nil, reason
 	}
 	return specs, clientOf[T](restClient, s.source.resource.Resource, s.source.namespace), ""
 }
@@ -190,10 +190,10 @@ func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err er
 		return received, wire.Fingerprint{}, err
 	}
 	object = taken.(T)
-	switch it := s.store.table.Get(bound.KeyOf(object)); {
-	case spec.SharedWith == nil || it != nil && any(it.Object) == any(spec.SharedWith):
-	case it != nil && it.Spec == spec.Fingerprint:
-		s.specs.CopySpec(taken, any(it.Object).(wire.Object))
+	switch item := s.store.table.Get(bound.KeyOf(object)); {
+	case spec.SharedWith == nil || item != nil && any(item.Object) == any(spec.SharedWith):
+	case item != nil && item.Spec == spec.Fingerprint:
+		s.specs.CopySpec(taken, any(item.Object).(wire.Object))
 	default:
 		object = object.DeepCopyObject().(T)
 	}

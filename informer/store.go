@@ -44,7 +44,7 @@ type store[T Object] struct {
 // contents receives the objects of a watch. It is the whole cache or the cache
 // of some shards.
 type contents[T Object] interface {
-	Put(it *tree.Item[T])
+	Put(item *tree.Item[T])
 	Remove(last T)
 	Replace(rv string, items []*tree.Item[T], occasion versions.Occasion, done func())
 	CaughtUp(rv string)
@@ -58,7 +58,7 @@ type whole[T Object] struct {
 }
 
 // Put implements [contents].
-func (w whole[T]) Put(it *tree.Item[T]) { w.store.put(it) }
+func (w whole[T]) Put(item *tree.Item[T]) { w.store.put(item) }
 
 // Remove implements [contents].
 func (w whole[T]) Remove(last T) { w.store.remove(last) }
@@ -94,10 +94,10 @@ func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} 
 // share makes object use the memory of equal parts of its cached state, or of
 // other objects if it is not cached.
 func (s *store[T]) share(object T) {
-	switch it := s.table.Get(bound.KeyOf(object)); {
+	switch item := s.table.Get(bound.KeyOf(object)); {
 	case s.sharer == nil:
-	case it != nil:
-		s.sharer.Update(object, it.Object)
+	case item != nil:
+		s.sharer.Update(object, item.Object)
 	default:
 		s.sharer.Object(object)
 	}
@@ -123,12 +123,12 @@ func (s *store[T]) putLocked(c tree.Change[T]) {
 // storeChange stores a change, and reports whether it could be stored. The
 // caller holds writing, and calls delivery.run after releasing it.
 func (s *store[T]) storeChange(c tree.Change[T]) bool {
-	why, next := itemwise.Why(c.New.Object), (*state[T])(nil)
-	if why == nil {
-		next, why = s.afterChange(c)
+	refusal, next := itemwise.Why(c.New.Object), (*state[T])(nil)
+	if refusal == nil {
+		next, refusal = s.afterChange(c)
 	}
-	if why != nil {
-		s.putRefused(c, why)
+	if refusal != nil {
+		s.putRefused(c, refusal)
 		return false
 	}
 	s.detector.Update(c) // before readers can modify the object
@@ -172,8 +172,8 @@ func (s *store[T]) forget(key types.NamespacedName) {
 	defer s.delivery.run()
 	defer s.writing.Unlock()
 	var last T
-	if it := s.table.Get(key); it != nil {
-		last = it.Object
+	if item := s.table.Get(key); item != nil {
+		last = item.Object
 	}
 	s.removeLocked(key, last)
 }
@@ -181,8 +181,8 @@ func (s *store[T]) forget(key types.NamespacedName) {
 // replace replaces the whole content of a namespace ("" for all namespaces)
 // with items, delivers the changes, and then calls done.
 func (s *store[T]) replace(namespace string, items []*tree.Item[T], occasion versions.Occasion, done func()) {
-	for _, it := range items {
-		s.identity.learnKind(it.Object)
+	for _, item := range items {
+		s.identity.learnKind(item.Object)
 	}
 	tree.Sort(items)
 	s.writing.Lock()
@@ -203,8 +203,8 @@ func (s *store[T]) retain(stays func(namespace string) bool) {
 // retainLocked is retain without the delivery. The caller holds writing.
 func (s *store[T]) retainLocked(stays func(namespace string) bool) {
 	known := s.latest.Load().root.AppendItems(nil)
-	next, changes, _ := s.list(everywhere, slices.DeleteFunc(known, func(it *tree.Item[T]) bool {
-		return !stays(it.Key.Namespace)
+	next, changes, _ := s.list(everywhere, slices.DeleteFunc(known, func(item *tree.Item[T]) bool {
+		return !stays(item.Key.Namespace)
 	}), versions.Relist, "")
 	s.publishChanges(next, changes, versions.Relist, nil)
 	s.unreadable.removeIf(func(e *UnreadableError) bool { return !stays(e.Key.Namespace) })
@@ -234,13 +234,13 @@ func (s *store[T]) addIndex(indexOf func(known []tree.Change[T]) tree.Index[T]) 
 	var known []tree.Change[T]
 	var told []types.NamespacedName
 	empty := indexOf(nil)
-	for _, it := range next.root.AppendItems(nil) {
-		if why := s.caught(it.Key, func() { empty.Try(it.Object) }); why != nil {
-			s.refuse(refusedItem[T]{it, why, true})
-			told = append(told, it.Key)
+	for _, item := range next.root.AppendItems(nil) {
+		if refusal := s.caught(item.Key, func() { empty.Try(item.Object) }); refusal != nil {
+			s.refuse(refusedItem[T]{item, refusal, true})
+			told = append(told, item.Key)
 			continue
 		}
-		known = append(known, tree.Change[T]{New: it})
+		known = append(known, tree.Change[T]{New: item})
 	}
 	next.indexes = append(slices.Clip(next.indexes), indexOf(known))
 	s.publish(&next, batch[T]{done: s.unreadable.telling(told, nil)})
@@ -292,8 +292,8 @@ func (s *store[T]) list(
 	for {
 		next := *s.latest.Load()
 		content, changes := next.replaced(isListed, items, occasion)
-		why := s.caught(types.NamespacedName{}, func() { next.reindex(changes) })
-		if why == nil {
+		refusal := s.caught(types.NamespacedName{}, func() { next.reindex(changes) })
+		if refusal == nil {
 			for _, r := range refused { // before the table loses their cached states
 				s.refuse(r)
 			}
@@ -304,7 +304,7 @@ func (s *store[T]) list(
 		}
 		remaining, panicking := s.withoutPanics(items, changes)
 		if len(panicking) == 0 {
-			panic(why.Err) // the panic does not depend on an object
+			panic(refusal.Err) // the panic does not depend on an object
 		}
 		items, refused = remaining, append(refused, panicking...)
 	}
@@ -321,8 +321,8 @@ func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 	}
 	var items []*tree.Item[T]
 	for _, key := range keys {
-		if it := s.table.Get(key); it != nil {
-			items = append(items, it)
+		if item := s.table.Get(key); item != nil {
+			items = append(items, item)
 		}
 	}
 	return errors.Join(s.modified(s.detector.Check(items...))...)

@@ -261,8 +261,8 @@ func (s *store[T]) refuse(r refusedItem[T]) {
 // unless it belongs to an earlier object with the same name. Then it is
 // deleted. writing must be held, and the caller calls delivery.run after
 // releasing it.
-func (s *store[T]) putRefused(c tree.Change[T], why *itemwise.Refusal) {
-	s.refuse(refusedItem[T]{item: c.New, reason: why})
+func (s *store[T]) putRefused(c tree.Change[T], refusal *itemwise.Refusal) {
+	s.refuse(refusedItem[T]{item: c.New, reason: refusal})
 	b := batch[T]{done: s.unreadable.telling([]types.NamespacedName{c.New.Key}, nil)}
 	next := s.latest.Load()
 	if c.Old != nil && isRecreated(c.Old, c.New) {
@@ -276,17 +276,17 @@ func (s *store[T]) putRefused(c tree.Change[T], why *itemwise.Refusal) {
 
 // isRecreated reports whether two items with the same name are known to be
 // different objects.
-func isRecreated[T Object](old, it *tree.Item[T]) bool {
-	before, after := old.Object.GetUID(), it.Object.GetUID()
+func isRecreated[T Object](old, item *tree.Item[T]) bool {
+	before, after := old.Object.GetUID(), item.Object.GetUID()
 	return before != after && before != "" && after != ""
 }
 
 // afterChange returns the state after a change, or a refusal if the function of
 // an index panics for the object.
-func (s *store[T]) afterChange(c tree.Change[T]) (next *state[T], why *itemwise.Refusal) {
+func (s *store[T]) afterChange(c tree.Change[T]) (next *state[T], refusal *itemwise.Refusal) {
 	key := cmp.Or(c.New, c.Old).Key
-	why = s.caught(key, func() { next = s.latest.Load().apply(c) })
-	return next, why
+	refusal = s.caught(key, func() { next = s.latest.Load().apply(c) })
+	return next, refusal
 }
 
 // readable returns items, in sorted order, without the items that cannot be
@@ -297,18 +297,18 @@ func (s *store[T]) readable(
 	items []*tree.Item[T], how versions.Occasion, rv string,
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
 	readable = items[:0:len(items)]
-	for _, it := range items {
-		why := itemwise.Why(it.Object)
-		outdated := rv != "" && s.unreadable.isNewer(it.Key, it.Object.GetResourceVersion())
-		if why == nil && !outdated {
-			readable = append(readable, it)
+	for _, item := range items {
+		refusal := itemwise.Why(item.Object)
+		outdated := rv != "" && s.unreadable.isNewer(item.Key, item.Object.GetResourceVersion())
+		if refusal == nil && !outdated {
+			readable = append(readable, item)
 			continue
 		}
-		c := s.changeTo(it)
+		c := s.changeTo(item)
 		if !outdated && (how == versions.RestoredList || matters(c)) {
-			refused = append(refused, refusedItem[T]{item: it, reason: why})
+			refused = append(refused, refusedItem[T]{item: item, reason: refusal})
 		}
-		if c.Old != nil && !isRecreated(c.Old, it) {
+		if c.Old != nil && !isRecreated(c.Old, item) {
 			readable = append(readable, c.Old)
 		}
 	}
@@ -327,19 +327,19 @@ func (s *store[T]) withoutPanics(
 			continue
 		}
 		for _, x := range s.latest.Load().indexes {
-			if why := s.caught(c.New.Key, func() { x.Try(c.New.Object) }); why != nil {
-				culprits[c.New] = why
+			if refusal := s.caught(c.New.Key, func() { x.Try(c.New.Object) }); refusal != nil {
+				culprits[c.New] = refusal
 			}
 		}
 	}
-	for _, it := range items {
-		why := culprits[it]
-		if why == nil {
-			readable = append(readable, it)
+	for _, item := range items {
+		refusal := culprits[item]
+		if refusal == nil {
+			readable = append(readable, item)
 			continue
 		}
-		refused = append(refused, refusedItem[T]{item: it, reason: why})
-		if old := s.table.Get(it.Key); old != nil && !isRecreated(old, it) {
+		refused = append(refused, refusedItem[T]{item: item, reason: refusal})
+		if old := s.table.Get(item.Key); old != nil && !isRecreated(old, item) {
 			readable = append(readable, old)
 		}
 	}
@@ -372,13 +372,13 @@ func (s *store[T]) removeReadable(
 
 // caught calls f and returns a panic as a refusal. f calls the functions of
 // indexes for the object of key, or for the objects of a list.
-func (s *store[T]) caught(key types.NamespacedName, f func()) (why *itemwise.Refusal) {
+func (s *store[T]) caught(key types.NamespacedName, f func()) (refusal *itemwise.Refusal) {
 	const function = "the function of an index"
 	call := s.calls.Begin(function, key)
 	defer func() {
 		s.calls.End(call)
 		if p := recover(); p != nil {
-			why = itemwise.Panicked(itemwise.CauseIndex, function, p)
+			refusal = itemwise.Panicked(itemwise.CauseIndex, function, p)
 		}
 	}()
 	f()

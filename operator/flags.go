@@ -204,8 +204,8 @@ func ownNamespace() string {
 // validate returns all mistakes in the program, joined.
 func (p Program) validate() error {
 	check := option.Of("operator.Program")
-	for _, why := range validation.IsDNS1123Label(p.Name) {
-		check.Wrong("Name", p.Name, "%s", why)
+	for _, problem := range validation.IsDNS1123Label(p.Name) {
+		check.Wrong("Name", p.Name, "%s", problem)
 	}
 	check.That(p.Setup != nil, "Setup", nil, "must be a function that makes the controllers")
 	check.That(p.Replicas <= Independent, "Replicas", p.Replicas, "must be LeaderElected, Sharded or Independent")
@@ -323,8 +323,8 @@ func (p Program) validateClusters() error {
 	names := p.clusterNames()
 	for i, name := range names {
 		field := fmt.Sprintf("Clusters[%d]", i)
-		for _, why := range validation.IsDNS1123Label(name) {
-			check.Wrong(field, name, "%s", why)
+		for _, problem := range validation.IsDNS1123Label(name) {
+			check.Wrong(field, name, "%s", problem)
 		}
 		check.That(!slices.Contains(names[:i], name), field, name, "must not be the name of another cluster")
 	}

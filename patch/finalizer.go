@@ -118,8 +118,8 @@ func (f Finalizer[T, C]) set(ctx context.Context, cached T, finalizers []string)
 
 func (f Finalizer[T, C]) validate() error {
 	check := option.Of("patch.Finalizer")
-	for _, why := range validation.IsQualifiedName(f.Name) {
-		check.Wrong("Name", f.Name, "%s", why)
+	for _, problem := range validation.IsQualifiedName(f.Name) {
+		check.Wrong("Name", f.Name, "%s", problem)
 	}
 	if !strings.Contains(f.Name, "/") { // finalizers without a domain belong to the server, such as orphan
 		check.Wrong("Name", f.Name, "must have a domain, such as example.com/volumes")

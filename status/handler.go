@@ -114,9 +114,9 @@ func (e exposition) encode(body *bytes.Buffer, format expfmt.Format) error {
 	encoder := expfmt.NewEncoder(body, format)
 	for _, family := range families {
 		whole := body.Len()
-		if why := encoder.Encode(family); why != nil {
+		if failure := encoder.Encode(family); failure != nil {
 			body.Truncate(whole)
-			err = errors.Join(err, fmt.Errorf("encoding metrics: %w", why))
+			err = errors.Join(err, fmt.Errorf("encoding metrics: %w", failure))
 		}
 	}
 	return err

@@ -67,11 +67,12 @@ func allocateService(x *exchange, obj, old object) error {
 		}
 		if port := number(spec, "healthCheckNodePort"); localOnly(spec) && port != 0 &&
 			port != number(oldSpec, "healthCheckNodePort") && (outOfRange(port) || used.ports[port]) {
-			why := portTaken
+			reason := portTaken
 			if outOfRange(port) {
-				why = portOutside
+				reason = portOutside
 			}
-			return apierrors.NewInternalError(fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %s", port, why))
+			return apierrors.NewInternalError(
+				fmt.Errorf("failed to allocate requested HealthCheck NodePort %d: %s", port, reason))
 		}
 	}
 	x.s.allocated.allocate(spec, oldSpec, used)

@@ -143,11 +143,11 @@ func (c *comparer) entriesFault(n *node, a, b place) (path, fault string) {
 	}
 	values, copies := n.value(a), n.value(b)
 	x, y := reflect.New(n.elem.typ), reflect.New(n.elem.typ)
-	for it := values.MapRange(); it.Next(); {
-		x.Elem().Set(it.Value())
-		y.Elem().Set(copies.MapIndex(it.Key()))
+	for entries := values.MapRange(); entries.Next(); {
+		x.Elem().Set(entries.Value())
+		y.Elem().Set(copies.MapIndex(entries.Key()))
 		if path, fault = c.copyFault(n.elem, x.UnsafePointer(), y.UnsafePointer()); fault != "" {
-			return join(it.Key().String(), path), fault
+			return join(entries.Key().String(), path), fault
 		}
 	}
 	return "", ""

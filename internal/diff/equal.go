@@ -124,12 +124,12 @@ func (c *comparer) equalMaps(n *node, a, b place) bool {
 		return false
 	}
 	ea, eb := reflect.New(n.elem.typ), reflect.New(n.elem.typ)
-	for it := va.MapRange(); it.Next(); {
-		counterpart := vb.MapIndex(it.Key())
+	for entries := va.MapRange(); entries.Next(); {
+		counterpart := vb.MapIndex(entries.Key())
 		if !counterpart.IsValid() {
 			return false
 		}
-		ea.Elem().Set(it.Value())
+		ea.Elem().Set(entries.Value())
 		eb.Elem().Set(counterpart)
 		if !c.equal(n.elem, ea.UnsafePointer(), eb.UnsafePointer()) {
 			return false

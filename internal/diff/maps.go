@@ -79,12 +79,12 @@ func (w *writer) entriesDiff(n *node, a, b reflect.Value) {
 // keysOf returns the sorted union of the keys.
 func keysOf(a, b reflect.Value) []string {
 	names := make([]string, 0, b.Len())
-	for it := b.MapRange(); it.Next(); {
-		names = append(names, it.Key().String())
+	for entries := b.MapRange(); entries.Next(); {
+		names = append(names, entries.Key().String())
 	}
-	for it := a.MapRange(); it.Next(); {
-		if !b.MapIndex(it.Key()).IsValid() {
-			names = append(names, it.Key().String())
+	for entries := a.MapRange(); entries.Next(); {
+		if !b.MapIndex(entries.Key()).IsValid() {
+			names = append(names, entries.Key().String())
 		}
 	}
 	slices.Sort(names)
@@ -141,14 +141,14 @@ func (o *output) wholeMap(n *node, p place) {
 		return
 	}
 	filled := reflect.MakeMap(n.typ)
-	for it := m.MapRange(); it.Next(); {
-		v := it.Value()
+	for entries := m.MapRange(); entries.Next(); {
+		v := entries.Value()
 		if v.IsNil() && v.Kind() == reflect.Map {
 			v = reflect.MakeMap(v.Type())
 		} else if v.IsNil() {
 			v = reflect.MakeSlice(v.Type(), 0, 0)
 		}
-		filled.SetMapIndex(it.Key(), v)
+		filled.SetMapIndex(entries.Key(), v)
 	}
 	o.marshalNew(filled.Interface())
 }

@@ -65,8 +65,8 @@ func (p parameters) validate() error {
 	if errors.Join(errs...) != nil {
 		return errors.Join(errs...)
 	}
-	if why := validation.IsDNS1035Label(p.Plural); len(why) > 0 {
-		errs = append(errs, fmt.Errorf("--plural is %q: %s", p.Plural, strings.Join(why, "; ")))
+	if problems := validation.IsDNS1035Label(p.Plural); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--plural is %q: %s", p.Plural, strings.Join(problems, "; ")))
 	}
 	if name := p.Plural + "." + p.Group; len(name) > validation.DNS1123SubdomainMaxLength {
 		errs = append(errs, fmt.Errorf("--plural and --group are too long: %q has %d characters, must have at most %d",
@@ -79,12 +79,12 @@ func (p parameters) validate() error {
 }
 
 func (p parameters) validateGroup() error {
-	why := validation.IsDNS1123Subdomain(p.Group)
+	problems := validation.IsDNS1123Subdomain(p.Group)
 	switch {
 	case p.Group == "":
 		return errors.New("--group is missing: must be a domain that you own, such as example.com")
-	case len(why) > 0:
-		return fmt.Errorf("--group is %q: %s", p.Group, strings.Join(why, "; "))
+	case len(problems) > 0:
+		return fmt.Errorf("--group is %q: %s", p.Group, strings.Join(problems, "; "))
 	case !strings.Contains(p.Group, "."):
 		return fmt.Errorf("--group is %q: must be a domain with a dot, such as %s.example.com", p.Group, p.Group)
 	case slices.ContainsFunc([]string{"k8s.io", "kubernetes.io"}, func(domain string) bool {

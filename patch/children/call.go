@@ -102,8 +102,9 @@ func (c *call[T]) mayOwn(namespace string) error {
 	if !c.options.ByLabel {
 		return mayOwn(c.owner, c.kind, namespace)
 	}
-	for _, why := range c.mark.Errors() {
-		return fmt.Errorf("the owner's kind %q and UID %q must be valid label values: %s", c.kind.Kind, c.owner.GetUID(), why)
+	for _, problem := range c.mark.Errors() {
+		return fmt.Errorf("the owner's kind %q and UID %q must be valid label values: %s",
+			c.kind.Kind, c.owner.GetUID(), problem)
 	}
 	return mayOwn(c.owner, c.kind, c.owner.GetNamespace())
 }

@@ -81,9 +81,9 @@ func (r *core) line(text string) {
 }
 
 // find records a finding, unless there already is one.
-func (r *core) find(oracle string, why report.Reason, text string) {
+func (r *core) find(oracle string, reason report.Reason, text string) {
 	if r.out.finding == nil {
-		r.out.finding = &report.Finding{Oracle: oracle, Reason: why, Text: text, UpTo: len(r.out.lines)}
+		r.out.finding = &report.Finding{Oracle: oracle, Reason: reason, Text: text, UpTo: len(r.out.lines)}
 	}
 }
 

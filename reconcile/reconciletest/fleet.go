@@ -205,8 +205,8 @@ func (f *fleet) checkCaches() {
 				return
 			}
 			if edited, err := c.Check(objects); err != nil {
-				oracle, why := report.OfCache(edited)
-				f.find(oracle, why, err.Error())
+				oracle, reason := report.OfCache(edited)
+				f.find(oracle, reason, err.Error())
 				return
 			}
 		}
@@ -245,11 +245,11 @@ func (f *fleet) unsynced(p *replica) {
 // cannot end, unless each remaining goroutine is blocked forever.
 func (f *fleet) blocked(p *replica) {
 	p.stuck = true
-	why := report.LeftBehind
+	reason := report.LeftBehind
 	if stacks.Awaits() {
-		why = report.NotSynced
+		reason = report.NotSynced
 	}
-	f.find(report.Stop, why, fmt.Sprintf(
+	f.find(report.Stop, reason, fmt.Sprintf(
 		"Run did not return within %v (virtual) after its context had ended\n%s", stopWithin, stacks.Diagnose()))
 	f.out.stuck()
 }

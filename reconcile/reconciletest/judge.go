@@ -160,11 +160,11 @@ func (r *judge) deletesWanted(e apisim.Event, resource string) bool {
 	if e.Old == nil || !r.wanted[e.Old.GetUID()] || !strings.HasPrefix(e.Call.Verb, "delete") {
 		return false
 	}
-	when, why := "a restart with old caches", report.WrongObject
+	when, reason := "a restart with old caches", report.WrongObject
 	if r.given.Has(plan.Unserved) {
-		when, why = "the program", report.Misled
+		when, reason = "the program", report.Misled
 	}
-	r.find(report.Past, why, fmt.Sprintf("all was done, and %s deletes %s %s", when, resource, e.Key))
+	r.find(report.Past, reason, fmt.Sprintf("all was done, and %s deletes %s %s", when, resource, e.Key))
 	return true
 }
 

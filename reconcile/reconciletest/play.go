@@ -203,8 +203,8 @@ func (r *run) disturbRest(ctx context.Context) {
 }
 
 // reboot stops the program, calls change, and starts the program again.
-func (r *run) reboot(ctx context.Context, why string, change func()) {
-	r.line("restart   the program: " + why)
+func (r *run) reboot(ctx context.Context, reason string, change func()) {
+	r.line("restart   the program: " + reason)
 	r.haltAll()
 	change()
 	r.fleet.bootAll(ctx)

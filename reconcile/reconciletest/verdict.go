@@ -63,9 +63,9 @@ func (x *explorer) judge(p plan.Plan, out *outcome) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(out.counts)) {
 		if n, want := out.counts[name], x.reference.counts[name]; n > want && !x.reference.isTemporary(name) {
-			why, disturbed := sight(p)
+			reason, disturbed := sight(p)
 			out.finding = &report.Finding{
-				Oracle: report.Counts, Reason: why,
+				Oracle: report.Counts, Reason: reason,
 				Text: fmt.Sprintf("%s: %d, and without the %s %d", name, n, disturbed, want),
 			}
 			return
@@ -120,7 +120,7 @@ func onlySight(p plan.Plan, out *outcome) bool {
 
 // sight returns the reason and a description for a plan for which onlySight is
 // true.
-func sight(p plan.Plan) (why report.Reason, words string) {
+func sight(p plan.Plan) (reason report.Reason, words string) {
 	if slices.ContainsFunc(p, func(d plan.Deviation) bool { return d.Kind == plan.AtCall && d.Fault != plan.Hold }) {
 		return report.FailedRead, "error"
 	}

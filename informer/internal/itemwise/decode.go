@@ -87,14 +87,14 @@ func decodeObject[T Object](raw []byte, kind metav1.TypeMeta) (runtime.Object, e
 	if !ok {
 		return nil, fmt.Errorf("decoding an object whose name cannot be read: %w", err)
 	}
-	why, known := errors.AsType[*fault](err)
+	cause, known := errors.AsType[*fault](err)
 	switch {
 	case isNested(err):
 		err = errNested
 	case !known:
 		err = cmp.Or(faultIn(reflect.TypeFor[T]().Elem(), raw, ""), &fault{reflect.TypeFor[T]().Elem(), raw, ""})
 	default:
-		err = why
+		err = cause
 	}
 	stub, _ := Stub[T](metadata, &Refusal{CauseDecode, err})
 	return stub, nil

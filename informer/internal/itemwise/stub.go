@@ -55,8 +55,8 @@ const stubEnd = ": "
 // placeholder passes through client-go's reflector in place of the object. The
 // placeholder has the metadata in identity, and its selfLink contains stubMark
 // and the reason. Stub returns false if T has no ObjectMeta.
-func Stub[T Object](identity metav1.ObjectMeta, why *Refusal) (stub T, ok bool) {
-	identity.SelfLink = stubMark + why.Cause + stubEnd + why.Err.Error() //nolint:staticcheck // servers no longer use it
+func Stub[T Object](identity metav1.ObjectMeta, refusal *Refusal) (stub T, ok bool) {
+	identity.SelfLink = stubMark + refusal.Cause + stubEnd + refusal.Err.Error() //nolint:staticcheck // no server uses it
 	object := clients.Example[T]()
 	if object == nil { // T is an interface
 		object = &metav1.PartialObjectMetadata{}

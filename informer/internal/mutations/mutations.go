@@ -77,8 +77,8 @@ func (d *Detector[T]) Check(items ...*tree.Item[T]) (modified []Mutation) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, it := range items {
-		if m, ok := d.checkLocked(it); ok {
+	for _, item := range items {
+		if m, ok := d.checkLocked(item); ok {
 			modified = append(modified, m)
 		}
 	}
@@ -87,13 +87,13 @@ func (d *Detector[T]) Check(items ...*tree.Item[T]) (modified []Mutation) {
 
 // checkLocked compares an item with its copy. If they differ, it makes a new
 // copy, so that each mutation is reported once. mu must be held.
-func (d *Detector[T]) checkLocked(it *tree.Item[T]) (m Mutation, modified bool) {
-	before, ok := d.copies[it]
-	if !ok || intern.Alike(before, it.Object) || equality.Semantic.DeepEqual(before, it.Object) {
+func (d *Detector[T]) checkLocked(item *tree.Item[T]) (m Mutation, modified bool) {
+	before, ok := d.copies[item]
+	if !ok || intern.Alike(before, item.Object) || equality.Semantic.DeepEqual(before, item.Object) {
 		return m, false // intern.Alike skips the fields of a Quantity that change when it is read
 	}
-	m = Mutation{it.Key, differences(before, it.Object)}
-	d.copies[it] = it.Object.DeepCopyObject().(T)
+	m = Mutation{item.Key, differences(before, item.Object)}
+	d.copies[item] = item.Object.DeepCopyObject().(T)
 	if len(d.found) < mostMutations {
 		d.found = append(d.found, m)
 	}

@@ -25,7 +25,7 @@ import (
 type Cache[T any] interface { //nolint:interfacebloat // it has one implementation
 	// Put stores the new state of an object that the watch has delivered.
 	// Remove removes an object.
-	Put(it *tree.Item[T])
+	Put(item *tree.Item[T])
 	Remove(last T)
 	// Replace replaces all objects of the requested shards with items, which
 	// the watch has listed, and then calls done.

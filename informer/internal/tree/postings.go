@@ -33,11 +33,11 @@ func (p Posting[T]) put(c Change[T]) Posting[T] {
 	return Posting[T]{p.Root.With(c.New), p.Count}
 }
 
-func (p Posting[T]) remove(it *Item[T]) Posting[T] {
-	if p.Root.Get(it.Key) != nil {
+func (p Posting[T]) remove(item *Item[T]) Posting[T] {
+	if p.Root.Get(item.Key) != nil {
 		p.Count--
 	}
-	return Posting[T]{p.Root.Without(it.Key), p.Count}
+	return Posting[T]{p.Root.Without(item.Key), p.Count}
 }
 
 // Postings is an index by the values that a function computes.
@@ -118,12 +118,12 @@ func (p *Postings[T, V]) edit(value V, change func(Posting[T]) Posting[T]) {
 // each posting once.
 func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 	edited := map[V]map[*Item[T]]bool{} // true if the item stays
-	note := func(it *Item[T], values []V, stays bool) {
+	note := func(item *Item[T], values []V, stays bool) {
 		for _, value := range values {
 			if edited[value] == nil {
 				edited[value] = map[*Item[T]]bool{}
 			}
-			edited[value][it] = stays
+			edited[value][item] = stays
 		}
 	}
 	for _, c := range changes {
@@ -137,13 +137,13 @@ func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 	for value, items := range edited {
 		p.edit(value, func(known Posting[T]) Posting[T] {
 			kept := known.Root.AppendItems(nil)
-			kept = slices.DeleteFunc(kept, func(it *Item[T]) bool {
-				_, touched := items[it]
+			kept = slices.DeleteFunc(kept, func(item *Item[T]) bool {
+				_, touched := items[item]
 				return touched
 			})
-			for it, stays := range items {
+			for item, stays := range items {
 				if stays {
-					kept = append(kept, it)
+					kept = append(kept, item)
 				}
 			}
 			Sort(kept)

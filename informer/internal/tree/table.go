@@ -41,7 +41,7 @@ func (s *slots[T]) find(key types.NamespacedName) (found *slot[T], free uint64) 
 		case hash:
 			// Two keys can have the same hash. The search for the second one
 			// goes on, unless the item of the first one was removed.
-			if it := found.item.Load(); it != nil && it.Key == key {
+			if item := found.item.Load(); item != nil && item.Key == key {
 				return found, 0
 			}
 		}
@@ -57,24 +57,24 @@ func (t *Table[T]) Get(key types.NamespacedName) *Item[T] {
 }
 
 // Put stores an item. It replaces the item with the same key.
-func (t *Table[T]) Put(it *Item[T]) {
+func (t *Table[T]) Put(item *Item[T]) {
 	if s := t.current.Load(); s.free == 0 {
 		var items []*Item[T]
 		for n := range s.list {
-			if it := s.list[n].item.Load(); it != nil {
-				items = append(items, it)
+			if item := s.list[n].item.Load(); item != nil {
+				items = append(items, item)
 			}
 		}
 		t.Fill(items)
 	}
-	t.current.Load().put(it)
+	t.current.Load().put(item)
 }
 
 // put stores an item. There must be a free slot. The item is stored before the
 // hash, so that a reader that finds the hash finds the item.
-func (s *slots[T]) put(it *Item[T]) {
-	found, free := s.find(it.Key)
-	found.item.Store(it)
+func (s *slots[T]) put(item *Item[T]) {
+	found, free := s.find(item.Key)
+	found.item.Store(item)
 	if free != 0 {
 		s.free--
 		found.hash.Store(free)
@@ -93,8 +93,8 @@ func (t *Table[T]) Remove(key types.NamespacedName) {
 func (t *Table[T]) Fill(items []*Item[T]) {
 	size := 1 << bits.Len(uint(max(4, len(items)*9/4)))
 	s := &slots[T]{seed: maphash.MakeSeed(), list: make([]slot[T], size), free: size / 2}
-	for _, it := range items {
-		s.put(it)
+	for _, item := range items {
+		s.put(item)
 	}
 	t.current.Store(s)
 }

@@ -41,7 +41,7 @@ type entry[T any] struct {
 	Object T
 }
 
-func entryOf[T any](it *Item[T]) entry[T] { return entry[T]{it, it.Object} }
+func entryOf[T any](item *Item[T]) entry[T] { return entry[T]{item, item.Object} }
 
 // Node is a persistent B+ tree of items, sorted by key. Nodes do not change
 // once they are reachable. Every edit copies the path to its leaf, so each root
@@ -67,8 +67,8 @@ func Build[T any](items []*Item[T]) *Node[T] {
 	var level []*Node[T]
 	for chunk := range slices.Chunk(items, fill) {
 		leaf := &Node[T]{items: make([]entry[T], len(chunk))}
-		for i, it := range chunk {
-			leaf.items[i] = entryOf(it)
+		for i, item := range chunk {
+			leaf.items[i] = entryOf(item)
 		}
 		level = append(level, leaf)
 	}
@@ -127,11 +127,11 @@ func (n *Node[T]) Get(key types.NamespacedName) *Item[T] {
 
 // With returns n with an item added. It replaces the item of the same key, if
 // there is one.
-func (n *Node[T]) With(it *Item[T]) *Node[T] {
+func (n *Node[T]) With(item *Item[T]) *Node[T] {
 	if n == nil {
-		return &Node[T]{items: []entry[T]{entryOf(it)}}
+		return &Node[T]{items: []entry[T]{entryOf(item)}}
 	}
-	kids := n.insert(it)
+	kids := n.insert(item)
 	if len(kids) > 1 {
 		return parent(kids)
 	}
@@ -141,7 +141,7 @@ func (n *Node[T]) With(it *Item[T]) *Node[T] {
 // Swap returns a copy of n in which another item replaces old. Both items have
 // the same key. Swap compares and copies less than With does. It returns nil if
 // old is nil or not in n.
-func (n *Node[T]) Swap(old, it *Item[T]) *Node[T] {
+func (n *Node[T]) Swap(old, item *Item[T]) *Node[T] {
 	if n == nil || old == nil {
 		return nil
 	}
@@ -149,8 +149,8 @@ func (n *Node[T]) Swap(old, it *Item[T]) *Node[T] {
 	if n.kids == nil {
 		i = slices.IndexFunc(n.items, func(e entry[T]) bool { return e.Item == old })
 	} else {
-		i = n.child(it.Key)
-		kid := n.kids[i].Swap(old, it)
+		i = n.child(item.Key)
+		kid := n.kids[i].Swap(old, item)
 		if kid == nil {
 			return nil
 		}
@@ -162,23 +162,23 @@ func (n *Node[T]) Swap(old, it *Item[T]) *Node[T] {
 	}
 	if n.items[i].Item == old {
 		next.items = slices.Clone(n.items)
-		next.items[i] = entryOf(it)
+		next.items[i] = entryOf(item)
 	}
 	return next
 }
 
 // insert returns the nodes that replace n: one node, or two if n was full.
-func (n *Node[T]) insert(it *Item[T]) []*Node[T] {
+func (n *Node[T]) insert(item *Item[T]) []*Node[T] {
 	if n.kids == nil {
-		i, exact := n.search(it.Key)
+		i, exact := n.search(item.Key)
 		end := i
 		if exact {
 			end++
 		}
-		return split(&Node[T]{items: splice(n.items, i, end, entryOf(it))})
+		return split(&Node[T]{items: splice(n.items, i, end, entryOf(item))})
 	}
-	i := n.child(it.Key)
-	kids := n.kids[i].insert(it)
+	i := n.child(item.Key)
+	kids := n.kids[i].insert(item)
 	return split(n.replace(i, i+1, kids...))
 }
 

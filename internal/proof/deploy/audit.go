@@ -182,8 +182,8 @@ func judge(granted []permission, calls []record, seldom map[string]string) (faul
 		if slices.ContainsFunc(calls, p.covers) {
 			continue
 		}
-		if why, ok := seldom[p.String()]; ok {
-			spared = append(spared, p.String()+": "+why)
+		if reason, ok := seldom[p.String()]; ok {
+			spared = append(spared, p.String()+": "+reason)
 			continue
 		}
 		faults = append(faults, "unused: "+p.String())

@@ -153,8 +153,8 @@ func For(
 }
 
 // Refuse returns the response of a server that refuses r with the given error.
-func Refuse(r *http.Request, why *apierrors.StatusError) *http.Response {
-	status := why.Status()
+func Refuse(r *http.Request, refusal *apierrors.StatusError) *http.Response {
+	status := refusal.Status()
 	status.APIVersion, status.Kind = "v1", "Status"
 	body, err := json.Marshal(status)
 	if err != nil {

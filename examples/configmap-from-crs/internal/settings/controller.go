@@ -46,9 +46,9 @@ func New(
 		options = *o
 	}
 	name := cmp.Or(options.ConfigMap, DefaultConfigMap)
-	if why := validation.IsDNS1123Subdomain(name); len(why) > 0 {
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return nil, fmt.Errorf("making controller %q: settings.Options.ConfigMap is %q: %s",
-			Name, name, strings.Join(why, "; "))
+			Name, name, strings.Join(problems, "; "))
 	}
 	outputs := informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),

@@ -97,7 +97,7 @@ func validate(file *zonefile.File) error {
 		errs = append(errs, err)
 	}
 	origin, dot := strings.CutSuffix(file.Origin, ".")
-	if why := validation.IsDNS1123Subdomain(origin); !dot || len(why) > 0 || len(origin) > maxOrigin {
+	if problems := validation.IsDNS1123Subdomain(origin); !dot || len(problems) > 0 || len(origin) > maxOrigin {
 		errs = append(errs, fmt.Errorf(
 			"File.Origin (--origin) is %q: must be a domain of at most %d bytes with a dot at its end", file.Origin, maxOrigin))
 	}

@@ -58,8 +58,8 @@ func (o *Options) withDefaults() (Options, error) {
 			set.PathType))
 	}
 	if set.ClassName != "" {
-		if why := validation.IsDNS1123Subdomain(set.ClassName); len(why) > 0 {
-			errs = append(errs, fmt.Errorf("ingress.Options.ClassName is %q: %s", set.ClassName, strings.Join(why, "; ")))
+		if problems := validation.IsDNS1123Subdomain(set.ClassName); len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("ingress.Options.ClassName is %q: %s", set.ClassName, strings.Join(problems, "; ")))
 		}
 	}
 	return set, errors.Join(errs...)
@@ -70,8 +70,8 @@ func (o *Options) hostOf(namespace, name string) (string, error) {
 	if strings.Contains(host, "{{") {
 		return "", fmt.Errorf("host %q: the only placeholders are {{.Namespace}} and {{.Name}}", host)
 	}
-	if why := validation.IsDNS1123Subdomain(host); len(why) > 0 {
-		return "", fmt.Errorf("host %q: %s", host, strings.Join(why, "; "))
+	if problems := validation.IsDNS1123Subdomain(host); len(problems) > 0 {
+		return "", fmt.Errorf("host %q: %s", host, strings.Join(problems, "; "))
 	}
 	return host, nil
 }

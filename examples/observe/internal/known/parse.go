@@ -107,12 +107,12 @@ func parseKey(column string, clusterScoped bool) (types.NamespacedName, error) {
 	case !found:
 		return types.NamespacedName{}, fmt.Errorf("name %q: must be namespace/name", column)
 	default:
-		if why := validation.IsDNS1123Label(namespace); len(why) > 0 {
-			return types.NamespacedName{}, fmt.Errorf("namespace of %q: %s", column, strings.Join(why, "; "))
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return types.NamespacedName{}, fmt.Errorf("namespace of %q: %s", column, strings.Join(problems, "; "))
 		}
 	}
-	if why := faultOf(name); why != "" {
-		return types.NamespacedName{}, fmt.Errorf("name of %q: %s", column, why)
+	if fault := faultOf(name); fault != "" {
+		return types.NamespacedName{}, fmt.Errorf("name of %q: %s", column, fault)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

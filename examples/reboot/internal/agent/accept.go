@@ -72,27 +72,28 @@ func (a *Agent) inhibitors(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
 	defer cancel()
-	why, err := m.Inhibitors(ctx)
+	programs, err := m.Inhibitors(ctx)
 	if err != nil {
 		return "", fmt.Errorf("reading the inhibitors of node %q: %w", a.options.Node, err)
 	}
-	return why, nil
+	return programs, nil
 }
 
 // decline returns a granted request to the controller before the reboot has
 // begun.
 func (a *Agent) decline(
-	ctx context.Context, node *corev1.Node, g protocol.Grant, bootID, reason, why string,
+	ctx context.Context, node *corev1.Node, g protocol.Grant, bootID, reason, message string,
 ) error {
 	outcome := protocol.Outcome{
-		Request: g.Request, FromBootID: bootID, ToBootID: bootID, At: a.now(), Result: protocol.CalledOff, Why: why,
+		Request: g.Request, FromBootID: bootID, ToBootID: bootID, At: a.now(), Result: protocol.CalledOff, Why: message,
 	}
 	err := a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Decline(n, outcome) })
 	if err != nil {
 		return err
 	}
-	logr.FromContextOrDiscard(ctx).Info("declined the reboot", "request", g.Request.Request, "epoch", g.Epoch, "why", why)
-	a.warn(node, reason, "Accept", errors.New(why))
+	logr.FromContextOrDiscard(ctx).Info("declined the reboot", "request", g.Request.Request, "epoch", g.Epoch,
+		"why", message)
+	a.warn(node, reason, "Accept", errors.New(message))
 	return nil
 }
 

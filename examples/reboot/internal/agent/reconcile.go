@@ -36,8 +36,8 @@ func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1
 	case rules.Accept:
 		return reconcile.Result{}, a.accept(ctx, node, *state.Now, bootID)
 	case rules.Refuse:
-		why := rules.Apart(state.Now, a.options.Now())
-		return reconcile.Result{}, a.decline(ctx, node, *state.Now, bootID, "ClocksApart", why)
+		reason := rules.Apart(state.Now, a.options.Now())
+		return reconcile.Result{}, a.decline(ctx, node, *state.Now, bootID, "ClocksApart", reason)
 	case rules.Resume:
 		return a.resume(ctx, node, *state.InProgress, state.Permit)
 	case rules.Complete:

@@ -73,8 +73,8 @@ func (r *recorder) heldBack(group *api.RebootGroup, nodes string) {
 }
 
 // ended sends an Event about a reboot that the controller has ended.
-func (r *recorder) ended(node *corev1.Node, group *api.RebootGroup, reason, why string) {
-	r.events.Eventf(node, withKind(group), corev1.EventTypeWarning, reason, "Watch", "%s", why)
+func (r *recorder) ended(node *corev1.Node, group *api.RebootGroup, reason, message string) {
+	r.events.Eventf(node, withKind(group), corev1.EventTypeWarning, reason, "Watch", "%s", message)
 }
 
 // withKind returns the group with its kind, which a decoded object may not

@@ -42,8 +42,8 @@ func (g *Gate) Blocked(ctx context.Context) string {
 	defer cancel()
 	var reasons []string
 	for _, c := range g.checks {
-		if why := c.Blocked(ctx); why != "" {
-			reasons = append(reasons, why)
+		if reason := c.Blocked(ctx); reason != "" {
+			reasons = append(reasons, reason)
 		}
 	}
 	g.asked, g.reason = time.Now(), strings.Join(reasons, "; ")

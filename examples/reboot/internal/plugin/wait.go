@@ -146,9 +146,9 @@ func (w *wait) judge(s protocol.State, state string) {
 	}
 }
 
-func (w *wait) end(err error, why string) {
+func (w *wait) end(err error, reason string) {
 	w.done, w.err = true, fmt.Errorf("waiting for node %q: %w", w.asked.Name, err)
-	if why != "" {
-		w.err = fmt.Errorf("%w: %s", w.err, why)
+	if reason != "" {
+		w.err = fmt.Errorf("%w: %s", w.err, reason)
 	}
 }

@@ -11,9 +11,11 @@ import (
 )
 
 // tooOften returns why a node with these recent reboots may not reboot again
-// now, and how long that lasts. why is the empty string if the node may reboot.
-// tooOften does not count the reboot of the given epoch.
-func tooOften(recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Time) (left time.Duration, why string) {
+// now, and how long that lasts. reason is the empty string if the node may
+// reboot. tooOften does not count the reboot of the given epoch.
+func tooOften(
+	recent []protocol.Told, m api.MaxReboots, epoch int64, now time.Time,
+) (left time.Duration, reason string) {
 	count, period := m.Bounds()
 	var times []time.Time
 	for _, t := range recent {

@@ -94,10 +94,10 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 	if s.Shut {
 		return SlotDecision{Step: CallOff, Why: "the maintenance window closed before the machine was told to reboot"}
 	}
-	after, why := s.deadline(slot, p)
+	after, reason := s.deadline(slot, p)
 	switch {
-	case why != "":
-		return SlotDecision{Step: CallOff, Why: why}
+	case reason != "":
+		return SlotDecision{Step: CallOff, Why: reason}
 	case p.Drained && p.Waits && !s.Invalid && !state.Permit.Answers(p):
 		return SlotDecision{Step: Permit, Seconds: s.permitSeconds(), Why: "drained"}
 	default:
@@ -115,8 +115,8 @@ func (s Situation) permitSeconds() int32 {
 }
 
 // deadline returns why the reboot must be called off now. If no deadline has
-// passed, why is empty, and after is the time until the next deadline.
-func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Duration, why string) {
+// passed, reason is empty, and after is the time until the next deadline.
+func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Duration, reason string) {
 	for _, d := range deadlines(slot, p) {
 		left := d.start.Add(d.limit).Sub(s.Now)
 		if left <= 0 {

@@ -92,14 +92,14 @@ func (f Facts) waiting() metav1.Condition {
 	for _, w := range f.Queue {
 		names = append(names, w.Node)
 	}
-	reason, why := f.obstacle()
+	reason, message := f.obstacle()
 	return condition(ConditionWaiting, metav1.ConditionTrue, reason,
-		fmt.Sprintf("oldest first: %s; %s", abbreviate(names), why))
+		fmt.Sprintf("oldest first: %s; %s", abbreviate(names), message))
 }
 
 // obstacle returns why the requests in the queue have no slot, as a reason for
 // the condition and as a text.
-func (f Facts) obstacle() (reason, why string) {
+func (f Facts) obstacle() (reason, message string) {
 	switch {
 	case f.SpecErr != nil:
 		return ReasonSpec, "no node is rebooted until the spec is corrected"
@@ -124,17 +124,17 @@ func (f Facts) obstacle() (reason, why string) {
 	if first == "" {
 		return ReasonNodes, abbreviate(held)
 	}
-	reason, why = f.space(first)
+	reason, message = f.space(first)
 	if len(held) > 0 {
-		why += "; also held back: " + abbreviate(held)
+		message += "; also held back: " + abbreviate(held)
 	}
-	return reason, why
+	return reason, message
 }
 
 // space returns ReasonNext if a slot is free for the candidate, and otherwise
 // ReasonMax, each with an explanation. The candidate itself does not count as
 // unavailable.
-func (f Facts) space(candidate string) (reason, why string) {
+func (f Facts) space(candidate string) (reason, message string) {
 	var unavailable []string
 	for _, n := range f.Members {
 		if Unavailable(n) && !Holds(f.Slots, n.Name) && n.Name != candidate {

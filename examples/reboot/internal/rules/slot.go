@@ -169,8 +169,8 @@ func (s Situation) afterReboot(slot api.Slot, node *corev1.Node, state protocol.
 // meanwhile. The time counts from the moment at which the controller first saw
 // the node Ready.
 func (s Situation) hasReturned(slot api.Slot, node *corev1.Node, o *protocol.Outcome) (SlotDecision, bool) {
-	if why := absence(node, o); why != "" {
-		return SlotDecision{Step: Wait, Why: why}, false
+	if reason := absence(node, o); reason != "" {
+		return SlotDecision{Step: Wait, Why: reason}, false
 	}
 	if s.MinReady == 0 {
 		return SlotDecision{}, true
@@ -209,14 +209,14 @@ func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol
 }
 
 // unused releases a slot when its node is back from the previous reboot.
-func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State, why string) SlotDecision {
+func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State, reason string) SlotDecision {
 	if slot.Verify && state.Last != nil {
 		if d, returned := s.hasReturned(slot, node, state.Last); !returned {
-			d.Why = why + "; " + d.Why
+			d.Why = reason + "; " + d.Why
 			return d
 		}
 	}
-	d := SlotDecision{Step: Release, Why: why}
+	d := SlotDecision{Step: Release, Why: reason}
 	if ended(state, protocol.CalledOff) {
 		d.NotBefore = metav1.Time{Time: s.noted().Add(s.Retry)}
 	}

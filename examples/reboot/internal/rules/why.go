@@ -193,12 +193,12 @@ func patience(p *protocol.Progress) string {
 	}
 }
 
-// withReason returns why after a colon, or "" if why is empty.
-func withReason(why string) string {
-	if why == "" {
+// withReason returns the reason after a colon, or "" if there is no reason.
+func withReason(reason string) string {
+	if reason == "" {
 		return ""
 	}
-	return ": " + why
+	return ": " + reason
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

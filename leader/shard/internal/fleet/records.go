@@ -65,11 +65,11 @@ func (r Records) selector() string { return labels.Set{record.GroupLabel: r.Name
 // the Lease's name and a member's identity.
 func (r Records) Validate(identity string) error {
 	check := option.Of("leader.Lease")
-	for _, why := range validation.IsValidLabelValue(r.Name) {
-		check.Wrong("Name", r.Name, "%s", why)
+	for _, problem := range validation.IsValidLabelValue(r.Name) {
+		check.Wrong("Name", r.Name, "%s", problem)
 	}
-	for _, why := range validation.IsDNS1123Subdomain(r.MemberName(identity)) {
-		check.Wrong("Identity", identity, "makes the invalid name %q: %s", r.MemberName(identity), why)
+	for _, problem := range validation.IsDNS1123Subdomain(r.MemberName(identity)) {
+		check.Wrong("Identity", identity, "makes the invalid name %q: %s", r.MemberName(identity), problem)
 	}
 	return check.Err()
 }

@@ -65,7 +65,7 @@ type Finding struct {
 
 // OfCache returns the oracle and the reason to report for a cache that differs
 // from the server. edited is true if the program has modified a cached object.
-func OfCache(edited bool) (oracle string, why Reason) {
+func OfCache(edited bool) (oracle string, reason Reason) {
 	if edited {
 		return Mutation, Modified
 	}

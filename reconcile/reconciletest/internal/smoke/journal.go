@@ -193,10 +193,10 @@ func (j *journal) line(text string) {
 }
 
 // find records a finding, unless there already is one.
-func (j *journal) find(oracle string, why report.Reason, text string) {
+func (j *journal) find(oracle string, reason report.Reason, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.keep(oracle, why, text, len(j.out.lines))
+	j.keep(oracle, reason, text, len(j.out.lines))
 }
 
 // findAfter records a finding about the write with the given resourceVersion,
@@ -213,9 +213,9 @@ func (j *journal) findAfter(version uint64, oracle string, reason report.Reason,
 
 // keep is like find, for a caller that holds the lock. upTo is the number of
 // lines of the trace to show.
-func (j *journal) keep(oracle string, why report.Reason, text string, upTo int) {
+func (j *journal) keep(oracle string, reason report.Reason, text string, upTo int) {
 	if j.out.finding == nil {
-		j.out.finding = &report.Finding{Oracle: oracle, Reason: why, Text: text, UpTo: upTo}
+		j.out.finding = &report.Finding{Oracle: oracle, Reason: reason, Text: text, UpTo: upTo}
 	}
 }
 

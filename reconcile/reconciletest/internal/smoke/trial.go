@@ -166,8 +166,8 @@ func (t *trial) restless(awaited string) {
 // awaited describes events that are still pending although no client writes. It
 // returns "" if no events are pending.
 func (t *trial) awaited() string {
-	if why := t.journal.awaited(); why != "" {
-		return why
+	if reason := t.journal.awaited(); reason != "" {
+		return reason
 	}
 	return t.s.mirror.unfinished(t.s.remote.older)
 }
@@ -235,7 +235,7 @@ func (t *trial) checkCaches(ctx context.Context) {
 	}
 }
 
-func (t *trial) checkCachesOnce() (oracle string, why report.Reason, err error) {
+func (t *trial) checkCachesOnce() (oracle string, reason report.Reason, err error) {
 	for _, l := range t.lives {
 		if l == nil {
 			continue
@@ -252,8 +252,8 @@ func (t *trial) checkCachesOnce() (oracle string, why report.Reason, err error) 
 				return report.Cache, report.NoReason, fmt.Errorf("checking a cache of Env.Cache: %w", err)
 			}
 			if edited, err := c.Check(t.s.past.objects(r, includeAll)); err != nil {
-				oracle, why := report.OfCache(edited)
-				return oracle, why, err
+				oracle, reason := report.OfCache(edited)
+				return oracle, reason, err
 			}
 		}
 	}
@@ -288,9 +288,9 @@ func (t *trial) clean(ctx context.Context) error {
 		}
 	}
 	err := t.s.remote.restore(ctx, writes)
-	for why := t.awaited(); why != ""; why = t.awaited() {
+	for reason := t.awaited(); reason != ""; reason = t.awaited() {
 		if !wait(ctx, pollInterval) {
-			return errors.Join(err, fmt.Errorf("waiting for the cluster: %s (%s)", why, report.NoControllers.Hint()))
+			return errors.Join(err, fmt.Errorf("waiting for the cluster: %s (%s)", reason, report.NoControllers.Hint()))
 		}
 	}
 	t.catchUp(false)
