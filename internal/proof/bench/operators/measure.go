@@ -24,6 +24,8 @@ const (
 	rests            = 30 * time.Second
 	changing         = 30 * time.Second
 	changesPerSecond = 200
+	// changedObjects is the number of objects that are changed in turn.
+	changedObjects = 500
 )
 
 // figures describe the resource usage of one program.
@@ -90,22 +92,38 @@ func (l *laboratory) once(ctx context.Context, w *world, o *operator, v variant)
 	if f.Rest, err = p.Resident(); err != nil {
 		return f, err
 	}
-	changes, err := w.change(ctx, o.Changes)
-	if err != nil {
-		return f, err
-	}
-	pause(ctx, time.Second)
-	spent, err := p.Processor()
-	if err != nil {
+	if f.Changes, f.Change, err = p.changes(ctx, w, o.Changes); err != nil {
 		return f, err
 	}
 	if err := o.Works(w, ctx); err != nil {
 		return f, err
 	}
-	f.Changes = float64(changes)
-	f.Change = (spent - started).Seconds() / f.Changes * 1000
 	f.Changed, err = p.Resident()
 	return f, err
+}
+
+// changes changes objects of the kind. It returns the number of changes, and
+// the processor seconds that 1,000 of them cost the program. Each object is
+// changed once before the measurement, because its first change after a list
+// can cost more than its later ones.
+func (p *running) changes(ctx context.Context, w *world, kind string) (count, per1000 float64, err error) {
+	first := func(n int, _ time.Duration) bool { return n < changedObjects }
+	if _, err := w.change(ctx, kind, first); err != nil {
+		return 0, 0, err
+	}
+	pause(ctx, time.Second)
+	before, err := p.Processor()
+	if err != nil {
+		return 0, 0, err
+	}
+	written, err := w.change(ctx, kind, func(_ int, spent time.Duration) bool { return spent < changing })
+	if err != nil {
+		return 0, 0, err
+	}
+	pause(ctx, time.Second)
+	after, err := p.Processor()
+	count = float64(written)
+	return count, (after - before).Seconds() / count * 1000, err
 }
 
 func pause(ctx context.Context, d time.Duration) {

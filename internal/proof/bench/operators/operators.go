@@ -60,6 +60,7 @@ func (o *operator) edits(v variant) map[string][]edit {
 const (
 	released = "released"
 	informer = "informer"
+	reusing  = "informer-reusing-specs"
 	onDemand = "on-demand"
 )
 
@@ -107,15 +108,8 @@ var operators = []operator{ //nolint:gochecknoglobals // a table
 		Replaces: []string{"k8s.io/kube-openapi=k8s.io/kube-openapi@v0.0.0-20260721132016-d427ff9ee9ad"},
 		Edits: []edit{{"pkg/framework/plugins/nodeutilization/usageclients.go",
 			"results, warnings, err := promv1", "results, warnings, _, err := promv1"}}, // of Prometheus's client v1.25
-		Variants: []variant{
-			{Name: released},
-			{
-				Name: informer, Line: registerPods, Files: map[string]string{"pkg/descheduler/newpods.go": newPods},
-				Edits: []edit{{"pkg/descheduler/descheduler.go", "\n\tvar eventClient clientset.Interface\n",
-					"\t" + registerPods + "\n\n\tvar eventClient clientset.Interface\n"}},
-			},
-		},
-		Config: map[string]string{"policy.yaml": deschedulerPolicy},
+		Variants: deschedulers(),
+		Config:   map[string]string{"policy.yaml": deschedulerPolicy},
 		Args: []string{
 			"--policy-config-file=policy.yaml", "--descheduling-interval=30s", "--kubeconfig=kubeconfig",
 			"--secure-port=0", "-v=1",

@@ -36,6 +36,34 @@ func newPods(client clientset.Interface, resync time.Duration) cache.SharedIndex
 }
 `
 
+const (
+	wrapConfig    = "cfg.Wrap(clientgo.ReuseSpecs)"
+	withTransform = "informers.WithTransform(clientgo.DropManagedFields)"
+)
+
+// deschedulers returns the variants of the descheduler.
+func deschedulers() []variant {
+	const file, client = "pkg/descheduler/descheduler.go", "pkg/descheduler/client/client.go"
+	files := map[string]string{"pkg/descheduler/newpods.go": newPods}
+	const imports = "import (\n\t\"github.com/homeostat/homeostat/informer/clientgo\"\n"
+	register := edit{
+		file, "\n\tvar eventClient clientset.Interface\n",
+		"\t" + registerPods + "\n\n\tvar eventClient clientset.Interface\n",
+	}
+	return []variant{
+		{Name: released},
+		{Name: informer, Line: registerPods, Files: files, Edits: []edit{register}},
+		{
+			Name: reusing, Line: wrapConfig + "`, `" + withTransform, Files: files,
+			Edits: []edit{
+				register, {file, "informers.WithTransform(trimManagedFields)", withTransform},
+				{client, "\tif len(userAgt) != 0 {\n", "\t" + wrapConfig + "\n\tif len(userAgt) != 0 {\n"},
+				{file, "import (\n", imports}, {client, "import (\n", imports},
+			},
+		},
+	}
+}
+
 const tooManyRestarts = 1_000_000
 
 // deschedulerPolicy evicts Pods that have restarted too often.

@@ -89,9 +89,11 @@ func (w *world) apply(ctx context.Context, source string, o *operator) error {
 	return w.cluster.Apply(ctx, o.Objects)
 }
 
-// change writes an annotation of objects of the kind, at a steady rate, and
-// returns how many it has written.
-func (w *world) change(ctx context.Context, kind string) (int, error) {
+// change writes an annotation of objects of the kind in turn, at a steady rate,
+// and returns how many it has written. It ends before the first change for
+// which more returns false. more gets the number of earlier changes, and the
+// time since the first.
+func (w *world) change(ctx context.Context, kind string, more func(n int, spent time.Duration) bool) (int, error) {
 	const workers = 16
 	began := time.Now()
 	due := make(chan int)
@@ -99,7 +101,7 @@ func (w *world) change(ctx context.Context, kind string) (int, error) {
 		defer close(due)
 		ticks := time.NewTicker(time.Second / changesPerSecond)
 		defer ticks.Stop()
-		for n := 0; time.Since(began) < changing; n++ {
+		for n := 0; more(n, time.Since(began)); n++ {
 			<-ticks.C
 			due <- n
 		}
@@ -133,12 +135,11 @@ func (w *world) annotate(ctx context.Context, kind string, n int) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, time.Now().UnixNano())
 	core, o := w.client.CoreV1(), metav1.PatchOptions{}
 	var err error
+	n %= changedObjects
 	switch {
 	case strings.HasPrefix(kind, "Pod"):
-		n %= crowd.Pods
 		_, err = core.Pods(crowd.Namespace(n)).Patch(ctx, load.Plain(n).Name, types.MergePatchType, patch, o)
 	default:
-		n %= crowd.SmallSecrets
 		_, err = core.Secrets(crowd.Namespace(n)).Patch(ctx, fmt.Sprint("s-", n), types.MergePatchType, patch, o)
 	}
 	return err
