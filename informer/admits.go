@@ -38,7 +38,8 @@ func (r *reflectorStore[T]) admits(obj any) error {
 			"replace the CustomResourceDefinition, or correct the scope that the program declares", r.sink.identity.Kind(), key)
 	case r.source.scope == meta.RESTScopeNameNamespace && key.Namespace == "":
 		return fmt.Errorf("kind %s is cluster-scoped on the server, as in %q, but this program declares it namespaced: "+
-			"replace the CustomResourceDefinition, or correct the scope that the program declares", r.sink.identity.Kind(), key.Name)
+			"replace the CustomResourceDefinition, or correct the scope that the program declares",
+			r.sink.identity.Kind(), key.Name)
 	case key.Namespace == "" && r.namespaced:
 		return fmt.Errorf("the answer has the object %q without a namespace: a proxy or gateway has sent it", key.Name)
 	case r.source.namespace != "" && key.Namespace != "" && key.Namespace != r.source.namespace:

@@ -29,7 +29,7 @@ import (
 // type.
 var wrongMetadata = map[string]any{
 	"resourceVersion":   json.Number("its own"),
-	"resourceVersion ":  true,
+	"resourceVersion ":  true, //nolint:gocritic // a second row for resourceVersion
 	"uid":               []any{"x"},
 	"labels":            5,
 	"annotations":       map[string]any{"note": 5},

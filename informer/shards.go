@@ -217,7 +217,9 @@ func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 	}
 	d.selects(&opts, p.set)
 	began := time.Now()
-	w, err := requests.OpenInTime(ctx, func(ctx context.Context) (watch.Interface, error) { return d.Watch(ctx, opts) }, nil)
+	w, err := requests.OpenInTime(ctx, func(ctx context.Context) (watch.Interface, error) {
+		return d.Watch(ctx, opts)
+	}, nil)
 	if err != nil {
 		return err
 	}

@@ -155,7 +155,8 @@ func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 	waited := coarse(time.Since(began))
 	switch {
 	case s.connected.IsZero():
-		return fmt.Sprintf("no new connection to %s can be made (%v): %s; on the way look for a firewall or a route that drops "+
+		return fmt.Sprintf("no new connection to %s can be made (%v): %s; on the way look for a firewall or a route "+
+			"that drops "+
 			"packets, and at the server for a machine that is down", p.server.Host, err, record.HowToDecide)
 	case s.secure.IsZero():
 		return fmt.Sprintf("nothing comes back: %s accepts a new connection, but its TLS handshake has no answer after "+

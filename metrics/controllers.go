@@ -35,7 +35,8 @@ var (
 	heldBack = describe("homeostat_freshness_holdbacks_total",
 		"Reconciles after which the key waited until the caches had seen its writes.", "controller")
 	overdue = describe("homeostat_freshness_overdue_total",
-		"Reconciles that ran before the caches had seen the key's last writes, because Options.FreshnessDeadline had passed.", "controller")
+		"Reconciles that ran before the caches had seen the key's last writes, because Options.FreshnessDeadline had "+
+			"passed.", "controller")
 	failing = describe("homeostat_failing_keys",
 		"Keys whose last reconcile failed, counted up to 1000.", "controller")
 	leading = describe("homeostat_leading",
@@ -116,7 +117,8 @@ var (
 	orphansTotal = describe("homeostat_orphans_total",
 		"Names that were enqueued because their object was deleted.", "controller")
 	sweepErrors = describe("homeostat_sweep_errors_total",
-		"Sweeps that enqueued no orphan, because the names could not be listed or the safety limit refused them.", "controller")
+		"Sweeps that enqueued no orphan, because the names could not be listed or the safety limit refused "+
+			"them.", "controller")
 	sweepRefused = describe("homeostat_sweep_refused_orphans",
 		"Orphans that the safety limit holds back: more than names.Options.MaxCount and MaxShare allow. "+
 			"If they were indeed deleted, let one sweep pass with Sweep.Confirm or names.Options.Confirmed.", "controller")

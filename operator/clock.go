@@ -63,7 +63,8 @@ func (c clocks) problems() []inspect.Problem {
 		}
 		problems = append(problems, inspect.Problem{
 			Check: check, Cause: "clocks differ",
-			Reason: fmt.Sprintf("the clock of this machine is %s the API server's: this machine showed %s when the server showed %s",
+			Reason: fmt.Sprintf("the clock of this machine is %s the API server's: this machine showed %s when the "+
+				"server showed %s",
 				hostclock.Apart(offset), clockText(answered), clockText(answered.Add(-offset))),
 			Remedy: hostclock.Remedy + "; until then, do not trust the times that this replica writes",
 		})

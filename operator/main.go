@@ -341,7 +341,8 @@ func (p Program) checkControllers(controllers []*reconcile.Controller, f *flags)
 		return option.Wrong("operator.Program.Setup", option.Set,
 			"must return one controller, whose keys the replicas share, and not %d", len(controllers))
 	case f.leaderElect && !elects:
-		return errors.New("--leader-elect is set, but no controller has the Leader or the Shards of its environment, so no controller " +
+		return errors.New("--leader-elect is set, but no controller has the Leader or the Shards of its environment, " +
+			"so no controller " +
 			"could ever write: make their options with Env.Options")
 	}
 	return nil

@@ -77,7 +77,8 @@ func checkController[T informer.Object](o *Options, edit func(T)) func(cached, e
 // proxy may have read an object in place of the creation.
 func checkCreated(sent, got informer.Object) error {
 	controller, sentController := metav1.GetControllerOfNoCopy(got), metav1.GetControllerOfNoCopy(sent)
-	if controller == nil && sentController == nil || controller != nil && sentController != nil && controller.UID == sentController.UID {
+	if controller == nil && sentController == nil ||
+		controller != nil && sentController != nil && controller.UID == sentController.UID {
 		return nil
 	}
 	foreign := &ForeignError{Kind: kindOf(sent), Key: bound.KeyOf(got)}

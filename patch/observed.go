@@ -30,7 +30,8 @@ func observeGeneration(cached, obj informer.Object) {
 	conditions := conditionsOf(s)
 	for i := range conditions {
 		condition := &conditions[i]
-		if condition.ObservedGeneration == 0 && !sameCondition(meta.FindStatusCondition(oldConditions, condition.Type), condition) {
+		if condition.ObservedGeneration == 0 &&
+			!sameCondition(meta.FindStatusCondition(oldConditions, condition.Type), condition) {
 			condition.ObservedGeneration = generation
 		}
 	}

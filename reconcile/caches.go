@@ -141,7 +141,8 @@ func (s *shardCaches) watch(ctx context.Context, numbers []int) (filled func()) 
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !ended {
-			s.lateErr = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v; the log has the reason",
+			s.lateErr = fmt.Errorf("caching the objects of slots %v: they have not been listed within %v; the log has "+
+				"the reason",
 				numbers, takeoverDeadline)
 			klog.FromContext(ctx).Error(s.lateErr, "not reconciling the keys of these slots, waiting",
 				"controller", s.controller.name)

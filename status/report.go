@@ -197,15 +197,15 @@ type informerReport struct {
 
 // reportOf returns the current state. Its problems are the failures that
 // /readyz names; checked are the findings of the checks that call other code.
-// It lists at most keys keys of each controller. It does not wait for a
+// It lists at most maxKeys keys of each controller. It does not wait for a
 // reconcile, and sends no request.
-func reportOf(s *sources, checked []finding, keys int) *report {
+func reportOf(s *sources, checked []finding, maxKeys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
 	}
 	seen := s.look()
 	for _, c := range s.Controllers {
-		r.Controllers = append(r.Controllers, controllerOf(c, seen.informers, keys))
+		r.Controllers = append(r.Controllers, controllerOf(c, seen.informers, maxKeys))
 	}
 	for _, i := range seen.informers {
 		r.Informers = append(r.Informers, informerReport{
@@ -229,9 +229,9 @@ func reportOf(s *sources, checked []finding, keys int) *report {
 }
 
 // controllerOf returns the report of one controller.
-func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, keys int) controllerReport {
+func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, maxKeys int) controllerReport {
 	// One key more than the page shows, to find out whether there are more.
-	status, stats, q := c.Status(keys+1), c.Stats(), c.QueueStats()
+	status, stats, q := c.Status(maxKeys+1), c.Stats(), c.QueueStats()
 	r := controllerReport{
 		Name: status.Name, Kind: status.Kind, Phase: status.Phase, Leader: status.LeaderName,
 		Workers: stats.Workers, Active: stats.Active, Reconciles: map[string]uint64{},
@@ -257,8 +257,8 @@ func controllerOf(c *reconcile.Controller, informers []inspect.InformerStatus, k
 		lane := queue.Lane(i).String() //nolint:gosec // one of three
 		r.Lanes = append(r.Lanes, laneReport{lane, l.Depth, l.Oldest.Seconds(), l.Dispatched})
 	}
-	r.More = len(status.Keys) > keys
-	for _, k := range status.Keys[:min(len(status.Keys), keys)] {
+	r.More = len(status.Keys) > maxKeys
+	for _, k := range status.Keys[:min(len(status.Keys), maxKeys)] {
 		r.Keys = append(r.Keys, keyOf(&k, status.Phase))
 	}
 	return r

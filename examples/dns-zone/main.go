@@ -25,7 +25,8 @@ func main() {
 			fs.StringVar(&file.Skeleton, "skeleton", "", "`path` of the file from which a missing zone file is made")
 			fs.StringVar(&file.Origin, "origin", "", "`domain` of the records, with a dot at its end")
 			fs.IntVar(&file.TTL, "ttl", zonefile.DefaultTTL, "`seconds` for which resolvers may cache a record")
-			fs.DurationVar(&options.Resync, "resync", dnszone.DefaultResync, "how often the file is checked for edits by other programs")
+			fs.DurationVar(&options.Resync, "resync", dnszone.DefaultResync, "how often the file is checked for edits by "+
+				"other programs")
 			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
 				"let the first sweep remove the records of up to N Services past the safety limit")
 		},

@@ -21,8 +21,10 @@ func main() {
 		Needs:    []string{"get,list,watch services", "list,watch,create,patch,delete ingresses.networking.k8s.io"},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host` of the Ingresses; {{.Namespace}} and {{.Name}} stand for the Service's")
-			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName of the Ingresses; if empty, the cluster chooses")
-			fs.StringVar((*string)(&options.PathType), "path-type", string(networkingv1.PathTypePrefix), "pathType of the path /")
+			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName of the Ingresses; if empty, the "+
+				"cluster chooses")
+			fs.StringVar((*string)(&options.PathType), "path-type", string(networkingv1.PathTypePrefix),
+				"pathType of the path /")
 			fs.IntVar(&options.Sweep.Confirmed, "confirm-orphans", 0,
 				"let the first sweep delete up to N Ingresses past the safety limit")
 		},

@@ -75,8 +75,10 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	f := flag.NewFlagSet("ship", flag.ContinueOnError)
 	f.StringVar(&s.root, "root", ".", "`directory` of the repository")
 	f.StringVar(&s.out, "out", "dist/images", "`directory` in which to write an OCI layout for each program")
-	f.StringVar(&s.dest, "to", "", "push to this `registry` and path, such as ghcr.io/homeostat, instead of writing OCI layouts")
-	f.StringVar(&s.files, "unpack", "", "unpack the files of the images to this `directory`, instead of writing OCI layouts; for one platform only")
+	f.StringVar(&s.dest, "to", "", "push to this `registry` and path, such as ghcr.io/homeostat, "+
+		"instead of writing OCI layouts")
+	f.StringVar(&s.files, "unpack", "", "unpack the files of the images to this `directory`, "+
+		"instead of writing OCI layouts; for one platform only")
 	f.StringVar(&s.tag, "tag", "devel", "`tag` and version of the images")
 	f.StringVar(&s.platforms, "platforms", "linux/amd64,linux/arm64", "`list` of platforms")
 	if err := f.Parse(args); err != nil {

@@ -102,7 +102,8 @@ func (b *body) receive() piece {
 		return p
 	}
 	p := b.decode()
-	if b.decoding = b.specs() != nil && p.err == nil && b.input.hasMore(); b.decoding { // without specs there is little work
+	// Without specs there is little work.
+	if b.decoding = b.specs() != nil && p.err == nil && b.input.hasMore(); b.decoding {
 		if b.pieces == nil {
 			b.pieces = make(chan piece, decodeAheadLimit)
 		}

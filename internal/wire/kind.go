@@ -32,7 +32,8 @@ type Kind struct {
 // KindOf returns the Kind of t. It returns false unless t is an [Object] and a
 // pointer to a struct with a field Spec.
 func KindOf(t reflect.Type) (k Kind, ok bool) {
-	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[Object]()) {
+	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct ||
+		!t.Implements(reflect.TypeFor[Object]()) {
 		return Kind{}, false
 	}
 	f, ok := t.Elem().FieldByName("Spec")

@@ -24,7 +24,7 @@ func (w watching) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // offered sends a request with an offer, and returns its answer.
-func offered(g *WithT, ctx context.Context, mediaType, url string) *http.Response { //nolint:revive // g first
+func offered(g *WithT, ctx context.Context, mediaType, url string) *http.Response {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	g.Expect(err).NotTo(HaveOccurred())
 	answer, err := wire.Receiver(watching{mediaType}).RoundTrip(request)

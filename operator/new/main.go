@@ -49,7 +49,8 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 	fs.StringVar(&n.Plural, "plural", "", "`plural` of the kind in lower case (default: the regular English plural of the kind)")
 	fs.StringVar(&n.Module, "module", "", "`path` of the Go module (default: <group>/<kind>-operator)")
 	fs.BoolVar(&n.ClusterScoped, "cluster-scoped", false, "objects of the kind belong to no namespace, like Nodes")
-	fs.BoolVar(&n.Secret, "secret", false, "each object names a Secret, and the operator may read only the Secrets that are named")
+	fs.BoolVar(&n.Secret, "secret", false, "each object names a Secret, and the operator may read only the Secrets "+
+		"that are named")
 	fs.StringVar(&dir, "dir", "", "`folder` to write, new or empty (default: <kind>-operator)")
 	fs.StringVar(&replace, "replace", "", "`folder` of a checkout of Homeostat to use instead of a released version")
 	err := fs.Parse(args)

@@ -41,7 +41,8 @@ func sourceOf(info *debug.BuildInfo, replace string) (source, error) {
 	case m.Replace.Version == "": // Path is the folder of the scaffold in a checkout
 		return checkout(filepath.Join(m.Replace.Path, "..", ".."))
 	}
-	return source{}, fmt.Errorf("this program was built with %s %s in place of %s: name the folder of a checkout with --replace",
+	return source{}, fmt.Errorf("this program was built with %s %s in place of %s: name the folder of a checkout "+
+		"with --replace",
 		m.Replace.Path, m.Replace.Version, scaffold)
 }
 

@@ -61,7 +61,8 @@ func saysImmutable(cause metav1.StatusCause) bool {
 	return slices.ContainsFunc([]string{
 		"immutable", "may not change", "may not be changed", "cannot be changed", "must not be changed", "are forbidden",
 		"may not add or remove", "cannot change roleref",
-	}, func(words string) bool { return strings.Contains(text, words) }) || strings.HasSuffix(text, "failed rule: self == oldself")
+	}, func(words string) bool { return strings.Contains(text, words) }) ||
+		strings.HasSuffix(text, "failed rule: self == oldself")
 }
 
 // revertFields sets fields of edited to the values that they have in original,

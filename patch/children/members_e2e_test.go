@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/patch"
@@ -48,7 +47,7 @@ var _ = Describe("On the real server, a refusal that names the fields that may c
 		claims := client.CoreV1().PersistentVolumeClaims
 		ensure := ensurer(ctx, f, informer.For(claims(f.space), nil), claims)
 		_, err := client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
-			ObjectMeta: metav1.ObjectMeta{Name: slow}, Provisioner: "example.com/none", AllowVolumeExpansion: ptr.To(true),
+			ObjectMeta: metav1.ObjectMeta{Name: slow}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true),
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(client.StorageV1().StorageClasses().Delete, slow, metav1.DeleteOptions{})

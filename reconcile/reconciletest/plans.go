@@ -47,7 +47,7 @@ func (p *planner) singles() []plan.Plan {
 	} else {
 		rest = append(rest, ends...)
 	}
-	rest = append(rest, p.writeFaults(writes)...)
+	rest = append(rest, p.writeFaults()...)
 	rest = append(rest, p.readFaults()...)
 	for _, f := range []apisim.Fault{apisim.Expired, apisim.Dropped, apisim.Duplicated} {
 		rest = append(rest, plansOf(plan.AtDelivery, upTo(p.reference.deliveries), f)...)
@@ -146,7 +146,7 @@ func (p *planner) restarts() []plan.Plan {
 // writeFaults returns plans with a fault of a write that is less likely to
 // reveal a bug than crashes and lost replies. For example, the write fails or
 // is late, or another client writes first.
-func (p *planner) writeFaults(writes []int) []plan.Plan {
+func (p *planner) writeFaults() []plan.Plan {
 	var plans []plan.Plan
 	for _, f := range []apisim.Fault{
 		apisim.CrashBefore, apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Late,

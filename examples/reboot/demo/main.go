@@ -44,7 +44,8 @@ func run(ctx context.Context, args []string, out io.Writer) (good bool, err erro
 	options := &roll.Options{Out: out, Table: isTerminal()}
 	useReal := false
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.BoolVar(&useReal, "real", false, "use a real API server, which the demo builds first, instead of a simulated one")
+	flags.BoolVar(&useReal, "real", false, "use a real API server, which the demo builds first, instead of a "+
+		"simulated one")
 	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "use the cluster of this `file`; "+
 		"the demo creates the nodes node-01, node-02, … there, and deletes them at the end")
 	flags.IntVar(&options.Nodes, "nodes", roll.DefaultNodes, "`number` of nodes")
@@ -98,7 +99,8 @@ func startServer(ctx context.Context, o *roll.Options, useReal bool) (stop func(
 			return nil, err
 		}
 		o.Kubeconfig, o.Simulated = server.kubeconfig, true
-		fmt.Fprintf(o.Out, "started a simulated API server; to see its objects: kubectl --kubeconfig %s get nodes,rebootgroups\n",
+		fmt.Fprintf(o.Out, "started a simulated API server; to see its objects: kubectl --kubeconfig %s get "+
+			"nodes,rebootgroups\n",
 			server.kubeconfig)
 		return server.stop, nil
 	}

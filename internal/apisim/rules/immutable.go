@@ -64,7 +64,8 @@ var specTexts = map[string]string{
 	"/persistentvolumeclaims": "spec is immutable after creation except resources.requests and " +
 		"volumeAttributesClassName for bound claims",
 	"apps/statefulsets": "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', " +
-		"'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+		"'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are " +
+		"forbidden",
 	"/pods": "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
 		"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 		"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",

@@ -117,7 +117,9 @@ func (r *running) client(resource, namespace string) dynamic.ResourceInterface {
 
 // awaitPermission waits until the server grants the account of an example a
 // permission in a namespace.
-func (r *running) awaitPermission(ctx context.Context, example, namespace string, access authorizationv1.ResourceAttributes) {
+func (r *running) awaitPermission(
+	ctx context.Context, example, namespace string, access authorizationv1.ResourceAttributes,
+) {
 	access.Namespace = namespace
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: "system:serviceaccount:" + example + ":" + example, ResourceAttributes: &access,

@@ -35,7 +35,8 @@ func main() {
 		"of the same incident, and the other results stay")
 	flag.StringVar(&o.page, "out", "", "`file` to write the page to")
 	flag.StringVar(&o.folders, "folders", "", "`directory` in which to write a folder for each incident. A folder has a number as its name, and "+
-		"contains what a person on call has: alerts, runbook, probes, pages, logs, and the outputs of the runbook's commands. "+
+		"contains what a person on call has: alerts, runbook, probes, pages, logs, and the outputs of the runbook's "+
+		"commands. "+
 		"The file with this name and -solutions.md contains the incident of each folder")
 	flag.StringVar(&o.picture, "picture", "", "`file` in which to draw the dashboard, with the data of Prometheus")
 	flag.Parse()

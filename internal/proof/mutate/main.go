@@ -73,10 +73,12 @@ func parse(arguments []string, out io.Writer) (*options, error) {
 	flags.IntVar(&o.mutants, "n", 20, "mutants of each package")
 	flags.Uint64Var(&o.seed, "seed", 1, "number that determines the selection of mutants")
 	flags.DurationVar(&o.timeout, "timeout", 0,
-		"processor time after which a mutant counts as killed; 0: three times the time of the tests without a mutant, plus 10s")
+		"processor time after which a mutant counts as killed; 0: three times the time of the tests without a mutant, "+
+			"plus 10s")
 	flags.IntVar(&o.workers, "j", runtime.NumCPU(), "number of mutants that are tried at the same time")
 	flags.Float64Var(&o.minimum, "min", 0, "fail if the tests kill less than this percentage of all mutants")
-	only := flags.String("only", "", "try only mutants whose text, in the form in which survivors are printed, matches this regular expression")
+	only := flags.String("only", "", "try only mutants whose text, in the form in which survivors are printed, "+
+		"matches this regular expression")
 	flags.StringVar(&o.tests, "run", "", "run only tests that match this regular expression, like go test -run")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err

@@ -72,7 +72,8 @@ func (s *suite) prepare(ctx context.Context, program string, limit time.Duration
 		if err := s.green(ctx); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(s.out, "%s: tests that run only for mutants that the other tests do not kill: %s\n", s.dir, strings.Join(s.alone, " "))
+		_, _ = fmt.Fprintf(s.out, "%s: tests that run only for mutants that the other tests do not kill: "+
+			"%s\n", s.dir, strings.Join(s.alone, " "))
 	}
 	s.limit, s.rounds = cmp.Or(limit, 3*took+10*time.Second), rounds(out)
 	return nil

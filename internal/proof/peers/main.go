@@ -38,7 +38,8 @@ const (
 func main() {
 	race := flag.Bool("race", false, "run the tests with the race detector")
 	count := flag.Int("count", 1, "how many times each test runs")
-	only := flag.Bool("client-go", false, "run only the suites of client-go, because they need no server, and write no page")
+	only := flag.Bool("client-go", false, "run only the suites of client-go, because they need no server, and "+
+		"write no page")
 	flag.Parse()
 	s := &scratchModule{flags: []string{fmt.Sprintf("-count=%d", *count)}}
 	if *race {

@@ -59,7 +59,8 @@ func Setup(env operator.Env) ([]*reconcile.Controller, error) {
 		&children.Options{ByLabel: true, MaxRecreate: 10})
 	options := env.Options()
 	options.Triggers = []reconcile.Trigger{
-		reconcile.Owned(m.secrets), reconcile.Mapped(m.secrets, m.keysOfSource), reconcile.Mapped(m.namespaces, m.keysOfNamespace),
+		reconcile.Owned(m.secrets), reconcile.Mapped(m.secrets, m.keysOfSource),
+		reconcile.Mapped(m.namespaces, m.keysOfNamespace),
 	}
 	c, err := reconcile.New(Name, m.cache, m, options)
 	return []*reconcile.Controller{c}, err

@@ -87,7 +87,8 @@ func (s *settings) deletionFlags() *pflag.FlagSet {
 		"`command` that runs, with namespace and name, after an object was deleted; repeat the flag for its arguments")
 	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, one per line: "+
 		"NAMESPACE/NAME or NAME; --delete runs for the names of deleted objects; repeat the flag for its arguments")
-	f.IntVar(&s.maxOrphans, "max-orphans", 0, "do not run --delete if more than N of the known names have no object; -1: no limit "+
+	f.IntVar(&s.maxOrphans, "max-orphans", 0, "do not run --delete if more than N of the known names have no "+
+		"object; -1: no limit "+
 		"(default: if more than half of the names and more than 10 have none, or all of more than 3)")
 	return f
 }
@@ -99,7 +100,8 @@ func (s *settings) commandFlags() *pflag.FlagSet {
 	f.DurationVar(&s.gracePeriod, "grace-period", defaultGracePeriod,
 		"how long commands may continue after a signal to stop")
 	f.DurationVar(&s.minInterval, "min-interval", 0, "shortest time between two commands for one object")
-	f.DurationVar(&s.resync, "resync-period", 0, "run --names, and the command for every object, once in each period of this length")
+	f.DurationVar(&s.resync, "resync-period", 0, "run --names, and the command for every object, once in each "+
+		"period of this length")
 	f.BoolVar(&s.dryRun, "dry-run", false, "show what would run; only --names runs, and no Lease is taken")
 	return f
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 )
 
-// counts counts the runs for the summary and for Prometheus. Its metrics have
+// counts has the numbers of runs for the summary and for Prometheus. Its metrics have
 // the same names as the metrics of oc observe, so that existing dashboards can
 // show them.
 type counts struct {

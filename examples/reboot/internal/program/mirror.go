@@ -34,7 +34,8 @@ func RunMirror(args []string) int {
 		return 2
 	}
 	if *source == "" || *target == "" || *period <= 0 || fs.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "reboot-agent mirror: --from and --to must name files, --period must be more than 0, and there must be no further arguments")
+		fmt.Fprintln(os.Stderr, "reboot-agent mirror: --from and --to must name files, --period must be more than 0, "+
+			"and there must be no further arguments")
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -27,7 +27,8 @@ func tooOften(
 		return 0, ""
 	}
 	next := times[len(times)-count].Add(period)
-	return next.Sub(now), fmt.Sprintf("told to reboot %d times since %s, and not told again before %s: find what requests the reboots, "+
+	return next.Sub(now), fmt.Sprintf("told to reboot %d times since %s, and not told again before %s: find what "+
+		"requests the reboots, "+
 		"or raise spec.maxReboots", len(times), stamp(times[0]), stamp(next))
 }
 

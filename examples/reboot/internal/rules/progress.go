@@ -154,7 +154,8 @@ func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
 		deadlines = append(deadlines, deadline{since, timeout, "the drain did not finish within %v", left})
 	}
 	if p.Start != "" { // Agents of an older release send no beats.
-		deadlines = append(deadlines, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard from for %v", ""})
+		deadlines = append(deadlines, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard from for " +
+			"%v", ""})
 	}
 	return deadlines
 }

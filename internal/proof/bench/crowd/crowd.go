@@ -29,7 +29,8 @@ const (
 	ConfigMaps = 2845
 	Services   = 2561
 	Events     = 27_000
-	// The first SmallSecrets Secrets have 4 KB each, and the others 500 KB.
+	// Secrets is the number of Secrets. The first SmallSecrets of them have 4 KB
+	// each, and the others 500 KB.
 	Secrets      = 5000
 	SmallSecrets = 4600
 )

@@ -161,7 +161,8 @@ func (a *runResults) one(failed bool, tests ...string) (*results.Result, error) 
 func (a *runResults) forgotten() error {
 	for _, r := range a.order {
 		if !a.shown[r] {
-			return fmt.Errorf("%s:%d: internal/proof/published/page/proof.md does not show the result of %s: give it a row there",
+			return fmt.Errorf("%s:%d: internal/proof/published/page/proof.md does not show the result of %s: give it a "+
+				"row there",
 				a.file, a.lines[r], name(r))
 		}
 	}

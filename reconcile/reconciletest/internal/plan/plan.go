@@ -73,8 +73,8 @@ const (
 	Ahead    = 1 + iota // the clock is ahead by less than a minute
 	Behind              // the clock is behind by less than a minute
 	FarAhead            // the clock is ahead by hours
-	// The clocks of the server and of all replicas but the first are ahead by
-	// less than a minute.
+	// LoneAhead is a clock of the server and of all replicas but the first that
+	// is ahead by less than a minute.
 	LoneAhead
 	LoneBehind
 )

@@ -24,7 +24,8 @@ var hints = map[Reason]string{
 		"the error says which",
 	Refused: "the answer says what the server does not accept, and a retry does not change that: write what it accepts, " +
 		"replace the object if the field is immutable, or report the error in a status and return it with reconcile.Terminal",
-	EventRefused: "the note of an Event has at most 1,024 bytes, its reason and its action at most 128, and recorders drop a " +
+	EventRefused: "the note of an Event has at most 1,024 bytes, its reason and its action at most 128, and " +
+		"recorders drop a " +
 		"longer one: shorten what comes from an error or an object",
 	StepFails: "a step is done when the program is at rest: the object that it needs must exist at that time, and the " +
 		"server must accept the body that it sends",
@@ -110,7 +111,8 @@ var hints = map[Reason]string{
 	Clocks: "the times in an object are from another machine's clock: compare them only with one another, or allow for " +
 		"the difference between the clocks",
 	Slept: "watches and leases have ended after a long sleep: all of them must begin again",
-	Order: "the result depends on the order in which things happen: decide by all objects that exist, for example by the " +
+	Order: "the result depends on the order in which things happen: decide by all objects that exist, for example " +
+		"by the " +
 		"oldest of them, and not by the one that was seen first",
 	PastCache: "after a restart, a cache may be of the past: read from the server itself before you create or start " +
 		"anything, and report the status of the copy that you have acted on",

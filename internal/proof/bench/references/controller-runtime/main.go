@@ -170,7 +170,8 @@ func (r *reconciler) setup(ctx context.Context, m ctrl.Manager) error {
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(m).Named("apps").For(&app.App{}).
-		Watches(&corev1.Secret{}, r.enqueueReferring(secretIndex)).Watches(&corev1.ConfigMap{}, r.enqueueReferring(configMapIndex))
+		Watches(&corev1.Secret{}, r.enqueueReferring(secretIndex)).
+		Watches(&corev1.ConfigMap{}, r.enqueueReferring(configMapIndex))
 	if r.own {
 		b = b.Owns(&appsv1.Deployment{}).Owns(&corev1.Service{}).Owns(&corev1.Secret{})
 	}

@@ -33,7 +33,8 @@ import (
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "kubeconfig `file` of the cluster")
-	name := flag.String("name", "", "name of the replica, which shares the work with others; empty: the replica works alone, without shards")
+	name := flag.String("name", "", "name of the replica, which shares the work with others; empty: the replica "+
+		"works alone, without shards")
 	kind := flag.String("kind", "configmaps", "kind of the objects to reconcile: configmaps or pods")
 	profiles := flag.String("profiles", "", "`prefix` of the files for profiles of processor time and memory; empty: no profiles are written")
 	flag.Parse()
