@@ -410,7 +410,7 @@ func TestTheFinalizerKeepsALedgerUntilItIsEmpty(t *testing.T) {
 		s.node("n1", map[string]string{protocol.Needed: "r"})
 		s.pass(time.Minute)
 		s.Expect(s.finalizers("g")).To(gomega.Equal([]string{"reboot.homeostat.dev/ledger"}))
-		s.change("n1", map[string]any{protocol.Now: nil, protocol.InProgress: `{"request":"r","epoch":1,"bootID":"b1"}`})
+		s.change("n1", map[string]any{protocol.Now: nil, protocol.InProgress: `{"request":"r","epoch":1,"bootID":"b1","drainPolicy":"wait"}`})
 		s.Expect(s.groups.Delete(s.ctx, "g", metav1.DeleteOptions{})).To(gomega.Succeed())
 		s.pass(time.Hour)
 		s.Expect(s.finalizers("g")).To(gomega.HaveLen(1))

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,7 +22,9 @@ import (
 // reconcile performs the first step that is due in a group. The step's write
 // changes an object, and the event of that change causes the next reconcile. A
 // step may seem due in the cache although live reads show that it is not. In
-// that case the cache is stale, and its next events cause the next reconcile.
+// that case the cache is stale, and its next events cause the next reconcile. A
+// step that fails, for example because a webhook refuses to write its node,
+// does not stop the other slots and requests of the group.
 func (c *Controller) reconcile(
 	ctx context.Context, request reconcile.Request[*api.RebootGroup],
 ) (reconcile.Result, error) {
@@ -31,29 +34,44 @@ func (c *Controller) reconcile(
 	}
 	v := c.newView(group, c.cachedGroups(), c.cachedNodes())
 	wait := v.change()
+	var errs []error
 	for i, slot := range group.Status.Slots {
 		node := c.cachedNode(slot.Node)
 		decision := rules.ForSlot(v.situation(i, node), slot, node)
 		if decision.Step != rules.Wait {
-			return reconcile.Result{}, c.advance(ctx, group.Name, slot.Node)
+			err := c.advance(ctx, group.Name, slot.Node)
+			if err == nil {
+				return reconcile.Result{}, errors.Join(errs...)
+			}
+			errs = append(errs, err)
+			continue
 		}
 		wait = rules.Sooner(wait, decision.After)
 	}
-	if group.DeletionTimestamp != nil {
-		return reconcile.Result{}, c.removeFinalizer(ctx, group)
+	after, err := c.assign(ctx, v)
+	if errs = append(errs, err); errors.Join(errs...) != nil {
+		return reconcile.Result{}, errors.Join(errs...)
 	}
-	r := c.free(ctx, &v)
-	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
-		return reconcile.Result{}, c.reserve(ctx, group.Name)
-	}
-	stuck, recheck := c.stuck(v)
-	if err := c.report(ctx, v, stuck); err != nil {
-		return reconcile.Result{}, err
-	}
-	if wait = rules.Sooner(rules.Sooner(wait, r.After), recheck); wait > 0 {
+	if wait = rules.Sooner(wait, after); wait > 0 {
 		return reconcile.After(wait), nil
 	}
 	return reconcile.Result{}, nil
+}
+
+// assign assigns the free slots of a group, or reports its state if there is no
+// slot to assign. It returns the time after which it must be called again, even
+// if nothing has changed, or 0.
+func (c *Controller) assign(ctx context.Context, v view) (time.Duration, error) {
+	group := v.group
+	if group.DeletionTimestamp != nil {
+		return 0, c.removeFinalizer(ctx, group)
+	}
+	r := c.free(ctx, &v)
+	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
+		return 0, c.reserve(ctx, group.Name)
+	}
+	stuck, recheck := c.stuck(v)
+	return rules.Sooner(r.After, recheck), c.report(ctx, v, stuck)
 }
 
 // missing creates the built-in group if a node needs it.

@@ -39,6 +39,23 @@ func TestARefusedWriteIsRetried(t *testing.T) {
 	})
 }
 
+// The ledger cannot be written, so the stage of n1 cannot be recorded. The
+// reboot of n2 has begun and needs no ledger: it must not leave n2 cordoned.
+func TestARefusedLedgerDoesNotHoldUpAnotherNode(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(2), nil)
+		s.asking("n1", "n2")
+		s.until(func() bool { return s.state("n1").Now != nil && s.state("n2").Now != nil })
+		s.groups.refuses.Store(true)
+		s.change("n1", accepted(`"drainSeconds":6000`))
+		s.change("n2", accepted(`"drainSeconds":6000,"drained":true,"try":1,"waits":true`))
+		s.until(func() bool { return s.state("n2").Permit != nil })
+		s.Expect(s.logged("not now")).NotTo(gomega.BeEmpty(), "the refusal is logged")
+		s.groups.refuses.Store(false)
+		s.until(func() bool { return s.status("g").Slots[0].Stage == "draining" })
+	})
+}
+
 // until lets time pass until done, but no more than ten minutes.
 func (s *stage) until(done func() bool) {
 	for range 600 {

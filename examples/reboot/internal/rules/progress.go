@@ -79,7 +79,10 @@ func (s Situation) granted(slot api.Slot) SlotDecision {
 }
 
 // accepted returns the next step for a reboot in progress. The controller may
-// call the reboot off as long as the machine has not been told to go down.
+// call the reboot off as long as the machine has not been told to go down. A
+// step that changes the node comes before the step that records the stage: if
+// the server refuses to write the ledger, a node that is drained and cordoned
+// still reboots, and is uncordoned.
 func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.State) SlotDecision {
 	p, stage := state.InProgress, StageDraining
 	switch {
@@ -88,11 +91,12 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 	case p.Drained:
 		stage = StageDrained
 	}
-	if d, marked := s.mark(slot, stage, p); marked {
-		return d
-	}
 	if s.Shut {
 		return SlotDecision{Step: CallOff, Why: "the maintenance window closed before the machine was told to reboot"}
+	}
+	record, due := s.mark(slot, stage, p)
+	if due {
+		slot = record.Next
 	}
 	after, reason := s.deadline(slot, p)
 	switch {
@@ -100,6 +104,8 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 		return SlotDecision{Step: CallOff, Why: reason}
 	case p.Drained && p.Waits && !s.Invalid && !state.Permit.Answers(p):
 		return SlotDecision{Step: Permit, Seconds: s.permitSeconds(), Why: "drained"}
+	case due:
+		return record
 	default:
 		return SlotDecision{Step: Wait, After: after, Why: progress(p)}
 	}
