@@ -79,8 +79,12 @@ func typeOf(p diff.Patch) types.PatchType {
 	}
 }
 
+// notApplied is how the message of a server begins that could not apply a patch.
+const notApplied = "the server rejected our request due to an error in our request"
+
 // refused reports whether an operation of a JSON patch could not be applied.
-// API servers only say that the patch is invalid, without causes, and fakes
+// API servers answer with 422, the message notApplied and no causes. A webhook
+// may refuse the write with the same code, and with a message of its own. Fakes
 // return the error of their library.
 func refused(p diff.Patch, err error) bool {
 	if err == nil || p.Style != diff.Operations {
@@ -88,8 +92,9 @@ func refused(p diff.Patch, err error) bool {
 	}
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
-		details := status.Status().Details
-		return apierrors.IsInvalid(err) && (details == nil || len(details.Causes) == 0)
+		answer := status.Status()
+		return apierrors.IsInvalid(err) && (answer.Details == nil || len(answer.Details.Causes) == 0) &&
+			strings.HasPrefix(answer.Message, notApplied)
 	}
 	return strings.HasSuffix(err.Error(), "test failed") || strings.HasSuffix(err.Error(), "missing value") ||
 		strings.HasSuffix(err.Error(), "invalid index referenced")
