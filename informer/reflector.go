@@ -207,6 +207,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 		err = requests.ErrNoAnswer
 	}
 	if err == nil {
+		r.pages.Filtered = r.part != nil
 		err = r.pages.Next(opts.Continue, list)
 	}
 	r.progress.answered(ctx, err)

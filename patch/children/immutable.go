@@ -60,7 +60,7 @@ func saysImmutable(cause metav1.StatusCause) bool {
 	text := strings.ToLower(cause.Message)
 	return slices.ContainsFunc([]string{
 		"immutable", "may not change", "may not be changed", "cannot be changed", "must not be changed", "are forbidden",
-		"may not add or remove", "cannot change roleref",
+		"may not add or remove containers", "cannot change roleref",
 	}, func(words string) bool { return strings.Contains(text, words) }) ||
 		strings.HasSuffix(text, "failed rule: self == oldself")
 }

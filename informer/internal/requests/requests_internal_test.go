@@ -84,6 +84,18 @@ func TestAListWithoutAnEndIsAnError(t *testing.T) {
 	}
 }
 
+// A replica with one shard of many removes the objects of the others.
+func TestFilteredPagesMayBeEmpty(t *testing.T) {
+	g := NewWithT(t)
+	pages := Pages{Filtered: true}
+	continued := ""
+	for n := range 300 {
+		page := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{Continue: fmt.Sprint("token", n)}}
+		g.Expect(pages.Next(continued, page)).To(Succeed())
+		continued = page.Continue
+	}
+}
+
 // The next list begins anew.
 func TestPagesOfTheNextListAreNoRepetition(t *testing.T) {
 	g := NewWithT(t)

@@ -174,9 +174,9 @@ func actor(
 	return reconciletest.Actor{
 		Name: name,
 		Enabled: func(w *reconciletest.World) bool {
-			if f := fleetOf(w); len(f.seen) == 0 {
-				_ = f.look(w) // the state before the first write breaks nothing
-			}
+			// Always looks after each write. The state before the first write, and
+			// after a restore of the server, is looked at here.
+			_ = fleetOf(w).look(w)
 			return next(w) != ""
 		},
 		Do: func(w *reconciletest.World) {
