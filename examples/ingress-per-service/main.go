@@ -20,7 +20,8 @@ func main() {
 		Replicas: operator.Sharded,
 		Needs:    []string{"get,list,watch services", "list,watch,create,patch,delete ingresses.networking.k8s.io"},
 		Flags: func(fs *flag.FlagSet) {
-			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host` of the Ingresses; {{.Namespace}} and {{.Name}} stand for the Service's")
+			fs.StringVar(&options.Host, "host", ingress.DefaultHost, "`host` of the Ingresses; {{.Namespace}} and "+
+				"{{.Name}} stand for the Service's")
 			fs.StringVar(&options.ClassName, "ingress-class", "", "ingressClassName of the Ingresses; if empty, the "+
 				"cluster chooses")
 			fs.StringVar((*string)(&options.PathType), "path-type", string(networkingv1.PathTypePrefix),

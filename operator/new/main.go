@@ -46,7 +46,8 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 	fs.StringVar(&n.Group, "group", "", "API `group` of the kind, a domain that you own, such as example.com")
 	fs.StringVar(&n.Kind, "kind", "", "`name` of the kind in CamelCase, such as Widget")
 	fs.StringVar(&n.Version, "version", "v1alpha1", "API `version` of the kind")
-	fs.StringVar(&n.Plural, "plural", "", "`plural` of the kind in lower case (default: the regular English plural of the kind)")
+	fs.StringVar(&n.Plural, "plural", "", "`plural` of the kind in lower case (default: the regular English plural "+
+		"of the kind)")
 	fs.StringVar(&n.Module, "module", "", "`path` of the Go module (default: <group>/<kind>-operator)")
 	fs.BoolVar(&n.ClusterScoped, "cluster-scoped", false, "objects of the kind belong to no namespace, like Nodes")
 	fs.BoolVar(&n.Secret, "secret", false, "each object names a Secret, and the operator may read only the Secrets "+

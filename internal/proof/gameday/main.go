@@ -31,10 +31,12 @@ const patience = 8 * time.Minute
 func main() {
 	root := flag.String("root", ".", "`directory` of the repository")
 	o := &outputs{}
-	flag.StringVar(&o.results, "results", "", "`file` with the results of all incidents. A result replaces the earlier result "+
+	flag.StringVar(&o.results, "results", "", "`file` with the results of all incidents. A result replaces the "+
+		"earlier result "+
 		"of the same incident, and the other results stay")
 	flag.StringVar(&o.page, "out", "", "`file` to write the page to")
-	flag.StringVar(&o.folders, "folders", "", "`directory` in which to write a folder for each incident. A folder has a number as its name, and "+
+	flag.StringVar(&o.folders, "folders", "", "`directory` in which to write a folder for each incident. A folder "+
+		"has a number as its name, and "+
 		"contains what a person on call has: alerts, runbook, probes, pages, logs, and the outputs of the runbook's "+
 		"commands. "+
 		"The file with this name and -solutions.md contains the incident of each folder")

@@ -85,7 +85,8 @@ func (s *settings) deletionFlags() *pflag.FlagSet {
 	f := newGroup()
 	f.StringArrayVarP(&s.delete, "delete", "d", nil,
 		"`command` that runs, with namespace and name, after an object was deleted; repeat the flag for its arguments")
-	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, one per line: "+
+	f.StringArrayVar(&s.names, "names", nil, "`command` that prints all names that the outside world knows, one "+
+		"per line: "+
 		"NAMESPACE/NAME or NAME; --delete runs for the names of deleted objects; repeat the flag for its arguments")
 	f.IntVar(&s.maxOrphans, "max-orphans", 0, "do not run --delete if more than N of the known names have no "+
 		"object; -1: no limit "+

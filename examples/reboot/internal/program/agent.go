@@ -31,7 +31,8 @@ func Agent() operator.Program {
 		Replicas: operator.Independent,
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.Node, "node", os.Getenv("NODE_NAME"), "`name` of the node (default: $NODE_NAME)")
-			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that contains the kernel's boot id")
+			fs.StringVar(&host.BootIDFile, "boot-id-file", machine.DefaultBootIDFile, "`file` that contains the kernel's "+
+				"boot id")
 			method.flags(fs)
 			fs.DurationVar(&options.DrainPeriod, "drain-period", agent.DefaultDrainPeriod,
 				"the time between two passes over the Pods of a node that is being drained")
@@ -62,7 +63,8 @@ type method struct {
 }
 
 func (m *method) flags(fs *flag.FlagSet) {
-	fs.StringVar(&m.name, "reboot-method", "logind", "`method` of telling the machine to reboot: logind, signal or command")
+	fs.StringVar(&m.name, "reboot-method", "logind", "`method` of telling the machine to reboot: logind, signal or "+
+		"command")
 	fs.StringVar(&m.socket, "dbus-socket", machine.DefaultSocket, "logind: the `socket` of the D-Bus system bus")
 	fs.IntVar(&m.signal, "reboot-signal", machine.SystemdReboot,
 		"signal: the `number` of the signal to send to PID 1, which must be the host's; SIGRTMIN+5 makes systemd reboot")

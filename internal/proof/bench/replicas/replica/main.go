@@ -36,7 +36,8 @@ func main() {
 	name := flag.String("name", "", "name of the replica, which shares the work with others; empty: the replica "+
 		"works alone, without shards")
 	kind := flag.String("kind", "configmaps", "kind of the objects to reconcile: configmaps or pods")
-	profiles := flag.String("profiles", "", "`prefix` of the files for profiles of processor time and memory; empty: no profiles are written")
+	profiles := flag.String("profiles", "", "`prefix` of the files for profiles of processor time and memory; "+
+		"empty: no profiles are written")
 	flag.Parse()
 	if err := run(*kubeconfig, *name, *kind, *profiles); err != nil {
 		fmt.Fprintln(os.Stderr, "replica:", err)
