@@ -84,7 +84,10 @@ func failing() *reconciletest.Case {
 			byAdmin("ask for n1; n2 fails", need("n1", "kernel"), ready("n2", "Unknown")),
 			byAdmin("n2 recovers", ready("n2", "True")),
 		},
-		Goal: func(w *reconciletest.World) error { return fleetOf(w).settled() },
+		// A server that is restored to its state of before the reboot does not
+		// know that the node has rebooted. So the node reboots once more.
+		Ignore: []string{"nodes status.nodeInfo.bootID"},
+		Goal:   func(w *reconciletest.World) error { return fleetOf(w).settled() },
 	}
 }
 
@@ -175,6 +178,9 @@ func options() *reconciletest.Options {
 	return &reconciletest.Options{
 		Budget:    *budget,
 		SkipDrift: true, // the default group is made again only when it is needed
+		// The kit makes a copy of the group that cannot be read. It has no
+		// selector, so it selects all nodes, and they wait until it is mended.
+		KnownFindings: []string{"nothing to do with the undecodable object differs"},
 	}
 }
 
