@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/homeostat/homeostat/internal/answer"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // peekBytes is how much of an answer is read to find out whether it is the API
@@ -64,11 +65,11 @@ func (o *observer) verify(req *http.Request, res *http.Response) (*http.Response
 		answer.WitnessOf(req.Context()).Saw(deletion)
 		return res, nil
 	}
+	err := suspect.Answerf("the answer is not the API server's: %s (%s)", reason, suspect.Describe(res))
 	if res.Body != nil {
 		_ = res.Body.Close()
 	}
-	return nil, fmt.Errorf("the answer with status %d is not the API server's: a proxy or gateway has sent it: %s",
-		res.StatusCode, reason)
+	return nil, err
 }
 
 // aboutObjects parses req, and reports whether every API server answers it with
@@ -99,7 +100,7 @@ func (r *request) foreign(res *http.Response) string {
 	case res.Body == nil || res.Body == http.NoBody:
 		return "it is empty"
 	case !answer.Readable(contentType):
-		return fmt.Sprintf("its content type is %q", contentType)
+		return "it is not JSON, protobuf or CBOR"
 	case !strings.HasPrefix(contentType, runtime.ContentTypeJSON):
 		return "" // pages are not encoded as protobuf or CBOR
 	}

@@ -188,7 +188,8 @@ func TestTheRightAnswerOfAProxyIsAnError(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			err = made.Client().CoreV1().RESTClient().Get().AbsPath(c.path).Do(t.Context()).Error()
 			if absent := names.IsNotFound(err, corev1.Resource("pods"), "a"); c.want != "" {
-				g.Expect(err).To(MatchError(ContainSubstring("is not the API server's: a proxy or gateway has sent it: " + c.want)))
+				g.Expect(err).To(MatchError(And(ContainSubstring("is not the API server's: "+c.want),
+					HaveSuffix(`(status %d, content type "application/json"): perhaps a proxy or gateway has sent it`, c.code))))
 				g.Expect(absent).To(BeFalse())
 			} else {
 				g.Expect(absent).To(Equal(c.code == http.StatusNotFound))
@@ -196,6 +197,16 @@ func TestTheRightAnswerOfAProxyIsAnError(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A person sees whose page it is. The sender is a guess.
+func TestTheErrorAboutAPageShowsItsBeginning(t *testing.T) {
+	g := NewWithT(t)
+	_, err := answering(g, 200, "text/html", "<html>\n  <title>Log in</title></html>").CoreV1().Pods("d").
+		Get(t.Context(), "a", metav1.GetOptions{})
+	g.Expect(err).To(MatchError(HaveSuffix(`/namespaces/d/pods/a": the answer is not the API server's: it is not JSON, protobuf or ` +
+		`CBOR (status 200, content type "text/html", body "<html> <title>Log in</title></html>"): ` +
+		`perhaps a proxy or gateway has sent it`)))
 }
 
 // breaking is a body that fails once, and then ends.

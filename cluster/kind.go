@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // Kind makes clients for a kind for which the program has Go types, for example
@@ -278,7 +279,7 @@ func (k *Kind[T, L]) check(ctx context.Context) error {
 		return err
 	}
 	if version := k.resource.GroupVersion().String(); list.GroupVersion != version {
-		return fmt.Errorf("reading %s: the answer is about %q, not %q: a proxy or gateway has sent it",
+		return suspect.Answerf("reading %s: the answer is about %q, not %q",
 			k.path(), list.GroupVersion, version)
 	}
 	n := slices.IndexFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource.Resource })
@@ -320,7 +321,8 @@ func (k *Kind[T, L]) unserved(ctx context.Context, notFound error) error {
 	case err != nil:
 		return fmt.Errorf("listing the served versions after the answer %q: %w", notFound.Error(), err)
 	case served:
-		return fmt.Errorf("%v is not served yet, or a proxy or gateway has answered: %w", version, notFound)
+		return fmt.Errorf("%v is listed as served, but was not found: perhaps it is not ready yet, or a proxy or gateway "+
+			"has answered: %w", version, notFound)
 	}
 	return fmt.Errorf("%w: nothing is served as %v: install its CustomResourceDefinition, or correct the version",
 		ErrKind, version)
@@ -361,7 +363,7 @@ func (k *Kind[T, L]) discover(ctx context.Context, path, kind string, object run
 		return fmt.Errorf("reading %s: %w", path, err)
 	}
 	if got := object.GetObjectKind().GroupVersionKind().Kind; got != kind {
-		return fmt.Errorf("reading %s: the answer is of kind %q, not %s: a proxy or gateway has sent it", path, got, kind)
+		return suspect.Answerf("reading %s: the answer is of kind %q, not %s", path, got, kind)
 	}
 	return nil
 }

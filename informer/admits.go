@@ -1,7 +1,6 @@
 package informer
 
 import (
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/rvorder"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // admits returns an error if the API server cannot have sent obj for this
@@ -32,7 +32,7 @@ func (r *reflectorStore[T]) admits(obj any) error {
 	}
 	switch key := bound.KeyOf(object); {
 	case key.Name == "":
-		return errors.New("the answer has an object without a name: a proxy or gateway has sent it")
+		return suspect.Answerf("the answer has an object without a name")
 	case r.source.scope == meta.RESTScopeNameRoot && key.Namespace != "":
 		return fmt.Errorf("kind %s is namespaced on the server, as in %q, but this program declares it cluster-scoped: "+
 			"replace the CustomResourceDefinition, or correct the scope that the program declares", r.sink.identity.Kind(), key)
@@ -41,17 +41,17 @@ func (r *reflectorStore[T]) admits(obj any) error {
 			"replace the CustomResourceDefinition, or correct the scope that the program declares",
 			r.sink.identity.Kind(), key.Name)
 	case key.Namespace == "" && r.namespaced:
-		return fmt.Errorf("the answer has the object %q without a namespace: a proxy or gateway has sent it", key.Name)
+		return suspect.Answerf("the answer has the object %q without a namespace", key.Name)
 	case r.source.namespace != "" && key.Namespace != "" && key.Namespace != r.source.namespace:
-		return fmt.Errorf("the answer has an object of namespace %q, not %q: a proxy or gateway has sent it",
+		return suspect.Answerf("the answer has an object of namespace %q, not %q",
 			key.Namespace, r.source.namespace)
 	}
 	if kind := kindOf(object); kind != "" && r.kind != "" && kind != r.kind {
-		return fmt.Errorf("the answer has an object of kind %q, not %q: a proxy or gateway has sent it", kind, r.kind)
+		return suspect.Answerf("the answer has an object of kind %q, not %q", kind, r.kind)
 	}
 	if u, ok := obj.(*unstructured.Unstructured); ok && r.source.resource.Version != "" {
 		if got, want := u.GetAPIVersion(), r.source.resource.GroupVersion().String(); got != "" && got != want {
-			return fmt.Errorf("the answer has an object of version %q, not %q: a proxy or gateway has sent it", got, want)
+			return suspect.Answerf("the answer has an object of version %q, not %q", got, want)
 		}
 	}
 	return nil
@@ -82,8 +82,7 @@ func (r *reflectorStore[T]) selected(object T) error {
 	if r.sink.selector.Matches(labels.Set(object.GetLabels())) {
 		return nil
 	}
-	return fmt.Errorf("the answer has the object %q, which the label selector %q does not select: "+
-		"a proxy or gateway has sent it", bound.KeyOf(object), r.sink.options.LabelSelector)
+	return suspect.Answerf("the answer has the object %q, which the label selector %q does not select", bound.KeyOf(object), r.sink.options.LabelSelector)
 }
 
 // distinct sorts the items of a list, and returns the newest state of each
@@ -105,8 +104,7 @@ func (r *reflectorStore[T]) distinct(items []*tree.Item[T]) ([]*tree.Item[T], er
 		case versions.Older(keptRV, listedRV), r.source.isSimulated(), !matters(tree.Change[T]{Old: kept[last], New: item}):
 			kept[last] = item
 		default:
-			return nil, fmt.Errorf("the list has %q twice, with the resourceVersions %q and %q: "+
-				"a proxy or gateway has sent it", item.Key, keptRV, listedRV)
+			return nil, suspect.Answerf("the list has %q twice, with the resourceVersions %q and %q", item.Key, keptRV, listedRV)
 		}
 	}
 	return kept, nil
@@ -126,11 +124,9 @@ func (r *reflectorStore[T]) follows(object T) error {
 	cached, uid := item.Object.GetUID(), object.GetUID()
 	switch {
 	case cached != "" && uid == "", item.Object.GetResourceVersion() != "" && object.GetResourceVersion() == "":
-		return fmt.Errorf("the watch reports a change of %q without its UID or resourceVersion: "+
-			"a proxy or gateway has sent it", item.Key)
+		return suspect.Answerf("the watch reports a change of %q without its UID or resourceVersion", item.Key)
 	case cached != "" && cached != uid:
-		return fmt.Errorf("the watch reports a change of %q with UID %q, but the cached object has UID %q: "+
-			"a proxy or gateway has sent it", item.Key, uid, cached)
+		return suspect.Answerf("the watch reports a change of %q with UID %q, but the cached object has UID %q", item.Key, uid, cached)
 	default:
 		return nil
 	}
@@ -152,8 +148,7 @@ func (r *reflectorStore[T]) deletes(object T) error {
 		!versions.Older(object.GetResourceVersion(), item.Object.GetResourceVersion()) {
 		return nil
 	}
-	return fmt.Errorf("the watch reports that %q was deleted at the resourceVersion %s, but the cached object has %s: "+
-		"a proxy or gateway has sent it", item.Key, object.GetResourceVersion(), item.Object.GetResourceVersion())
+	return suspect.Answerf("the watch reports that %q was deleted at the resourceVersion %s, but the cached object has %s", item.Key, object.GetResourceVersion(), item.Object.GetResourceVersion())
 }
 
 // misleads returns a function that reports whether the API server cannot have
@@ -183,7 +178,7 @@ func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.E
 		case e.Type == watch.Error:
 			r.progress.reported(apierrors.FromObject(e.Object))
 		case ok && isTable(object):
-			err = errors.New("the watch has a Table instead of an object: a proxy or gateway has sent it")
+			err = suspect.Answerf("the watch has a Table instead of an object")
 		case !ok && r.dropin == nil: // a shared informer skips it, as in client-go
 			err = wrongType[T](e.Object)
 		case ok && received != nil:
@@ -214,11 +209,10 @@ func (s streamed) follow(event watch.EventType, object Object) error {
 	next := streamedState{uid: object.GetUID(), resourceVersion: object.GetResourceVersion()}
 	switch {
 	case versions.Older(next.resourceVersion, last.resourceVersion):
-		return fmt.Errorf("the streaming list has %q at the resourceVersion %s, after %s: a proxy or gateway has sent it",
+		return suspect.Answerf("the streaming list has %q at the resourceVersion %s, after %s",
 			key, next.resourceVersion, last.resourceVersion)
 	case last.uid != "" && next.uid != last.uid:
-		return fmt.Errorf("the streaming list has %q with UID %q, after %q without its deletion: "+
-			"a proxy or gateway has sent it", key, next.uid, last.uid)
+		return suspect.Answerf("the streaming list has %q with UID %q, after %q without its deletion", key, next.uid, last.uid)
 	}
 	if event == watch.Deleted {
 		next.uid = ""
@@ -236,7 +230,7 @@ func (r *reflectorStore[T]) bookmarkFault(obj any, kind string) error {
 		return refusal.Err
 	}
 	if got := kindOf(object); got != "" && kind != "" && got != kind {
-		return fmt.Errorf("the watch has a bookmark of kind %q, not %q: a proxy or gateway has sent it", got, kind)
+		return suspect.Answerf("the watch has a bookmark of kind %q, not %q", got, kind)
 	}
 	return r.versionFault(object.GetResourceVersion())
 }
@@ -250,7 +244,7 @@ func (r *reflectorStore[T]) versionFault(rv string) error {
 	}
 	seen := r.sink.marks.Of(r.source.namespace)
 	if rv == "" || rv == "0" || rvorder.Comparable(seen) && !rvorder.Comparable(rv) {
-		return fmt.Errorf("the answer has the resourceVersion %q, after %q: a proxy or gateway has sent it", rv, seen)
+		return suspect.Answerf("the answer has the resourceVersion %q, after %q", rv, seen)
 	}
 	return nil
 }

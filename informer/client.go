@@ -25,6 +25,7 @@ import (
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/clients"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // Object is an API object, such as a *corev1.Pod, an
@@ -206,7 +207,7 @@ func (s source) otherResource(list runtime.Object) error {
 	switch want := s.resource.GroupVersion(); {
 	case got.Kind == "" || want.Version == "" || s.metadataOnly && got.Group == metav1.GroupName:
 	case got.GroupVersion() != want || got.Kind == "List" && got.Group == "":
-		return fmt.Errorf("the answer is a %q of %q, not a list of %q: a proxy or gateway has sent it",
+		return suspect.Answerf("the answer is a %q of %q, not a list of %q",
 			got.Kind, got.GroupVersion(), s.resource.Resource+"."+want.String())
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/suspect"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -111,7 +112,7 @@ func (r *remote) ask(ctx context.Context) error {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): //nolint:forbidigo // nothing is concluded about an object
 		return nil // the API server has answered
 	case err == nil && (json.Unmarshal(answer, &info) != nil || info.GitVersion == ""):
-		return errors.New("the answer to GET /version is not the API server's: a proxy or gateway has sent it")
+		return suspect.Answerf("the answer to GET /version is not the API server's")
 	default:
 		return err
 	}

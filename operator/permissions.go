@@ -19,6 +19,7 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // preflightInterval is the longest delay between two requests at the start to a
@@ -207,8 +208,7 @@ func isAllowed(ctx context.Context, client kubernetes.Interface, p permission) (
 		return false, fmt.Errorf("checking permission to %s: %w", p, err)
 	}
 	if asked := answer.Spec.ResourceAttributes; asked != nil && *asked != p.ResourceAttributes {
-		return false, fmt.Errorf("checking permission to %s: the answer is for verb %q of resource %q: "+
-			"a proxy or gateway has sent it", p, asked.Verb, asked.Resource)
+		return false, suspect.Answerf("checking permission to %s: the answer is for verb %q of resource %q", p, asked.Verb, asked.Resource)
 	}
 	return allowed, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/event"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 const (
@@ -121,7 +122,7 @@ func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eve
 // Event again.
 func wrapForeign(err error) error {
 	if absent.IsForeign(err) {
-		return fmt.Errorf("the answer is not the API server's: a proxy or gateway has sent it: %w", err)
+		return suspect.Answerf("the answer is not the API server's: %w", err)
 	}
 	return err
 }

@@ -101,7 +101,7 @@ func TestAnAnswerToAWriteWithoutAUIDIsNotTheServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			g.Expect(err).To(MatchError(ContainSubstring("the answer has no UID: a proxy or gateway has sent it")))
+			g.Expect(err).To(MatchError(ContainSubstring("the answer has no UID: perhaps a proxy or gateway has sent it")))
 			g.Expect(patch.IsStale(err)).To(BeFalse())
 		})
 	}

@@ -105,7 +105,7 @@ func confirmDeleted[T informer.Object](ctx context.Context, c any, cached T, del
 		return nil
 	}
 	return errors.New("the object still exists, although the client has reported success: " +
-		"a redirect, a proxy or a gateway has answered")
+		"perhaps the request was redirected, or a proxy or gateway has answered")
 }
 
 // deletePreconditions returns the preconditions for deleting the cached object.

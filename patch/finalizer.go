@@ -78,11 +78,11 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 		}
 		if !slices.Contains(newest.GetFinalizers(), f.Name) {
 			return false, cached, fmt.Errorf("adding finalizer %q: the answer does not have it: "+
-				"an admission webhook has removed it, or a proxy has answered", f.Name)
+				"perhaps an admission webhook has removed it, or a proxy or gateway has answered", f.Name)
 		}
 		if notStored(c, cached, newest) {
 			return false, cached, fmt.Errorf("adding finalizer %q: the answer has the resourceVersion from before, so the "+
-				"server has not stored it: a proxy or a gateway has made the request a dry run", f.Name)
+				"server has not stored it: perhaps a proxy or gateway has made the request a dry run", f.Name)
 		}
 		return true, newest, nil
 	}
@@ -98,7 +98,7 @@ func (f Finalizer[T, C]) Guard(ctx context.Context, cached T) (live bool, newest
 		return false, cached, fmt.Errorf("removing finalizer %q: %w", f.Name, err)
 	case slices.Contains(newest.GetFinalizers(), f.Name):
 		return false, cached, fmt.Errorf("removing finalizer %q: the answer still has it: "+
-			"an admission webhook has put it back, or a proxy has answered", f.Name)
+			"perhaps an admission webhook has put it back, or a proxy or gateway has answered", f.Name)
 	}
 	return false, newest, nil
 }

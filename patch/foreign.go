@@ -9,6 +9,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // ErrForeign means that an object was not written because it does not belong to
@@ -84,12 +85,12 @@ func checkCreated(sent, got informer.Object) error {
 	foreign := &ForeignError{Kind: kindOf(sent), Key: bound.KeyOf(got)}
 	if controller == nil {
 		foreign.Reason = "the answer to its creation says that it has no controller: " +
-			"a proxy or gateway has sent it, or a webhook has removed the owner"
+			suspect.Guess + ", or a webhook has removed the owner"
 		return foreign
 	}
 	foreign.Owner = fmt.Sprintf("%s %q", controller.Kind, controller.Name)
 	foreign.Reason = fmt.Sprintf("the answer to its creation says that %s controls it: "+
-		"a proxy or gateway has sent it, or a webhook has set the owner", foreign.Owner)
+		"%s, or a webhook has set the owner", foreign.Owner, suspect.Guess)
 	return foreign
 }
 

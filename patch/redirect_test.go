@@ -76,7 +76,7 @@ func TestARedirectedWriteIsAnError(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			stale := live.DeepCopy()
 			stale.ResourceVersion = "1"
-			g.Expect(second(patch.Merge(ctx, pods, stale, nil, relabel))).To(MatchError(ContainSubstring("has redirected")))
+			g.Expect(second(patch.Merge(ctx, pods, stale, nil, relabel))).To(MatchError(ContainSubstring("was redirected")))
 			g.Expect(admin.CoreV1().Pods("d").Delete(ctx, "x", metav1.DeleteOptions{})).To(Succeed())
 			dying, err := admin.CoreV1().Pods("d").Get(ctx, "x", metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())

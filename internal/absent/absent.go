@@ -25,6 +25,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/clients"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // Proven reports whether err is the API server's own answer that the object
@@ -205,7 +206,7 @@ func Answer(object, want metav1.Object) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("the answer %s: a proxy or gateway has sent it", fault)
+	return suspect.Answerf("the answer %s", fault)
 }
 
 // List checks a list for which the client has returned no error. It returns an
@@ -221,13 +222,11 @@ func List(list runtime.Object) error {
 	case err != nil:
 		return fmt.Errorf("the answer is not a list: %w", err)
 	case kind != "" && !strings.HasSuffix(kind, "List") && lacksItems(list):
-		return fmt.Errorf("the answer is a %q, not a list: a proxy or gateway has sent it", kind)
+		return suspect.Answerf("the answer is a %q, not a list", kind)
 	case accessor.GetResourceVersion() == "":
-		return errors.New("the answer is not a list from the API server, because it has no resourceVersion: " +
-			"a proxy or gateway has sent it")
+		return suspect.Answerf("the answer has no resourceVersion, but each list of the API server has one")
 	case accessor.GetContinue() == "" && accessor.GetRemainingItemCount() != nil && *accessor.GetRemainingItemCount() > 0:
-		return fmt.Errorf("the list lacks %d objects but has no continue token: it was sent by a proxy or gateway, "+
-			"not by the API server",
+		return suspect.Answerf("the list lacks %d objects but has no continue token",
 			*accessor.GetRemainingItemCount())
 	}
 	return nil

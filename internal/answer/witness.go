@@ -82,5 +82,5 @@ func (w *Witness) Redirect() error {
 	if w == nil || !w.redirected.Load() {
 		return nil
 	}
-	return errors.New("a proxy or gateway has redirected the request, so the answer is not the API server's")
+	return errors.New("the request was redirected, so the answer may be about a different request")
 }

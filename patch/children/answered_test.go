@@ -43,7 +43,7 @@ func TestAnotherObjectInTheAnswerToACreationIsNotAChild(t *testing.T) {
 						return answering{w.client.CoreV1().Secrets(namespace), &corev1.Secret{ObjectMeta: m}}
 					}, o)
 					_, err := set.Ensure(w.t.Context(), w.owner, wants("new")...)
-					w.Expect(err).To(MatchError(ContainSubstring("a proxy or gateway")), name)
+					w.Expect(err).To(MatchError(ContainSubstring("perhaps a proxy or gateway")), name)
 					w.Expect(w.has()).To(Equal([]string{"old"}), name)
 				}
 			})

@@ -19,6 +19,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/homeostat/homeostat/internal/clients"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // objectDecoder is the decoder of a REST client that decodes the objects of
@@ -267,10 +268,10 @@ func otherKind(object runtime.Object, want metav1.TypeMeta) error {
 	got := object.GetObjectKind().GroupVersionKind()
 	switch {
 	case want.Kind != "" && got.Kind != "" && got.Kind != want.Kind:
-		return fmt.Errorf("the object says that it is of kind %q, not %q: a proxy or gateway has sent it",
+		return suspect.Answerf("the object says that it is of kind %q, not %q",
 			got.Kind, want.Kind)
 	case want.APIVersion != "" && got.Version != "" && got.GroupVersion().String() != want.APIVersion:
-		return fmt.Errorf("the object says that it is of version %q, not %q: a proxy or gateway has sent it",
+		return suspect.Answerf("the object says that it is of version %q, not %q",
 			got.GroupVersion(), want.APIVersion)
 	}
 	return nil

@@ -45,6 +45,7 @@ import (
 
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/internal/clients"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // Requests sends the requests of an informer. It is a client whose methods do
@@ -97,7 +98,7 @@ func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 	case r.fake, r.sender == nil && !SoundsUndecodable(err):
 		return answer, err
 	case err == nil:
-		return nil, fmt.Errorf("the list has an object that is not of kind %q: a proxy or gateway has sent it", r.sender.kind)
+		return nil, suspect.Answerf("the list has an object that is not of kind %q", r.sender.kind)
 	default:
 		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be skipped: the client %s hides how it "+
 			"sends requests, or does more than send them)", err, r.name)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/homeostat/homeostat/internal/rvorder"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // EachObject calls f with each object of a list, and returns the
@@ -107,19 +108,16 @@ func (p *Pages) Next(continued string, page runtime.Object) error {
 	knownToken, knownObject := p.note("token", token), p.note("object", first)
 	switch {
 	case token != "" && (token == continued || knownToken):
-		return fmt.Errorf("the next page of the list is %s again: a proxy or gateway has sent it", which(token == continued))
+		return suspect.Answerf("the next page of the list is %s again", which(token == continued))
 	case knownObject:
-		return fmt.Errorf("page %d of the list begins with the object %q, as an earlier page did: "+
-			"a proxy or gateway has sent it", p.count, first)
+		return suspect.Answerf("page %d of the list begins with the object %q, as an earlier page did", p.count, first)
 	case p.empty > mostEmptyPages && token != "" && !p.Filtered:
-		return fmt.Errorf("the list does not end: the last %d pages have no objects, and the server names one more page: "+
-			"a proxy or gateway has sent them", p.empty)
+		return suspect.Answerf("the list does not end: the last %d pages have no objects, and the server names one more page", p.empty)
 	case p.count > mostPages && token != "":
 		return fmt.Errorf("the list does not end: it has more than %d pages, which may not fit into memory: "+
 			"check the server of this kind, and the proxies and gateways in between", mostPages)
 	case continued != "" && p.version != rv && rvorder.Comparable(p.version, rv):
-		return fmt.Errorf("the first page of the list has the resourceVersion %s, and a later one %s: "+
-			"a proxy or gateway has sent it", p.version, rv)
+		return suspect.Answerf("the first page of the list has the resourceVersion %s, and a later one %s", p.version, rv)
 	}
 	return nil
 }

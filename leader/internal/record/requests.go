@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/suspect"
 )
 
 // Get reads the Lease with this name.
@@ -68,8 +68,8 @@ func Update(
 }
 
 var (
-	errEcho   = errors.New("the answer has the old resourceVersion: a proxy or gateway has sent it")
-	errReplay = errors.New("the answer has the renew time of another write: a proxy or gateway has sent it")
+	errEcho   = suspect.Answerf("the answer has the old resourceVersion")
+	errReplay = suspect.Answerf("the answer has the renew time of another write")
 )
 
 // written returns the answer to a write of lease, or an error if the answer
