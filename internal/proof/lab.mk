@@ -4,7 +4,7 @@
 SINCE = $(shell git describe --tags --abbrev=0 2>/dev/null)
 # What is found is kept there until all of it is.
 PROOF_RESULTS = $(BIN)/proof.jsonl
-PROOF = PROOF_RESULTS=$(PROOF_RESULTS) GOWORK=off $(TEST) -trimpath -count=1 -v
+PROOF = PROOF_RESULTS=$(PROOF_RESULTS) GOWORK=off $(TEST) -count=1 -v
 # Explorations of examples, and of the reboot operator's cases (CASES= for none: they take 20 minutes and more).
 CASES = TestExplore
 # Nothing for root, who may not have it.

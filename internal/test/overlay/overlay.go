@@ -78,7 +78,7 @@ func Build(ctx context.Context, temp, dir string, files Files, flags ...string) 
 	if err := os.WriteFile(overlay, list, 0o600); err != nil {
 		return "", fmt.Errorf("writing the list of the overlay: %w", err)
 	}
-	arguments := append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", program}, flags...)
+	arguments := append([]string{"test", "-c", "-vet=off", "-ldflags=-s", "-overlay", overlay, "-o", program}, flags...)
 	command := exec.CommandContext(ctx, "go", append(arguments, ".")...)
 	command.Dir = dir
 	if output, err := command.CombinedOutput(); err != nil {

@@ -41,7 +41,7 @@ func build(tb testing.TB, folder, pkg string) string {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "program")
 	command := exec.CommandContext(tb.Context(), "go", "build", "-trimpath", "-o", file, pkg)
-	command.Dir = folder
+	command.Dir, command.Env = folder, append(os.Environ(), "GOFLAGS=")
 	if out, err := command.CombinedOutput(); err != nil {
 		tb.Fatalf("building %s: %v\n%s", pkg, err, out)
 	}
