@@ -100,7 +100,7 @@ func copyWritable(to, from string) error {
 func (l *laboratory) command(ctx context.Context, o *operator, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = l.source(o)
-	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false -p=1")
+	c.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false -trimpath -p=1")
 	c.Stderr = os.Stderr
 	return c.Run()
 }

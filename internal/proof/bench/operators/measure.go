@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,13 +15,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/util/cert"
+
 	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 )
 
 const (
 	patience         = 10 * time.Minute
-	rests            = 30 * time.Second
-	changing         = 30 * time.Second
+	rests            = 30 * time.Second // the default of -rest
+	changing         = 30 * time.Second // the default of -changes
 	changesPerSecond = 200
 	// changedObjects is the number of objects that are changed in turn.
 	changedObjects = 500
@@ -34,11 +35,11 @@ type figures struct {
 	Peak, Rest    float64 // resident MiB: the peak until the program was at rest, and at that time
 	Start, Change float64 // processor seconds until the program was at rest, and for 1,000 changes
 	Changed       float64 // resident MiB after the changes
-	Changes       float64 // the number of changes
+	Rate          float64 // changes in each second
 }
 
-// measure runs the variants of an operator in alternation, and writes the
-// median of each figure to a file.
+// measure runs the variants of an operator in alternation, and keeps the median
+// of each figure.
 func (l *laboratory) measure(ctx context.Context, w *world, o *operator) error {
 	if err := w.apply(ctx, l.source(o), o); err != nil {
 		return err
@@ -58,14 +59,8 @@ func (l *laboratory) measure(ctx context.Context, w *world, o *operator) error {
 	for name, rounds := range runs {
 		typical[name] = medians(rounds)
 	}
-	text, err := json.Marshal(typical)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(l.figures(o), text, 0o644)
+	return l.keep(o, typical)
 }
-
-func (l *laboratory) figures(o *operator) string { return filepath.Join(l.scratch, o.Name+".json") }
 
 // once starts a program, waits until it is at rest, changes objects, and stops
 // it.
@@ -80,7 +75,7 @@ func (l *laboratory) once(ctx context.Context, w *world, o *operator, v variant)
 		return f, err
 	}
 	f.Ready = time.Since(began).Seconds()
-	pause(ctx, rests)
+	pause(ctx, l.rest)
 	started, err := p.Processor()
 	if err != nil {
 		return f, err
@@ -92,9 +87,11 @@ func (l *laboratory) once(ctx context.Context, w *world, o *operator, v variant)
 	if f.Rest, err = p.Resident(); err != nil {
 		return f, err
 	}
-	if f.Changes, f.Change, err = p.changes(ctx, w, o.Changes); err != nil {
+	count, cost, err := p.changes(ctx, w, o.Changes, l.changing)
+	if err != nil {
 		return f, err
 	}
+	f.Rate, f.Change = count/l.changing.Seconds(), cost
 	if err := o.Works(w, ctx); err != nil {
 		return f, err
 	}
@@ -102,11 +99,13 @@ func (l *laboratory) once(ctx context.Context, w *world, o *operator, v variant)
 	return f, err
 }
 
-// changes changes objects of the kind. It returns the number of changes, and
-// the processor seconds that 1,000 of them cost the program. Each object is
-// changed once before the measurement, because its first change after a list
-// can cost more than its later ones.
-func (p *running) changes(ctx context.Context, w *world, kind string) (count, per1000 float64, err error) {
+// changes changes objects of the kind for a period. It returns the number
+// of changes, and the processor seconds that 1,000 of them cost the program. Each
+// object is changed once before the measurement, because its first change after
+// a list can cost more than its later ones.
+func (p *running) changes(
+	ctx context.Context, w *world, kind string, period time.Duration,
+) (count, per1000 float64, err error) {
 	first := func(n int, _ time.Duration) bool { return n < changedObjects }
 	if _, err := w.change(ctx, kind, first); err != nil {
 		return 0, 0, err
@@ -116,7 +115,7 @@ func (p *running) changes(ctx context.Context, w *world, kind string) (count, pe
 	if err != nil {
 		return 0, 0, err
 	}
-	written, err := w.change(ctx, kind, func(_ int, spent time.Duration) bool { return spent < changing })
+	written, err := w.change(ctx, kind, func(_ int, spent time.Duration) bool { return spent < period })
 	if err != nil {
 		return 0, 0, err
 	}
@@ -150,7 +149,7 @@ func medians(rounds []figures) figures {
 		Start:   median(func(f figures) float64 { return f.Start }),
 		Change:  median(func(f figures) float64 { return f.Change }),
 		Changed: median(func(f figures) float64 { return f.Changed }),
-		Changes: median(func(f figures) float64 { return f.Changes }),
+		Rate:    median(func(f figures) float64 { return f.Rate }),
 	}
 }
 
@@ -217,6 +216,11 @@ func writeConfig(folder string, w *world, o *operator) error {
 		files = map[string]string{}
 	}
 	files["kubeconfig"] = string(kubeconfig)
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
+	if err != nil {
+		return err
+	}
+	files["tls.crt"], files["tls.key"] = string(certificate), string(key)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}

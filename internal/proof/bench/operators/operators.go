@@ -21,7 +21,7 @@ type operator struct {
 
 	Manifests []string          // files of the module to apply, as patterns
 	Objects   string            // more objects to apply
-	Config    map[string]string // the files of the program's working directory, besides kubeconfig
+	Config    map[string]string // the files of the program's working directory, besides kubeconfig and a certificate
 	Args      []string
 
 	Ready string // the text of a log line with which a controller reports that it is ready
@@ -115,5 +115,21 @@ var operators = []operator{ //nolint:gochecknoglobals // a table
 			"--secure-port=0", "-v=1",
 		},
 		Ready: "Number of evictions/requests", Times: 1, Works: (*world).evictsPod,
+	},
+	{
+		Name: "cluster-api", Module: "sigs.k8s.io/cluster-api", Version: "v1.14.2", Main: "./core",
+		Caches: "metadata of all Secrets and ConfigMaps", Changes: "Secret",
+		Note: "this is the core manager. It reads Secrets and ConfigMaps from the server, and needs the events of " +
+			"objects that it has never read, so there is no variant on demand. Its webhooks listen on loopback, and " +
+			"the server calls none. The line replaces an informer of Cluster API that has metrics of its own. " +
+			"There is one Cluster, with a MachineDeployment without machines.",
+		Replaces:  []string{"sigs.k8s.io/cluster-api/api=sigs.k8s.io/cluster-api/api@v1.14.2"},
+		Edits:     []edit{{"core/main.go", "Port:     webhookPort", "Port: webhookPort, Host: \"127.0.0.1\""}},
+		Variants:  clusters(),
+		Manifests: []string{"core/config/crd/bases/*.yaml"}, Objects: clusterObjects(),
+		Args: []string{
+			"--health-addr=0", "--diagnostics-address=0", "--webhook-port=29443", "--webhook-cert-dir=.",
+		},
+		Ready: "Starting workers", Times: 10, Works: (*world).replacesMachineSet,
 	},
 }

@@ -2,10 +2,7 @@ package main
 
 import (
 	_ "embed"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"text/template"
@@ -14,29 +11,27 @@ import (
 //go:embed operators.md
 var source string
 
-// result contains the figures of an operator, by variant.
+// result is an operator with its figures.
 type result struct {
 	operator
-	Figures map[string]figures
+	record
 }
 
 // write writes the page, unless no page was requested. The page shows each
-// operator that was measured in this scratch folder.
+// operator whose figures are in the file beside it.
 func (l *laboratory) write() error {
 	if l.page == "" {
 		return nil
 	}
+	records, err := l.records()
+	if err != nil {
+		return err
+	}
 	var measured []result
 	for _, o := range operators {
-		text, err := os.ReadFile(l.figures(&o))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		if r, ok := records[o.Name]; ok {
+			measured = append(measured, result{operator: o, record: r})
 		}
-		r := result{operator: o}
-		if err = errors.Join(err, json.Unmarshal(text, &r.Figures)); err != nil {
-			return err
-		}
-		measured = append(measured, r)
 	}
 	t, err := template.New("operators.md").Parse(source)
 	if err != nil {
@@ -49,6 +44,15 @@ func (l *laboratory) write() error {
 	return os.WriteFile(l.page, []byte(b.String()), 0o644)
 }
 
+// Title returns the name of the operator and the version that was measured.
+func (r result) Title() string { return r.Name + " " + r.record.Version }
+
+// Measured reports whether a variant has figures.
+func (r result) Measured(v variant) bool {
+	_, ok := r.Figures[v.Name]
+	return ok
+}
+
 // Row returns the table cells of a variant. For our variants, each figure is
 // followed by its ratio to the figure of the released program.
 func (r result) Row(v variant) string {
@@ -59,6 +63,43 @@ func (r result) Row(v variant) string {
 		cell(f.Ready, base.Ready, "%.1f"),
 	}
 	return strings.Join(cells, " | ")
+}
+
+// Measurement returns when and how the figures were measured.
+func (r result) Measurement() string {
+	rounds := "one run of each program"
+	if r.Rounds > 1 {
+		rounds = fmt.Sprintf("the median of %d runs of each program", r.Rounds)
+	}
+	text := fmt.Sprintf("%s, on %s", rounds, r.Date)
+	if r.Rests != "" {
+		text += ", after " + r.Rests + " of rest"
+	}
+	if r.Changing != "" {
+		text += ", with changes for " + r.Changing
+	}
+	if slowest, fastest := r.rates(); fastest > 0 {
+		text += fmt.Sprintf(", %.0f to %.0f changes in each second", slowest, fastest)
+	}
+	if r.Load > 0 {
+		text += fmt.Sprintf(", at a load average of %.1f", r.Load)
+	}
+	return text + "." + strings.TrimRight(" "+r.Remark, " ")
+}
+
+// rates returns the lowest and the highest number of changes in a second that a
+// variant was measured with, or 0 if they were not recorded.
+func (r result) rates() (slowest, fastest float64) {
+	for _, f := range r.Figures {
+		if f.Rate == 0 {
+			continue
+		}
+		if slowest == 0 || f.Rate < slowest {
+			slowest = f.Rate
+		}
+		fastest = max(fastest, f.Rate)
+	}
+	return slowest, fastest
 }
 
 func cell(f, base float64, format string) string {

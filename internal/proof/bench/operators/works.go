@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
@@ -77,4 +78,16 @@ func ignoreNotFound(err error) error {
 		return nil
 	}
 	return err
+}
+
+// conditions returns the statuses of an object's conditions, by type.
+func conditions(o *unstructured.Unstructured) map[string]string {
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	statuses := map[string]string{}
+	for _, c := range all {
+		if c, ok := c.(map[string]any); ok {
+			statuses[fmt.Sprint(c["type"])] = fmt.Sprint(c["status"])
+		}
+	}
+	return statuses
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/homeostat/homeostat/internal/proof/bench/cache/load"
@@ -24,6 +25,7 @@ import (
 type world struct {
 	cluster *e2e.Cluster
 	client  kubernetes.Interface
+	dynamic dynamic.Interface
 }
 
 // newWorld starts a server that keeps its data in a folder, and fills the
@@ -38,7 +40,7 @@ func newWorld(ctx context.Context, folder string) (*world, error) {
 	}
 	w := &world{cluster: c}
 	if err := w.fill(ctx, filepath.Join(folder, "filled")); err != nil {
-		return nil, errors.Join(err, c.Stop())
+		return nil, errors.Join(err, w.stop())
 	}
 	return w, nil
 }
@@ -53,6 +55,9 @@ func (w *world) fill(ctx context.Context, done string) error {
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	var err error
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	if w.dynamic, err = dynamic.NewForConfig(w.cluster.Config()); err != nil {
 		return err
 	}
 	if _, err := os.Stat(done); err == nil {
