@@ -82,7 +82,8 @@ func (r *reflectorStore[T]) selected(object T) error {
 	if r.sink.selector.Matches(labels.Set(object.GetLabels())) {
 		return nil
 	}
-	return suspect.Answerf("the answer has the object %q, which the label selector %q does not select", bound.KeyOf(object), r.sink.options.LabelSelector)
+	return suspect.Answerf("the answer has the object %q, which the label selector %q does not select",
+		bound.KeyOf(object), r.sink.options.LabelSelector)
 }
 
 // distinct sorts the items of a list, and returns the newest state of each
@@ -126,7 +127,8 @@ func (r *reflectorStore[T]) follows(object T) error {
 	case cached != "" && uid == "", item.Object.GetResourceVersion() != "" && object.GetResourceVersion() == "":
 		return suspect.Answerf("the watch reports a change of %q without its UID or resourceVersion", item.Key)
 	case cached != "" && cached != uid:
-		return suspect.Answerf("the watch reports a change of %q with UID %q, but the cached object has UID %q", item.Key, uid, cached)
+		return suspect.Answerf("the watch reports a change of %q with UID %q, but the cached object has UID %q",
+			item.Key, uid, cached)
 	default:
 		return nil
 	}
@@ -148,7 +150,8 @@ func (r *reflectorStore[T]) deletes(object T) error {
 		!versions.Older(object.GetResourceVersion(), item.Object.GetResourceVersion()) {
 		return nil
 	}
-	return suspect.Answerf("the watch reports that %q was deleted at the resourceVersion %s, but the cached object has %s", item.Key, object.GetResourceVersion(), item.Object.GetResourceVersion())
+	return suspect.Answerf("the watch reports that %q was deleted at the resourceVersion %s, but the cached object has %s",
+		item.Key, object.GetResourceVersion(), item.Object.GetResourceVersion())
 }
 
 // misleads returns a function that reports whether the API server cannot have
@@ -212,7 +215,8 @@ func (s streamed) follow(event watch.EventType, object Object) error {
 		return suspect.Answerf("the streaming list has %q at the resourceVersion %s, after %s",
 			key, next.resourceVersion, last.resourceVersion)
 	case last.uid != "" && next.uid != last.uid:
-		return suspect.Answerf("the streaming list has %q with UID %q, after %q without its deletion", key, next.uid, last.uid)
+		return suspect.Answerf("the streaming list has %q with UID %q, after %q without its deletion",
+			key, next.uid, last.uid)
 	}
 	if event == watch.Deleted {
 		next.uid = ""

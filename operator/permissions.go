@@ -208,7 +208,8 @@ func isAllowed(ctx context.Context, client kubernetes.Interface, p permission) (
 		return false, fmt.Errorf("checking permission to %s: %w", p, err)
 	}
 	if asked := answer.Spec.ResourceAttributes; asked != nil && *asked != p.ResourceAttributes {
-		return false, suspect.Answerf("checking permission to %s: the answer is for verb %q of resource %q", p, asked.Verb, asked.Resource)
+		return false, suspect.Answerf("checking permission to %s: the answer is for verb %q of resource %q",
+			p, asked.Verb, asked.Resource)
 	}
 	return allowed, nil
 }

@@ -162,7 +162,8 @@ func (c *call[T]) write(ctx context.Context, w Child[T], base T, immutable []kep
 	case refusal != nil:
 		return got, fmt.Errorf("writing %q: %w", c.keyOf(w), refusal)
 	case err == nil && got.GetUID() == "" && !c.cache.Parts().Simulated():
-		return got, suspect.Answerf("writing %q: the answer has no UID, so it is not known whether the child exists", c.keyOf(w))
+		return got, suspect.Answerf("writing %q: the answer has no UID, so it is not known whether the child exists",
+			c.keyOf(w))
 	case err == nil && c.relationOf(got) != ownChild:
 		return got, fmt.Errorf("writing %q: the answer is not about a child of this owner: %s, "+
 			"or a webhook has changed the owner", c.keyOf(w), suspect.Guess)

@@ -41,8 +41,8 @@ var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseNoAnswer:    "check whether the API server is overloaded, and the network in between",
 	CauseCertificate: "check the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
 	CauseThrottled:   "check the API server's priority levels and flow schemas",
-	CauseMute: "check the proxies and load balancers in between: perhaps one of them holds the data of watches back, such as " +
-		"nginx with proxy_buffering",
+	CauseMute: "check the proxies and load balancers in between: perhaps one of them holds the data of watches back, " +
+		"such as nginx with proxy_buffering",
 	CauseUnwatchable: "the server cannot list or watch this kind, so it cannot be cached: read its objects one by one",
 	CauseEndsAtOnce:  "check whether the API server restarts or is slow, and the proxies and load balancers in between",
 }

@@ -112,7 +112,8 @@ func (p *Pages) Next(continued string, page runtime.Object) error {
 	case knownObject:
 		return suspect.Answerf("page %d of the list begins with the object %q, as an earlier page did", p.count, first)
 	case p.empty > mostEmptyPages && token != "" && !p.Filtered:
-		return suspect.Answerf("the list does not end: the last %d pages have no objects, and the server names one more page", p.empty)
+		return suspect.Answerf("the list does not end: the last %d pages have no objects, and the server names one more page",
+			p.empty)
 	case p.count > mostPages && token != "":
 		return fmt.Errorf("the list does not end: it has more than %d pages, which may not fit into memory: "+
 			"check the server of this kind, and the proxies and gateways in between", mostPages)
