@@ -1,7 +1,9 @@
 package informer
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -247,10 +249,26 @@ func (r *reflectorStore[T]) versionFault(rv string) error {
 		return nil
 	}
 	seen := r.sink.marks.Of(r.source.namespace)
-	if rv == "" || rv == "0" || rvorder.Comparable(seen) && !rvorder.Comparable(rv) {
-		return suspect.Answerf("the answer has the resourceVersion %q, after %q", rv, seen)
+	if missing := rv == "" || rv == "0"; missing || rvorder.Comparable(seen) && !rvorder.Comparable(rv) {
+		fault := suspect.Answerf("the answer has the resourceVersion %q, after %q", rv, seen)
+		if missing {
+			fault = cmp.Or(r.unversioned(), fault)
+		}
+		return fault
 	}
 	return nil
+}
+
+// unversioned returns an error that explains a list without a resourceVersion,
+// or nil if an earlier list had one. An aggregated API server that keeps its
+// objects in memory may count no versions.
+func (r *reflectorStore[T]) unversioned() error {
+	if r.sink.marks.Of(r.source.namespace) != "" {
+		return nil
+	}
+	return fmt.Errorf("%s were listed without a resourceVersion, so no informer can watch or cache them: "+
+		"read them from the server when you need them, for example with names.Live",
+		cmp.Or(r.source.resource.GroupResource().String(), r.sink.identity.Kind(), reflect.TypeFor[T]().String()))
 }
 
 // kindOf returns the kind of an unstructured object. For an object of any other

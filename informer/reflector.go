@@ -26,6 +26,7 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/informer/internal/versions"
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/keyspace"
 	"github.com/homeostat/homeostat/internal/wire"
@@ -292,10 +293,15 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 
 // list sends a request for a list or for one page of a list.
 func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	request := r.source.list
 	if r.part != nil {
-		return r.part.List(ctx, opts)
+		request = r.part.List
 	}
-	return r.source.list(ctx, opts)
+	list, err := request(ctx, opts)
+	if errors.Is(err, absent.ErrUnversioned) {
+		err = cmp.Or(r.unversioned(), err)
+	}
+	return list, err
 }
 
 // selects adds the label and the field selector of the options to opts.

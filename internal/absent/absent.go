@@ -209,10 +209,14 @@ func Answer(object, want metav1.Object) error {
 	return suspect.Answerf("the answer %s", fault)
 }
 
+// ErrUnversioned is the error for a list without a resourceVersion. Some
+// aggregated API servers send such lists.
+var ErrUnversioned = suspect.Answerf("the list has no resourceVersion, as each list of the API server has")
+
 // List checks a list for which the client has returned no error. It returns an
 // error if list cannot be the API server's own answer: if it is an object and
-// not a list, if it has no resourceVersion, or if it lacks objects and has
-// no continue token. For example, client-go makes an empty list from the body
+// not a list, if it has no resourceVersion ([ErrUnversioned]), or if it lacks
+// objects and has no continue token. For example, client-go makes an empty list from the body
 // {} of a gateway. Lists of fakes have no resourceVersion, so List returns an
 // error for them, too.
 func List(list runtime.Object) error {
@@ -223,8 +227,10 @@ func List(list runtime.Object) error {
 		return fmt.Errorf("the answer is not a list: %w", err)
 	case kind != "" && !strings.HasSuffix(kind, "List") && lacksItems(list):
 		return suspect.Answerf("the answer is a %q, not a list", kind)
+	case accessor.GetResourceVersion() == "" && lacksItems(list):
+		return suspect.Answerf("the answer has neither items nor a resourceVersion, so it is not a list")
 	case accessor.GetResourceVersion() == "":
-		return suspect.Answerf("the answer has no resourceVersion, but each list of the API server has one")
+		return ErrUnversioned
 	case accessor.GetContinue() == "" && accessor.GetRemainingItemCount() != nil && *accessor.GetRemainingItemCount() > 0:
 		return suspect.Answerf("the list lacks %d objects but has no continue token",
 			*accessor.GetRemainingItemCount())
