@@ -174,7 +174,7 @@ func TestItRebootsOnceAndTellsHowItWent(t *testing.T) {
 		s.Expect(s.machine.Off()).To(gomega.BeTrue())
 		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
 		s.machine.PowerOn()
-		s.pass(agent.DefaultPatience)
+		s.pass(5 * time.Minute)
 		state := protocol.Read(s.node())
 		s.Expect(state.Last).To(gomega.HaveValue(gomega.And(gomega.HaveField("FromBootID", "n-boot-1"),
 			gomega.HaveField("ToBootID", "n-boot-2"), gomega.HaveField("Result", protocol.Rebooted))))
@@ -245,7 +245,7 @@ func TestItLeavesTheCordonThatAnotherClientHasPutThereSince(t *testing.T) {
 		s.change(`{"spec":{"unschedulable":null}}`)
 		s.change(`{"spec":{"unschedulable":true}}`)
 		s.machine.PowerOn()
-		s.pass(agent.DefaultPatience)
+		s.pass(5 * time.Minute)
 		s.Expect(protocol.Read(s.node()).Last).To(gomega.HaveValue(gomega.HaveField("Result", protocol.Rebooted)))
 		s.Expect(s.node().Spec.Unschedulable).To(gomega.BeTrue())
 	})
@@ -279,8 +279,8 @@ func TestItAsksForARebootThatItsHostRequires(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	g := gomega.NewWithT(t)
-	_, err := agent.New(nil, nil, &agent.Options{Patience: -1, CallTimeout: -1})
+	_, err := agent.New(nil, nil, &agent.Options{CallTimeout: -1})
 	g.Expect(err).To(gomega.MatchError(gomega.And(gomega.ContainSubstring("the client for nodes or for Pods is nil"),
 		gomega.ContainSubstring("Options.Node is empty"), gomega.ContainSubstring("Options.Machine is nil"),
-		gomega.ContainSubstring("Options.Patience is -1ns"), gomega.ContainSubstring("Options.CallTimeout is -1ns"))))
+		gomega.ContainSubstring("Options.CallTimeout is -1ns"))))
 }

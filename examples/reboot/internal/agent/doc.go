@@ -20,8 +20,9 @@
 //   - The machine is told to reboot only after in-progress records three
 //     things: the drain is over, the controller has just permitted the reboot,
 //     and the machine is about to be told.
-//   - If an earlier run of the agent has told the machine, and the boot id is
-//     still the same, the agent does not tell it again.
+//   - A machine that has accepted the call, has not answered it, or was told by
+//     an earlier run of the agent is not told again while the boot id stays the
+//     same. It may still go down, until the controller gives up.
 //   - Deadlines are measured by this process as durations. The node's clock is
 //     compared with the controller's clock only to refuse a grant when the two
 //     clocks differ.
@@ -29,8 +30,8 @@
 //     Pod and its disruption budget.
 //   - Right before the reboot, a live read must show the same reboot in
 //     progress.
-//   - A reboot that is refused, or does not happen, is requested again, until
-//     the controller calls it off.
+//   - A machine that refuses is told again, with a new permission, until the
+//     controller calls the reboot off.
 //   - A value that cannot be parsed is not modified, and is reported in an
 //     Event.
 //

@@ -15,7 +15,6 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultPatience    = 5 * time.Minute
 	DefaultCallTimeout = 30 * time.Second
 	DefaultDrainPeriod = 5 * time.Second
 	DefaultAskPeriod   = time.Minute
@@ -36,10 +35,6 @@ type Options struct {
 	// Now is the wall clock of the node. It is used in annotations, and
 	// compared with the controller's clock. Defaults to time.Now.
 	Now func() time.Time
-	// Patience is how long the machine may stay up after it was told to reboot,
-	// if it has not refused. After that the agent asks the controller for
-	// permission to tell it again. Defaults to [DefaultPatience].
-	Patience time.Duration
 	// CallTimeout limits each call of the machine, and each pass of a drain.
 	// Defaults to [DefaultCallTimeout].
 	CallTimeout time.Duration
@@ -63,7 +58,6 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		set = *o
 	}
-	set.Patience = cmp.Or(set.Patience, DefaultPatience)
 	set.CallTimeout = cmp.Or(set.CallTimeout, DefaultCallTimeout)
 	set.DrainPeriod = cmp.Or(set.DrainPeriod, DefaultDrainPeriod)
 	set.AskPeriod = cmp.Or(set.AskPeriod, DefaultAskPeriod)
@@ -92,7 +86,6 @@ func (o *Options) validate() error {
 		field string
 		value time.Duration
 	}{
-		{"Patience", o.Patience},
 		{"CallTimeout", o.CallTimeout},
 		{"DrainPeriod", o.DrainPeriod},
 		{"AskPeriod", o.AskPeriod},

@@ -87,7 +87,7 @@ func TestARebootThatCannotBeCompletedIsCompletedLater(t *testing.T) {
 		s.pass(time.Second)
 		s.machine.PowerOn()
 		s.nodes.noWrites.Store(true)
-		s.pass(agent.DefaultPatience)
+		s.pass(5 * time.Minute)
 		s.refuseAMinute()
 		s.Expect(protocol.Read(s.node()).Last).To(gomega.BeNil())
 		s.Expect(s.events.count("Rebooted")).To(gomega.BeZero())
@@ -202,6 +202,43 @@ func TestEventsTellOfWhatCannotBeReadAndOfRefusedReboots(t *testing.T) {
 		s.Expect(s.events.texts("RebootRefused")).NotTo(gomega.ContainElement(gomega.ContainSubstring("another boot")),
 			"the next look sees it")
 	})
+}
+
+// stubborn is a machine that stays up, whatever it answers.
+type stubborn struct {
+	*machine.Simulated
+	calls  atomic.Int32
+	silent bool // it does not answer at all
+	err    error
+}
+
+func (m *stubborn) Reboot(ctx context.Context, _ string) error {
+	m.calls.Add(1)
+	if m.silent {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return m.err
+}
+
+// It may still go down at any time, so the record that it was told stays, and
+// the controller decides when to give up.
+func TestAMachineThatDoesNotGoDownIsToldOnce(t *testing.T) {
+	for name, m := range map[string]*stubborn{
+		"accepted": {}, "not answered": {silent: true}, "the answer is lost": {err: fmt.Errorf("bus: %w", machine.ErrUnanswered)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.Simulated = machine.NewSimulated("n", nil)
+			playWith(t, nil, &agent.Options{Machine: m}, func(s *stage) {
+				s.grant()
+				s.pass(24 * time.Hour)
+				s.Expect(m.calls.Load()).To(gomega.BeEquivalentTo(1))
+				s.Expect(protocol.Read(s.node()).InProgress).To(gomega.HaveValue(gomega.And(
+					gomega.HaveField("Asked", gomega.Not(gomega.BeNil())), gomega.HaveField("Refused", gomega.BeEmpty()))))
+				s.Expect(s.events.count("RebootRefused")).To(gomega.BeZero())
+			})
+		})
+	}
 }
 
 func TestAllOptionsAreChecked(t *testing.T) {

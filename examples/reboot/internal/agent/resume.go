@@ -12,9 +12,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// refusedPause is how long the agent waits after the machine has refused to
-// reboot before it asks the controller for permission again.
-const refusedPause = time.Minute
+// pause is how long the agent waits after it has told the machine to reboot. If
+// the machine has refused, it then asks the controller for permission again.
+// Otherwise it looks whether the kernel has another boot id.
+const pause = time.Minute
 
 // resume performs the next step of an accepted reboot.
 func (a *Agent) resume(
@@ -29,7 +30,7 @@ func (a *Agent) resume(
 	case rules.Evict:
 		return a.evict(ctx, node, p)
 	case rules.Ask:
-		if left := refusedPause - time.Since(m.refused); !m.refused.IsZero() && left > 0 {
+		if left := pause - time.Since(m.refused); !m.refused.IsZero() && left > 0 {
 			return reconcile.After(min(left, p.Silence()/4)), a.beat(ctx, node, p)
 		}
 		return reconcile.Result{}, a.question(ctx, node, p)

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -29,16 +28,14 @@ func (a *Agent) tell(
 }
 
 // told tells the machine to reboot, after tell has recorded it. If the machine
-// refuses, or does not go down in time, told removes the record.
+// refuses, told removes the record. A machine that has accepted the call, or has
+// not answered, may still go down at any time. So its record stays, it is not
+// told again, and the controller gives up after a while.
 func (a *Agent) told(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
 ) (reconcile.Result, error) {
-	patience := a.options.Patience - time.Since(m.called)
-	switch {
-	case !m.called.IsZero() && m.refusal == nil && patience > 0:
-		return reconcile.After(patience), nil
-	case !m.called.IsZero() && m.refusal == nil:
-		m.refusal = fmt.Errorf("the machine was told to reboot %v ago, but has not gone down", a.options.Patience)
+	if !m.called.IsZero() && m.refusal == nil {
+		return reconcile.After(pause), nil
 	}
 	live, err := a.stillInProgress(ctx, node, p)
 	if err != nil || live == nil {
@@ -49,7 +46,7 @@ func (a *Agent) told(
 	}
 	if m.refusal == nil {
 		if m.refusal = a.reboot(ctx, p, m); m.refusal == nil {
-			return reconcile.After(a.options.Patience), nil
+			return reconcile.After(pause), nil
 		}
 	}
 	return reconcile.Result{}, a.refuse(ctx, live, m)
@@ -65,7 +62,7 @@ func (a *Agent) reboot(ctx context.Context, p protocol.Progress, m *memory) (ref
 	switch {
 	case errors.Is(err, machine.ErrOtherBoot): // The next reconcile handles it.
 		return nil
-	case err != nil && limited.Err() == nil:
+	case err != nil && limited.Err() == nil && !errors.Is(err, machine.ErrUnanswered):
 		return err
 	case err != nil:
 		logr.FromContextOrDiscard(ctx).Error(err, "the machine has not answered, but may reboot",

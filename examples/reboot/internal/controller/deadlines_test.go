@@ -177,6 +177,40 @@ func TestAMachineThatReportsTheSameBootIsGivenUpAndNotToldAgain(t *testing.T) {
 	})
 }
 
+// The machine takes a few seconds to refuse, in which the controller sees that
+// it was told.
+func TestAMachineThatRefusesAgainAndAgainIsCalledOff(t *testing.T) {
+	play(t, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.draining("n1", "")
+		s.asking("n2")
+		told := 0
+		for beat := 2; s.state("n1").InProgress != nil && told < 30; beat += 3 {
+			now := func(more string) {
+				s.change("n1", map[string]any{protocol.InProgress: fmt.Sprintf(
+					`{"request":"r","epoch":1,"bootID":"b1","start":"s","cordonedByAgent":true,"drained":true,"beat":%d,"try":%d%s}`, beat, told+1, more)})
+				s.pass(20 * time.Second)
+			}
+			now(`,"waits":true,"refused":"inhibited"`)
+			if s.state("n1").InProgress == nil {
+				break
+			}
+			s.Expect(s.state("n1").Permit).To(gomega.HaveValue(gomega.HaveField("Try", gomega.BeEquivalentTo(told+1))))
+			s.change("n1", map[string]any{protocol.Permit: nil})
+			now(`,"asked":{"start":"s","at":"2000-01-01T00:00:00Z"}`)
+			told++
+			now(`,"refused":"inhibited"`)
+		}
+		s.Expect(told).To(gomega.Equal(10), "once a minute for ten minutes")
+		s.Expect(s.state("n1").Last).To(gomega.HaveValue(gomega.And(gomega.HaveField("Result", protocol.CalledOff),
+			gomega.HaveField("Why", "the machine has not begun to reboot within 10m0s: inhibited"))))
+		s.Expect(s.isCordoned("n1")).To(gomega.BeFalse())
+		s.pass(time.Second)
+		s.Expect(s.holders("g")).To(gomega.Equal([]string{"n2"}))
+		s.Expect(s.condition("g", rules.ConditionWaiting)).To(gomega.ContainSubstring("n1: called off, and not tried again before"))
+	})
+}
+
 // Its agent's Pod does not start any more after the reboot.
 func TestAMachineThatHasRebootedWithoutAnAgentIsBack(t *testing.T) {
 	play(t, func(s *stage) {

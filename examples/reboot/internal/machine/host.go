@@ -22,7 +22,8 @@ type Host struct {
 }
 
 // A Method requests a reboot from the host's init system. It may return before
-// the machine goes down, or never.
+// the machine goes down, or never. It returns [ErrUnanswered] if the init system
+// may have got the request.
 type Method interface {
 	Reboot(ctx context.Context) error
 }

@@ -9,6 +9,10 @@ import (
 // the machine has already rebooted.
 var ErrOtherBoot = errors.New("the machine has rebooted")
 
+// ErrUnanswered means that the call was sent, and that its answer was lost. So
+// the machine may reboot. For example, the host's D-Bus ends before it answers.
+var ErrUnanswered = errors.New("the machine has not answered, but may reboot")
+
 // Inhibited is a [Machine] on which other programs can inhibit a reboot for a
 // while.
 type Inhibited interface {
@@ -20,6 +24,8 @@ type Inhibited interface {
 type Machine interface {
 	// BootID returns the id of the running boot.
 	BootID(ctx context.Context) (string, error)
-	// Reboot requests a reboot if bootID is the id of the running boot.
+	// Reboot requests a reboot if bootID is the id of the running boot. An
+	// error means that the machine does not reboot, unless the error is
+	// [ErrUnanswered] or ctx has ended.
 	Reboot(ctx context.Context, bootID string) error
 }

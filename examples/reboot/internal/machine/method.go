@@ -31,6 +31,8 @@ type Logind struct {
 const (
 	login1  = "org.freedesktop.login1"
 	manager = login1 + ".Manager."
+	// noReply is the error of a bus whose service has ended before it answers.
+	noReply = "org.freedesktop.DBus.Error.NoReply"
 )
 
 // Reboot requests a reboot without a password prompt.
@@ -62,7 +64,7 @@ func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
 }
 
 // call calls a method of logind's manager. If out is not nil, it stores the
-// answer there.
+// answer there. It returns [ErrUnanswered] if no answer follows the call.
 func (l *Logind) call(ctx context.Context, method string, out any, args ...any) error {
 	socket := cmp.Or(l.Socket, DefaultSocket)
 	conn, err := dbus.Connect("unix:path="+socket, dbus.WithContext(ctx))
@@ -71,6 +73,10 @@ func (l *Logind) call(ctx context.Context, method string, out any, args ...any) 
 	}
 	defer func() { _ = conn.Close() }() // The call has returned.
 	answer := conn.Object(login1, "/org/freedesktop/login1").CallWithContext(ctx, manager+method, 0, args...)
+	refusal, answered := errors.AsType[dbus.Error](answer.Err)
+	if answer.Err != nil && (!answered || refusal.Name == noReply) {
+		return errors.Join(ErrUnanswered, answer.Err)
+	}
 	if answer.Err != nil || out == nil {
 		return answer.Err
 	}
@@ -112,13 +118,17 @@ const DefaultCommand = "systemctl reboot"
 // Command is a command that reboots. Spaces separate its words.
 type Command string
 
-// Reboot runs the command. Errors include its output.
+// Reboot runs the command. Errors include its output. A command that a signal
+// has ended may have requested the reboot: [ErrUnanswered].
 func (c Command) Reboot(ctx context.Context) error {
 	words := strings.Fields(string(c))
 	if len(words) == 0 {
 		return fmt.Errorf("rebooting: the command %q is empty", string(c))
 	}
 	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && !ended.Exited() {
+		err = errors.Join(ErrUnanswered, err)
+	}
 	if err != nil {
 		return fmt.Errorf("rebooting with %q: %w: %s", strings.Join(words, " "), err, strings.TrimSpace(string(out)))
 	}

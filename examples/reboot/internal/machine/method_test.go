@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ type bus struct {
 	socket string
 	calls  chan string // of others than the bus itself, with their arguments
 	refuse bool
+	// hangUp and lost are set for a call whose answer the bus does not get.
+	hangUp, lost atomic.Bool
 	// inhibitors are what ListInhibitors answers.
 	inhibitors []inhibitor
 }
@@ -94,6 +97,9 @@ func (b *bus) answer(in *bufio.Reader, conn net.Conn) {
 			reply.Type = dbus.TypeError
 			reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant("org.freedesktop.DBus.Error.AccessDenied")
 			body = []any{"Permission denied"}
+			if b.lost.Load() {
+				reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant("org.freedesktop.DBus.Error.NoReply")
+			}
 		case member == "org.freedesktop.login1.Manager.ListInhibitors":
 			body = []any{b.inhibitors}
 		default:
@@ -101,6 +107,9 @@ func (b *bus) answer(in *bufio.Reader, conn net.Conn) {
 				member += " asks a person"
 			}
 			b.calls <- call.Headers[dbus.FieldDestination].Value().(string) + " " + member
+			if b.hangUp.Load() {
+				return
+			}
 		}
 		if len(body) > 0 {
 			reply.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(body...))
@@ -115,6 +124,26 @@ func TestLogindIsAskedWithoutAPerson(t *testing.T) {
 	b := newBus(t, false)
 	g.Expect((&machine.Logind{Socket: b.socket}).Reboot(t.Context())).To(gomega.Succeed())
 	g.Expect(<-b.calls).To(gomega.Equal("org.freedesktop.login1 org.freedesktop.login1.Manager.Reboot"))
+}
+
+// The bus may have ended because the machine goes down.
+func TestACallWhoseAnswerIsLostMayRebootTheMachine(t *testing.T) {
+	g := gomega.NewWithT(t)
+	b := newBus(t, false)
+	b.hangUp.Store(true)
+	g.Expect((&machine.Logind{Socket: b.socket}).Reboot(t.Context())).To(gomega.MatchError(machine.ErrUnanswered))
+	b = newBus(t, true)
+	b.lost.Store(true)
+	g.Expect((&machine.Logind{Socket: b.socket}).Reboot(t.Context())).To(gomega.MatchError(machine.ErrUnanswered))
+	killed := filepath.Join(t.TempDir(), "killed")
+	g.Expect(os.WriteFile(killed, []byte("#!/bin/sh\nkill -9 $$\n"), 0o700)).To(gomega.Succeed())
+	g.Expect(machine.Command(killed).Reboot(t.Context())).To(gomega.MatchError(machine.ErrUnanswered))
+
+	refused := (&machine.Logind{Socket: newBus(t, true).socket}).Reboot(t.Context())
+	g.Expect(refused).To(gomega.And(gomega.HaveOccurred(), gomega.Not(gomega.MatchError(machine.ErrUnanswered))))
+	for _, method := range []machine.Method{&machine.Logind{Socket: "/not/there"}, machine.Command("false"), machine.Command("/not/there")} {
+		g.Expect(method.Reboot(t.Context())).To(gomega.And(gomega.HaveOccurred(), gomega.Not(gomega.MatchError(machine.ErrUnanswered))))
+	}
 }
 
 func TestLogindNamesWhatBlocksAShutdown(t *testing.T) {

@@ -276,7 +276,7 @@ func runWithAgents(env *reconciletest.Env, withAgents bool) error {
 		core := stage.Client(env.Config()).CoreV1()
 		a, err := agent.New(core.Nodes(), drain.Pods(core), &agent.Options{
 			Node: n, Start: f.start(), Machine: gated{f.machines[n], func() bool { return env.Context().Err() == nil }},
-			Patience: 10 * time.Second, Backoff: queue.Backoff{Cap: time.Minute},
+			Backoff: queue.Backoff{Cap: time.Minute},
 		})
 		if err != nil {
 			return err

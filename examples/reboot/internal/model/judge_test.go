@@ -25,6 +25,7 @@ type judge struct {
 	asked   map[string]bool        // Pods that the server was asked to evict, by UID
 	downs   map[string][]time.Time // of each machine, because it was told to
 	signs   map[string]sign        // of each node
+	told    map[string]sign        // the epoch in which each node was first told to reboot, while it is Ready
 }
 
 type podAt struct {
@@ -44,6 +45,7 @@ type sign struct {
 func newJudge(w *whole) *judge {
 	j := &judge{
 		world: w, pods: map[string]podAt{}, asked: map[string]bool{}, downs: map[string][]time.Time{}, signs: map[string]sign{},
+		told: map[string]sign{},
 	}
 	j.monitor = newMonitor(func(node string) int { return w.hulls[node].boots })
 	return j
@@ -153,6 +155,32 @@ func (j *judge) tick(quiet time.Time) {
 		if most := j.patience(name, n); most > 0 && now.Sub(since) > most && j.monitor.holds(name, n.uid) {
 			j.monitor.violated("I13", "%s: holds a slot, and has not answered for %v: %s", name, now.Sub(since), text)
 		}
+		j.stays(name, n, quiet)
+	}
+}
+
+// stays holds I13 for a machine that was told to reboot and is still Ready,
+// because it refuses, or answers and does nothing.
+func (j *judge) stays(name string, n *nodeView, quiet time.Time) {
+	const slack = 2 * time.Minute
+	p, now := n.inProgress, time.Now()
+	if p == nil || !n.ready {
+		delete(j.told, name)
+		return
+	}
+	epoch := epochOf(n.uid, p)
+	if p.Asked != nil && j.told[name].text != epoch {
+		j.told[name] = sign{text: epoch, since: now}
+	}
+	first := j.told[name]
+	if first.text != epoch || p.Policy == "wait" {
+		return
+	}
+	if first.since.Before(quiet) {
+		first.since = quiet
+	}
+	if stayed := now.Sub(first.since); stayed > time.Duration(p.Seconds)*time.Second+10*time.Minute+slack && j.monitor.holds(name, n.uid) {
+		j.monitor.violated("I13", "%s: holds a slot, and has not rebooted for %v after it was told to", name, stayed)
 	}
 }
 

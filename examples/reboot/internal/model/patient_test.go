@@ -19,6 +19,12 @@ func patient() []safeguard {
 		{"the time after which a machine has not rebooted", []overlay.Edit{
 			{File: progress, Old: "after := slot.StageSince.Add(SettleTime)", New: "after := slot.StageSince.Add(1000 * SettleTime)"},
 		}, "I13", played(containers)},
+		{"the first permission of a machine that refuses", []overlay.Edit{
+			{File: progress, Old: "permitted.Before(since) {", New: "permitted.Before(since) && false {"},
+		}, "I13", played(stubborn)},
+		{"the record of a machine that was told and stays up", []overlay.Edit{
+			{File: tell, Old: "\t\treturn reconcile.After(pause), nil\n\t}\n\tlive", New: "\t\tm.refusal = errors.New(\"it has not gone down\")\n\t}\n\tlive"},
+		}, "", tested("agent", "TestAMachineThatDoesNotGoDownIsToldOnce")},
 		{"the time after which an agent counts as dead", []overlay.Edit{
 			{File: progress, Old: "if p.Start != \"\" {", New: "if p.Start != \"\" && false {"},
 		}, "I13", played(silence)},
@@ -47,6 +53,16 @@ func nightly(w *whole) {
 func containers(w *whole) {
 	for _, name := range w.names {
 		w.hulls[name].blind, w.judge.monitor.blind[name] = true, true
+	}
+}
+
+// stubborn lets every other machine refuse to reboot, and the others answer and
+// do nothing.
+func stubborn(w *whole) {
+	w.patchGroup(`{"spec":{"windows":null,"maxReboots":{"count":100},"drain":{"policy":"abort"}}}`)
+	w.misfortunes = []misfortune{newBudget}
+	for i, name := range w.names {
+		w.hulls[name].refuses, w.hulls[name].deaf = i%2 == 0, i%2 == 1
 	}
 }
 

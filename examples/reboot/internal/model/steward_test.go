@@ -71,6 +71,7 @@ func (h *hull) Reboot(ctx context.Context, bootID string) error {
 		return machine.ErrOtherBoot
 	case h.refuses || h.inhibited != "":
 		h.mu.Unlock()
+		<-time.After(5 * time.Second) // meanwhile the controller sees that the machine was told
 		return errors.New("the init system says no")
 	case h.deaf:
 		h.mu.Unlock()

@@ -268,7 +268,7 @@ func (w *world) processes() {
 		w.add(&proc{name: "agent-" + node, start: func(c *cluster.Cluster, alive func() bool) (func(context.Context) error, error) {
 			w.starts++
 			a, err := agent.New(c.Client().CoreV1().Nodes(), drain.Pods(c.Client().CoreV1()), &agent.Options{
-				Node: node, Machine: gated{b, alive}, Patience: time.Minute, DrainPeriod: 2 * time.Second,
+				Node: node, Machine: gated{b, alive}, DrainPeriod: 2 * time.Second,
 				Start: fmt.Sprintf("start-%d", w.starts),
 			})
 			if err != nil {

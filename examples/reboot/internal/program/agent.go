@@ -40,8 +40,6 @@ func Agent() operator.Program {
 				"request a reboot when this `file` of the host exists, such as /host/run/reboot-required")
 			fs.DurationVar(&options.AskPeriod, "reboot-sentinel-period", agent.DefaultAskPeriod,
 				"how often to check whether the file exists")
-			fs.DurationVar(&options.Patience, "patience", agent.DefaultPatience,
-				"how long to wait for the machine to go down before telling it again to reboot")
 		},
 		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
 			var err error

@@ -90,8 +90,7 @@ func TestTheProgramsHaveTheFlagsOfTheManual(t *testing.T) {
 		return all
 	}
 	f.Expect(defaults(program.Agent())).To(Equal(map[string]string{
-		"node": "from-the-environment", "boot-id-file": machine.DefaultBootIDFile, "drain-period": "5s", "patience": "5m0s",
-		"reboot-sentinel": "", "reboot-sentinel-period": "1m0s", "reboot-method": "logind",
+		"node": "from-the-environment", "boot-id-file": machine.DefaultBootIDFile, "drain-period": "5s", "reboot-sentinel": "", "reboot-sentinel-period": "1m0s", "reboot-method": "logind",
 		"dbus-socket": machine.DefaultSocket, "reboot-signal": "39", "reboot-command": machine.DefaultCommand,
 	}))
 	f.Expect(defaults(program.Controller())).To(Equal(map[string]string{
@@ -111,8 +110,6 @@ func TestTheAgentActsForTheNodeThatItIsGiven(t *testing.T) {
 	f.Expect(err).To(MatchError(ContainSubstring(`finding node "other": it does not exist: set --node or NODE_NAME`)))
 	_, err = f.setUp(program.Agent(), "--node=n", "--drain-period=-1s")
 	f.Expect(err).To(MatchError(ContainSubstring("Options.DrainPeriod is -1s")))
-	_, err = f.setUp(program.Agent(), "--node=n", "--patience=-1s")
-	f.Expect(err).To(MatchError(ContainSubstring("Options.Patience is -1s")))
 	_, err = f.setUp(program.Agent(), "--node=n", "--reboot-sentinel-period=-1s")
 	f.Expect(err).To(MatchError(ContainSubstring("Options.AskPeriod is -1s")))
 }

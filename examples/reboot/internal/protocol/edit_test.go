@@ -70,13 +70,19 @@ var _ = Describe("an edit of a node that has every annotation", func() {
 			return protocol.AllowNow(n, protocol.Permission{Request: request, Try: 3, Seconds: 60}, metav1.Unix(30, 0), metav1.Unix(10, 0))
 		}, true, true, map[string]string{
 			protocol.Permit: `{"request":"r2","epoch":2,"try":3,"seconds":60}`,
+			protocol.Recent: `[{"epoch":1,"at":"1970-01-01T00:00:10Z"},{"epoch":2,"at":"1970-01-01T00:00:30Z","first":"1970-01-01T00:00:20Z"}]`,
+		}),
+		Entry("permit the first question, after a reboot of the same epoch that a person has removed", func(n *corev1.Node) error {
+			return protocol.AllowNow(n, protocol.Permission{Request: request, Try: 1, Seconds: 60}, metav1.Unix(30, 0), metav1.Unix(10, 0))
+		}, true, true, map[string]string{
+			protocol.Permit: `{"request":"r2","epoch":2,"try":1,"seconds":60}`,
 			protocol.Recent: `[{"epoch":1,"at":"1970-01-01T00:00:10Z"},{"epoch":2,"at":"1970-01-01T00:00:30Z"}]`,
 		}),
 		Entry("permit, long after the others", func(n *corev1.Node) error {
-			return protocol.AllowNow(n, protocol.Permission{Request: request, Try: 3}, metav1.Unix(30, 0), metav1.Unix(11, 0))
+			return protocol.AllowNow(n, protocol.Permission{Request: request, Try: 3}, metav1.Unix(30, 0), metav1.Unix(25, 0))
 		}, true, true, map[string]string{
 			protocol.Permit: `{"request":"r2","epoch":2,"try":3,"seconds":0}`,
-			protocol.Recent: `[{"epoch":2,"at":"1970-01-01T00:00:30Z"}]`,
+			protocol.Recent: `[{"epoch":2,"at":"1970-01-01T00:00:30Z","first":"1970-01-01T00:00:20Z"}]`,
 		}),
 		Entry("forget", func(n *corev1.Node) error { return protocol.Forget(n, 2) }, true, true,
 			map[string]string{protocol.Recent: `[{"epoch":1,"at":"1970-01-01T00:00:10Z"}]`}),

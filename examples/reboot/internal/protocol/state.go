@@ -105,7 +105,9 @@ type Progress struct {
 	// Asked is set before the machine is told to reboot. After that the machine
 	// may go down at any time, so the reboot cannot be called off any more.
 	Asked *Asked `json:"asked,omitempty"`
-	// Refused is why the machine has not gone down after it was told to reboot.
+	// Refused is why the machine has refused to reboot. A machine that has
+	// accepted the call, or has not answered, has not refused: it may still go
+	// down.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -145,6 +147,10 @@ func (m *Permission) Answers(p *Progress) bool {
 type Told struct {
 	Epoch int64       `json:"epoch"`
 	At    metav1.Time `json:"at"`
+	// First is when the controller first permitted the reboot, if it has
+	// permitted it several times. For example, a machine that refuses is told
+	// again every minute.
+	First metav1.Time `json:"first,omitzero"`
 }
 
 // The results of a reboot.
@@ -213,6 +219,17 @@ func (s State) Fault(keys ...string) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// Permitted returns when the controller first permitted the reboot of an epoch.
+// It returns the zero time if it has not permitted it.
+func (s State) Permitted(epoch int64) time.Time {
+	for _, t := range s.Recent {
+		if t.Epoch == epoch {
+			return cmp.Or(t.First, t.At).Time
+		}
+	}
+	return time.Time{}
 }
 
 // Spent returns the last epoch that cannot be granted any more, because its

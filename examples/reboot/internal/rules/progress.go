@@ -98,7 +98,7 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 	if due {
 		slot = record.Next
 	}
-	after, reason := s.deadline(slot, p)
+	after, reason := s.deadline(slot, p, state.Permitted(p.Epoch))
 	switch {
 	case reason != "":
 		return SlotDecision{Step: CallOff, Why: reason}
@@ -122,8 +122,11 @@ func (s Situation) permitSeconds() int32 {
 
 // deadline returns why the reboot must be called off now. If no deadline has
 // passed, reason is empty, and after is the time until the next deadline.
-func (s Situation) deadline(slot api.Slot, p *protocol.Progress) (after time.Duration, reason string) {
-	for _, d := range deadlines(slot, p) {
+// permitted is when the reboot was first permitted, or zero.
+func (s Situation) deadline(
+	slot api.Slot, p *protocol.Progress, permitted time.Time,
+) (after time.Duration, reason string) {
+	for _, d := range deadlines(slot, p, permitted) {
 		left := d.start.Add(d.limit).Sub(s.Now)
 		if left <= 0 {
 			return 0, fmt.Sprintf(d.why, d.limit) + withReason(d.more)
@@ -143,15 +146,21 @@ type deadline struct {
 	more  string // details to append to the reason
 }
 
-// deadlines returns the deadlines of a reboot that may be called off.
-func deadlines(slot api.Slot, p *protocol.Progress) []deadline {
+// deadlines returns the deadlines of a reboot that may be called off. A machine
+// that refuses is permitted to reboot, and told, again and again. So its time
+// counts from the first permission: the stage in the ledger is a new one after
+// each refusal.
+func deadlines(slot api.Slot, p *protocol.Progress, permitted time.Time) []deadline {
 	timeout, since, left := p.DrainTimeout(), slot.StageSince.Time, cmp.Or(p.Left, p.Blocked)
 	var deadlines []deadline
 	switch {
 	case p.Policy == protocol.PolicyWait:
 	case p.Drained:
 		why := cmp.Or(p.Refused, "its agent has not answered")
-		deadlines = append(deadlines, deadline{since, timeout, "the machine has not been told to reboot within %v", why})
+		if p.Try > 1 && !permitted.IsZero() && permitted.Before(since) {
+			since = permitted
+		}
+		deadlines = append(deadlines, deadline{since, timeout, "the machine has not begun to reboot within %v", why})
 	case p.Policy == protocol.PolicyForce: // The agent measures the time itself, and begins again after a restart.
 		limit := 2*timeout + AcceptTimeout
 		deadlines = append(deadlines,
@@ -188,7 +197,7 @@ func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) 
 		return SlotDecision{Step: Conclude, Why: "its kubelet reports another boot, and its agent does not answer"}
 	case boot == p.BootID && p.Start != "":
 		return SlotDecision{Step: GiveUp, Why: fmt.Sprintf("its machine was told to reboot at %s, and still reports boot %s "+
-			"after %v: it has not rebooted, or does not change its boot id when it does",
+			"after %v: it has not rebooted, and may still do it, or does not change its boot id when it does",
 			stamp(p.Asked.At.Time), boot, AnswerTimeout)}
 	default:
 		return SlotDecision{Step: Wait, Why: progress(p)}

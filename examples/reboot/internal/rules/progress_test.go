@@ -25,6 +25,9 @@ func TestARebootEndsAtTheDeadlinesOfTheController(t *testing.T) {
 	told := asks + `,"asked":{"start":"s","at":"2026-01-01T00:00:00Z"}`
 	permit := annotated(protocol.Permit, `{"request":"r","epoch":1,"try":2,"seconds":60}`)
 	granted := annotated(protocol.Now, nowEpoch1)
+	const permitted = `[{"epoch":1,"at":"2026-01-01T00:00:00Z","first":"%s"}]`
+	long := annotated(protocol.Recent, fmt.Sprintf(permitted, start.Add(24*time.Hour-10*minute).Format(time.RFC3339)))
+	less := annotated(protocol.Recent, fmt.Sprintf(permitted, start.Add(24*time.Hour-9*minute).Format(time.RFC3339)))
 	shut := rules.Situation{Shut: true}
 	away := ready(corev1.ConditionUnknown)
 	for name, c := range map[string]struct {
@@ -67,7 +70,7 @@ func TestARebootEndsAtTheDeadlinesOfTheController(t *testing.T) {
 		"permitted, then seen":                  {stage: "drained", since: -minute, node: []fixture{progress(asks), permit}, want: rules.Rewrite, why: "drained"},
 		"permitted before it is seen":           {stage: "draining", since: time.Hour, heard: time.Hour, node: []fixture{progress(asks)}, want: rules.Permit},
 		"the window closed before it is seen":   {situation: shut, stage: "granted", since: minute, node: []fixture{progress("")}, want: rules.CallOff, why: "window closed"},
-		"too late, and a sign is not noted yet": {stage: "drained", since: 10 * minute, heard: 10 * minute, node: []fixture{progress(asks)}, want: rules.CallOff, why: "has not been told"},
+		"too late, and a sign is not noted yet": {stage: "drained", since: 10 * minute, heard: 10 * minute, node: []fixture{progress(asks)}, want: rules.CallOff, why: "has not begun to reboot"},
 		"permitted":                             {stage: "drained", beat: 7, node: []fixture{progress(asks)}, want: rules.Permit},
 		"permitted already":                     {stage: "drained", beat: 7, node: []fixture{progress(asks), permit}, want: rules.Wait, after: 10 * minute},
 		"asked again":                           {stage: "drained", beat: 7, node: []fixture{progress(`,"drained":true,"try":3,"waits":true`), permit}, want: rules.Permit},
@@ -77,23 +80,29 @@ func TestARebootEndsAtTheDeadlinesOfTheController(t *testing.T) {
 		"refused, under force":                  {stage: "drained", since: 10 * minute, beat: 7, node: []fixture{progress(drained + `,"drainPolicy":"force","refused":"inhibited"`)}, want: rules.CallOff},
 		"refused, under wait":                   {stage: "drained", since: time.Hour, beat: 7, node: []fixture{progress(drained + `,"drainPolicy":"wait","refused":"inhibited"`)}, want: rules.Wait, after: 10 * minute, why: "inhibited"},
 
-		"told is seen":                {stage: "drained", since: time.Hour, node: []fixture{progress(told)}, want: rules.Rewrite, why: "told"},
-		"told":                        {stage: "told", since: 4 * minute, node: []fixture{progress(told)}, want: rules.Wait, after: minute, why: "rebooting"},
-		"told, window closed":         {situation: shut, stage: "told", since: 4 * minute, node: []fixture{progress(told)}, want: rules.Wait, after: minute},
-		"told, and late":              {stage: "told", since: 5 * minute, node: []fixture{progress(told)}, want: rules.Rewrite, why: "overdue"},
-		"told before a long outage":   {stage: "told", since: time.Hour, node: []fixture{progress(told)}, want: rules.Rewrite, why: "overdue"},
-		"rebooted in a long outage":   {stage: "told", since: time.Hour, node: []fixture{progress(told), booted("b2")}, want: rules.Rewrite, why: "overdue"},
-		"overdue":                     {stage: "overdue", since: 4 * minute, node: []fixture{progress(told)}, want: rules.Wait, after: minute, why: "rebooting"},
-		"overdue in the future":       {stage: "overdue", since: -minute, node: []fixture{progress(told)}, want: rules.Rewrite, why: "overdue"},
-		"overdue, then refused":       {stage: "overdue", since: time.Hour, node: []fixture{progress(drained)}, want: rules.Rewrite, why: "drained"},
-		"overdue, and away":           {stage: "overdue", since: time.Hour, node: []fixture{progress(told), away}, want: rules.Wait, why: "not Ready"},
-		"overdue, Ready as before":    {stage: "overdue", since: 5 * minute, node: []fixture{progress(told)}, want: rules.GiveUp, why: "still reports boot b1 after 10m0s"},
-		"overdue, but rebooted":       {stage: "overdue", since: 5 * minute, node: []fixture{progress(told), booted("b2")}, want: rules.Conclude, why: "another boot"},
-		"overdue, no boot reported":   {stage: "overdue", since: time.Hour, node: []fixture{progress(told), booted("")}, want: rules.Wait},
-		"told by an older agent":      {stage: "overdue", since: time.Hour, node: []fixture{annotated(protocol.InProgress, `{"request":"r","epoch":1,"bootID":"b1","drained":true}`)}, want: rules.Wait, why: "rebooting"},
-		"garbled permit":              {stage: "drained", node: []fixture{progress(asks), annotated(protocol.Permit, "x")}, want: rules.Wait, why: protocol.Permit},
-		"garbled recent reboots":      {stage: "granted", node: []fixture{granted, annotated(protocol.Recent, "x")}, want: rules.Wait, why: protocol.Recent},
-		"granted, and often rebooted": {stage: "granted", node: []fixture{granted, annotated(protocol.Recent, recent(-time.Hour, -2*time.Hour, -3*time.Hour))}, want: rules.Revoke, why: "told to reboot 3 times"},
+		"refused, and told in between":       {stage: "drained", since: minute, beat: 7, node: []fixture{progress(drained + `,"try":2,"refused":"inhibited"`), long}, want: rules.CallOff, why: "within 10m0s: inhibited"},
+		"refused, told again, and seen":      {stage: "told", since: minute, node: []fixture{progress(drained + `,"try":2,"refused":"inhibited"`), long}, want: rules.CallOff},
+		"refused, and told in between, wait": {stage: "drained", since: minute, beat: 7, node: []fixture{progress(drained + `,"try":2,"drainPolicy":"wait","refused":"inhibited"`), long}, want: rules.Wait, after: 10 * minute},
+		"refused for less":                   {stage: "drained", since: 0, beat: 7, node: []fixture{progress(drained + `,"try":2,"refused":"inhibited"`), less}, want: rules.Wait, after: minute},
+		"asks once more, too late":           {stage: "drained", since: 0, beat: 7, node: []fixture{progress(asks), long}, want: rules.CallOff},
+		"the first permit of a clock ahead":  {stage: "drained", since: 9 * minute, beat: 7, node: []fixture{progress(drained + `,"try":2`), annotated(protocol.Recent, fmt.Sprintf(permitted, "2099-01-01T00:00:00Z"))}, want: rules.Wait, after: minute},
+		"told is seen":                       {stage: "drained", since: time.Hour, node: []fixture{progress(told)}, want: rules.Rewrite, why: "told"},
+		"told":                               {stage: "told", since: 4 * minute, node: []fixture{progress(told)}, want: rules.Wait, after: minute, why: "rebooting"},
+		"told, window closed":                {situation: shut, stage: "told", since: 4 * minute, node: []fixture{progress(told)}, want: rules.Wait, after: minute},
+		"told, and late":                     {stage: "told", since: 5 * minute, node: []fixture{progress(told)}, want: rules.Rewrite, why: "overdue"},
+		"told before a long outage":          {stage: "told", since: time.Hour, node: []fixture{progress(told)}, want: rules.Rewrite, why: "overdue"},
+		"rebooted in a long outage":          {stage: "told", since: time.Hour, node: []fixture{progress(told), booted("b2")}, want: rules.Rewrite, why: "overdue"},
+		"overdue":                            {stage: "overdue", since: 4 * minute, node: []fixture{progress(told)}, want: rules.Wait, after: minute, why: "rebooting"},
+		"overdue in the future":              {stage: "overdue", since: -minute, node: []fixture{progress(told)}, want: rules.Rewrite, why: "overdue"},
+		"overdue, then refused":              {stage: "overdue", since: time.Hour, node: []fixture{progress(drained)}, want: rules.Rewrite, why: "drained"},
+		"overdue, and away":                  {stage: "overdue", since: time.Hour, node: []fixture{progress(told), away}, want: rules.Wait, why: "not Ready"},
+		"overdue, Ready as before":           {stage: "overdue", since: 5 * minute, node: []fixture{progress(told)}, want: rules.GiveUp, why: "still reports boot b1 after 10m0s"},
+		"overdue, but rebooted":              {stage: "overdue", since: 5 * minute, node: []fixture{progress(told), booted("b2")}, want: rules.Conclude, why: "another boot"},
+		"overdue, no boot reported":          {stage: "overdue", since: time.Hour, node: []fixture{progress(told), booted("")}, want: rules.Wait},
+		"told by an older agent":             {stage: "overdue", since: time.Hour, node: []fixture{annotated(protocol.InProgress, `{"request":"r","epoch":1,"bootID":"b1","drained":true}`)}, want: rules.Wait, why: "rebooting"},
+		"garbled permit":                     {stage: "drained", node: []fixture{progress(asks), annotated(protocol.Permit, "x")}, want: rules.Wait, why: protocol.Permit},
+		"garbled recent reboots":             {stage: "granted", node: []fixture{granted, annotated(protocol.Recent, "x")}, want: rules.Wait, why: protocol.Recent},
+		"granted, and often rebooted":        {stage: "granted", node: []fixture{granted, annotated(protocol.Recent, recent(-time.Hour, -2*time.Hour, -3*time.Hour))}, want: rules.Revoke, why: "told to reboot 3 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, s := gomega.NewWithT(t), c.situation
