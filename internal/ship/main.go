@@ -102,7 +102,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	for _, program := range chosen {
 		image, err := s.build(ctx, program)
 		if err != nil {
-			return fmt.Errorf("making the image of %s: %w", program, err)
+			return fmt.Errorf("building the image of %s: %w", program, err)
 		}
 		fmt.Fprintln(out, image)
 	}
@@ -125,7 +125,7 @@ func (s *ship) build(ctx context.Context, program string) (image string, err err
 		base, err = s.ko(ctx, "internal/ship/"+tools[i], base, host+"/"+tools[i])
 	}
 	if err != nil {
-		return "", fmt.Errorf("making the base image: %w", err)
+		return "", fmt.Errorf("building the base image: %w", err)
 	}
 	source := "examples/" + strings.Replace(program, "reboot-", "reboot/", 1)
 	image, err = s.ko(ctx, source, base, cmp.Or(s.dest, host)+"/"+program,

@@ -196,7 +196,7 @@ func TestAFolderWithContentIsRefused(t *testing.T) {
 	f.Expect(os.Mkdir("widget-operator", 0o755)).To(Succeed())
 	f.Expect(os.WriteFile("widget-operator/mine", nil, 0o644)).To(Succeed())
 	f.Expect(f.run("--group=example.com", "--kind=Widget", "--replace="+checkout)).To(Equal(exitError))
-	f.Expect(f.stderr.String()).To(ContainSubstring("widget-operator is not empty, it contains mine: choose a new folder with --dir"))
+	f.Expect(f.stderr.String()).To(ContainSubstring("widget-operator is not empty (it contains mine): choose a new folder with --dir"))
 	entries, err := os.ReadDir("widget-operator")
 	f.Expect(err).NotTo(HaveOccurred())
 	f.Expect(entries).To(HaveLen(1))

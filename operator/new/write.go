@@ -27,7 +27,7 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 	case err != nil:
 		return err
 	case len(entries) > 0:
-		return fmt.Errorf("folder %s is not empty, it contains %s: choose a new folder with --dir", dir, entries[0].Name())
+		return fmt.Errorf("folder %s is not empty (it contains %s): choose a new folder with --dir", dir, entries[0].Name())
 	}
 	parent := filepath.Dir(dir)
 	if exists {

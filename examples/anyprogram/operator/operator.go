@@ -58,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return controllerutil.SetControllerReference(&source, secret, r.Scheme())
 	})
 	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) { // the cache is behind
-		return ctrl.Result{}, fmt.Errorf("copying %s, trying again: %w", req, err)
+		return ctrl.Result{}, fmt.Errorf("copying ConfigMap %s, retrying: %w", req, err)
 	}
 	return ctrl.Result{}, err
 }

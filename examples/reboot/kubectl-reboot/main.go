@@ -98,7 +98,7 @@ func pause(p *plugin.Plugin, paused bool) *cobra.Command {
 		RunE: func(cmd *cobra.Command, nodes []string) error {
 			switch {
 			case group == "" && len(nodes) == 0:
-				return errors.New("name nodes, or a group with --group")
+				return errors.New("specify nodes, or a group with --group")
 			case group != "":
 				return errors.Join(p.PauseGroup(cmd.Context(), paused, group), p.Pause(cmd.Context(), paused, nodes...))
 			default:

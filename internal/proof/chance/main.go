@@ -54,7 +54,8 @@ func try(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if s.packages = flags.Args(); len(s.packages) == 0 || s.times < 1 || s.busy < 0 {
-		return errors.New("name packages, as in \"chance -n 200 ./queue\"; -n must be positive, -busy must not be negative")
+		return errors.New("specify packages, as in \"chance -n 200 ./queue\"; " +
+			"-n must be positive, and -busy must not be negative")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -66,9 +67,9 @@ func try(ctx context.Context, args []string, out io.Writer) error {
 		failed, err := s.try(ctx, p, out)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("trying the tests of %s: %w", p, err))
+			errs = append(errs, fmt.Errorf("running the tests of %s: %w", p, err))
 		case failed > 0:
-			errs = append(errs, fmt.Errorf("%s failed %d times of %d", p, failed, s.times))
+			errs = append(errs, fmt.Errorf("the tests of %s failed in %d of %d runs", p, failed, s.times))
 		}
 	}
 	return errors.Join(errs...)
@@ -118,7 +119,7 @@ func (s settings) try(ctx context.Context, packagePath string, out io.Writer) (f
 func (s settings) runOnce(ctx context.Context, binary, packagePath string, procs int) (said string, err error) {
 	folder, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", packagePath).Output()
 	if err != nil {
-		return "", fmt.Errorf("looking for the folder of the package: %w", err)
+		return "", fmt.Errorf("finding the folder of the package: %w", err)
 	}
 	var output bytes.Buffer
 	test := exec.CommandContext(ctx, binary, "-test.run="+s.run, "-test.timeout=15m", "-test.count=1")

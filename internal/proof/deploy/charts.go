@@ -59,7 +59,7 @@ func tryCharts(ctx context.Context, root, helm string) error {
 		verdict := "ok"
 		if err != nil {
 			verdict = "FAILED"
-			errs = append(errs, fmt.Errorf("trying the chart of %s: %w", t.name, err))
+			errs = append(errs, fmt.Errorf("testing the chart of %s: %w", t.name, err))
 		}
 		fmt.Fprintf(os.Stdout, "chart %-14s %s\n", t.name, verdict)
 	}

@@ -74,7 +74,7 @@ func verify(ctx context.Context, root, images, helm string, only []string) error
 		verdict := "ok"
 		if err != nil {
 			verdict = "FAILED"
-			errs = append(errs, fmt.Errorf("trying %s: %w", t.name, err))
+			errs = append(errs, fmt.Errorf("testing %s: %w", t.name, err))
 		}
 		fmt.Printf("%-20s %-6s %v\n", t.name, verdict, time.Since(began).Round(time.Second/10))
 	}
@@ -186,7 +186,7 @@ func (s *stage) placed(ctx context.Context, namespace, name string) (pod *corev1
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("putting Pod %s on the node: %w", pod.Name, err)
+		return nil, fmt.Errorf("binding Pod %s to the node: %w", pod.Name, err)
 	}
 	pod.Spec.NodeName = node
 	return pod, nil

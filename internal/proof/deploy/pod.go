@@ -208,7 +208,7 @@ func (c *container) start(ctx context.Context) error {
 		Chroot: c.root, Credential: &syscall.Credential{Uid: user, Gid: user}, Pdeathsig: syscall.SIGKILL,
 	}
 	if err := c.process.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", c.command[0], err)
+		return fmt.Errorf("starting program %s: %w", c.command[0], err)
 	}
 	c.ended = make(chan error, 1)
 	go func() { c.ended <- c.process.Wait() }()
@@ -218,7 +218,7 @@ func (c *container) start(ctx context.Context) error {
 			select {
 			case err := <-c.ended:
 				c.ended <- err
-				return fmt.Errorf("%w: the program has ended: %w", errGivenUp, err)
+				return fmt.Errorf("%w: the program has ended: %v", errGivenUp, c.process.ProcessState)
 			default:
 			}
 			return c.get(probe.HTTPGet.Path, "", http.StatusOK)

@@ -195,7 +195,7 @@ func (r *running) uid(ctx context.Context, resource, namespace, name string) (ui
 func (r *running) logged(ctx context.Context, text string) {
 	r.await(ctx, func() error {
 		if !strings.Contains(r.containers[0].log.String(), text) {
-			return fmt.Errorf("the log lacks %q", text)
+			return fmt.Errorf("the log does not contain %q", text)
 		}
 		return nil
 	})
@@ -213,6 +213,6 @@ func (r *running) warned(ctx context.Context, namespace, reason string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %s in %s", reason, namespace)
+		return fmt.Errorf("namespace %s has no Event with the reason %s", namespace, reason)
 	})
 }

@@ -63,7 +63,7 @@ func resultOfLook(ctx context.Context, s *shop, _ reconcile.Key, app *corev1.Con
 
 func logAndGoOn(ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap) error {
 	if err := ownLabel(ctx, s, key, app); err != nil {
-		logr.FromContextOrDiscard(ctx).Error(err, "cannot create or update the Secret")
+		logr.FromContextOrDiscard(ctx).Error(err, "creating or updating the Secret failed")
 	}
 	return nil
 }

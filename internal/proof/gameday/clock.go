@@ -63,7 +63,7 @@ func init() {
 func (w *world) build(ctx context.Context) error {
 	overlay, err := w.overlay(ctx)
 	if err != nil {
-		return fmt.Errorf("making a clock that can be set: %w", err)
+		return fmt.Errorf("replacing the clock of package time: %w", err)
 	}
 	w.program = filepath.Join(w.folder, name)
 	//nolint:gosec // the arguments are names of files of this process
@@ -111,7 +111,8 @@ func (w *world) overlay(ctx context.Context) (string, error) {
 // set. It returns an error if this Go release reads the clock in another way.
 func withWrongClock(source string) (string, error) {
 	if n := strings.Count(source, rightClock); n != 1 {
-		return "", fmt.Errorf("package time has the line %q %d times, want once", strings.TrimSpace(rightClock), n)
+		return "", fmt.Errorf("the source of package time contains the line %q %d times: want it once",
+			strings.TrimSpace(rightClock), n)
 	}
 	return strings.Replace(source, rightClock, wrongClock, 1), nil
 }

@@ -83,7 +83,7 @@ func (w *world) run(ctx context.Context, command string) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "$ time %s\n%s\n", command, output)
 	if ctx.Err() != nil {
-		err = errors.New("no answer, interrupted")
+		err = errors.New("the command did not answer in time, interrupting it")
 	}
 	if err != nil {
 		fmt.Fprintf(&b, "%v\n", err)

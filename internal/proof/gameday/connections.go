@@ -65,7 +65,7 @@ func (w *world) noSpace(ctx context.Context, action string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("setting the alarm of etcd: %s", response.Status)
+		return fmt.Errorf("setting the alarm of etcd: the answer is %s", response.Status)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func equivalents(source string) (map[string]string, error) {
 		lines := strings.SplitAfterN(strings.TrimSpace(block), "\n", 4)
 		if len(lines) != 4 || !strings.HasPrefix(lines[0], "in ") || !strings.HasPrefix(lines[1], "- ") ||
 			!strings.HasPrefix(lines[2], "+") || !strings.HasPrefix(lines[3], "because ") {
-			return nil, fmt.Errorf("want lines that begin with in, -, + and because, got:\n%s", block)
+			return nil, fmt.Errorf("an entry must have lines that begin with in, -, + and because, got:\n%s", block)
 		}
 		key := strings.Join(lines[:3], "")
 		if known[key] != "" {

@@ -88,7 +88,7 @@ func parse(arguments []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("-only: %w", err)
 	}
 	if o.packages = flags.Args(); len(o.packages) == 0 {
-		return nil, fmt.Errorf("name the packages to mutate, for example ./queue")
+		return nil, fmt.Errorf("specify the packages to mutate, for example ./queue")
 	}
 	return o, nil
 }
@@ -122,7 +122,7 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 		return err
 	}
 	if total.percent() < o.minimum {
-		return fmt.Errorf("%.1f %% of the mutants are killed: want %.1f %%", total.percent(), o.minimum)
+		return fmt.Errorf("%.1f %% of the mutants are killed: want at least %.1f %%", total.percent(), o.minimum)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestRedWithoutAMutantIsAnError(t *testing.T) {
 
 func TestNoPackageIsAnError(t *testing.T) {
 	_, err := mutate(t)
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("name the packages")))
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("specify the packages")))
 }
 
 func TestSitesOfEachKind(t *testing.T) {
@@ -109,7 +109,7 @@ func TestSitesAreNamedByContent(t *testing.T) {
 func TestEquivalentsAreKeptHonest(t *testing.T) {
 	const mutant = "in f\n- a()\n+\n"
 	for name, c := range map[string]struct{ list, want string }{
-		"no reason":    {mutant, "want lines that begin with"},
+		"no reason":    {mutant, "an entry must have lines that begin with"},
 		"twice":        {mutant + "because x\n\n" + mutant + "because y", "listed twice"},
 		"not in there": {"in f\n- b()\n+\nbecause x", "does not exist:\nin f\n- b()"},
 	} {

@@ -157,7 +157,7 @@ func (s *scratchModule) prepare(ctx context.Context) error {
 	for _, module := range []string{clientGo, controllerRuntime} {
 		out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", module).Output()
 		if err != nil {
-			return fmt.Errorf("finding %s: %w", module, err)
+			return fmt.Errorf("finding module %s: %w", module, err)
 		}
 		s.versions[module], s.folders[module], _ = strings.Cut(strings.TrimSpace(string(out)), " ")
 	}

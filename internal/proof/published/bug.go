@@ -50,8 +50,8 @@ func (b *Bug) Told(t *testing.T) {
 	switch {
 	case semver.Compare(version, b.Fixed) < 0:
 		if r.Oracle != b.Oracle || !regexp.MustCompile(b.Says).MatchString(r.Failure) {
-			t.Errorf("%s %s has a bug that is not found: %q by %q, want %q by %q", module, version, first, r.Oracle,
-				b.Says, b.Oracle)
+			t.Errorf("%s %s has a bug that the exploration does not find: the failure is %q by oracle %q, want %q by %q",
+				module, version, first, r.Oracle, b.Says, b.Oracle)
 		}
 	case r.Failure == "":
 		if !r.Covered() {

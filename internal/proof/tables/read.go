@@ -51,7 +51,7 @@ func read(r io.Reader, load func() float64) (*measured, error) {
 		}
 		switch test := e.Package + " " + e.Test; {
 		case e.Action == "fail":
-			return nil, fmt.Errorf("%s has failed", strings.TrimSpace(test))
+			return nil, fmt.Errorf("test %s failed", strings.TrimSpace(test))
 		case e.Action == "attr" && e.Key == "reconciletest":
 			x, err := parse(e.Value)
 			if err != nil {
@@ -106,7 +106,7 @@ func parse(text string) (x exploration, err error) {
 		}
 	}
 	if x.tried < x.planned {
-		err = fmt.Errorf("%q: not every single fault was tried", text)
+		err = fmt.Errorf("%q: some single faults were not tried", text)
 	}
 	return x, err
 }

@@ -68,12 +68,12 @@ func TestMeasurementsAreWritten(t *testing.T) {
 
 func TestIncompleteMeasurementsAreRefused(t *testing.T) {
 	for name, row := range map[string]struct{ said, page, want string }{
-		"a failure":    {`{"Action":"fail","Package":"p","Test":"TestX"}`, old, "p TestX has failed"},
-		"a part":       {strings.Replace(said, "625 of 625", "624 of 625", 1), old, "not every single fault was tried"},
+		"a failure":    {`{"Action":"fail","Package":"p","Test":"TestX"}`, old, "test p TestX failed"},
+		"a part":       {strings.Replace(said, "625 of 625", "624 of 625", 1), old, "some single faults were not tried"},
 		"no summary":   {strings.Replace(said, "1722 runs: 625 of 625", "done", 1), old, "is not a summary"},
 		"no time":      {strings.Replace(said, "43.05s", "0s", 1), old, `"0s" is not a processor time`},
 		"no JSON":      {"ok", old, "reading the output of go test -json"},
-		"no place":     {said, "", "no place for the measured zoo"},
+		"no place":     {said, "", "no comments around the measured zoo"},
 		"an unknown":   {strings.ReplaceAll(said, "website", "other"), old, `no row for "other"`},
 		"no such page": {said, "none", "no such file"},
 	} {

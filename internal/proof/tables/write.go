@@ -50,7 +50,7 @@ func replaceBetween(page, mark string, replace func(old string) string) (string,
 	head, rest, begins := strings.Cut(page, begin)
 	old, tail, ends := strings.Cut(rest, end)
 	if !begins || !ends {
-		return "", fmt.Errorf("the page has no place for the measured %s", mark)
+		return "", fmt.Errorf("the page has no comments around the measured %s", mark)
 	}
 	return head + begin + replace(old) + end + tail, nil
 }

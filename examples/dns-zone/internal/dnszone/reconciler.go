@@ -45,7 +45,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 		return result{}, fmt.Errorf("setting the records of Service %q: %w", request.Key, err)
 	}
 	if changed {
-		logr.FromContextOrDiscard(ctx).Info("records changed", "addresses", want)
+		logr.FromContextOrDiscard(ctx).Info("wrote the records", "addresses", want)
 	}
 	return result{}, nil
 }

@@ -126,7 +126,7 @@ func (f *File) read() (contents, error) {
 		text, info, err = slurp(f.Path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return contents{}, fmt.Errorf("reading the zone file: %w: create it, or name a skeleton", err)
+		return contents{}, fmt.Errorf("reading the zone file: %w: create the file, or set --skeleton", err)
 	}
 	if err != nil {
 		return contents{}, fmt.Errorf("reading the zone file: %w", err)

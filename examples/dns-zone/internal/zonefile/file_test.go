@@ -165,7 +165,7 @@ func TestAFileThatIsNotUnderstoodIsNotWritten(t *testing.T) {
 		"line 1: reading the serial":                           "@ SOA n. a. 1h 1 1 1 1\n",
 		"a parenthesis is not closed":                          "@ SOA n. a. ( 1 1 1 1 1\n",
 		"line 1: a parenthesis is closed":                      "@ SOA n. a. ) 1 1 1 1 1\n",
-		"line 2: a quoted string has no end":                   "@ SOA n. a. 1 1 1 1 1\na TXT \"x\n",
+		"line 2: a quoted string is not closed":                "@ SOA n. a. 1 1 1 1 1\na TXT \"x\n",
 		"line 3: this record has no name and follows a record": "@ SOA n. a. 1 1 1 1 1\n" + web + "  TXT of-whom\n",
 		"line 5: this record has no name and follows a record": "@ SOA n. a. 1 1 1 1 1\n" + web + "\n$TTL 5\n  TXT of-whom\n",
 	} {
@@ -202,7 +202,7 @@ func TestWithoutAFileThereIsAnError(t *testing.T) {
 	f := &zonefile.File{Path: filepath.Join(t.TempDir(), "none"), Origin: "example.com."}
 	_, err := f.Keys()
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
-	NewWithT(t).Expect(err).To(MatchError(HaveSuffix(": create it, or name a skeleton")))
+	NewWithT(t).Expect(err).To(MatchError(HaveSuffix(": create the file, or set --skeleton")))
 }
 
 // Whatever the file says: if it is understood, setting and removing a record

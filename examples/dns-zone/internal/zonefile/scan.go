@@ -82,7 +82,8 @@ func (s *scanner) line(text []byte) error {
 		return nil
 	}
 	if s.afterOurs && !s.named {
-		return errors.New("this record has no name and follows a record of ours: write the name of its owner in front of it")
+		return errors.New("this record has no owner name and follows a record that dns-zone wrote: " +
+			"put the owner name in front of it")
 	}
 	if text[0] != '$' { // a directive does not set the owner
 		s.afterOurs = l.isOurs
@@ -121,7 +122,7 @@ func (s *scanner) word(number int, text []byte, i int) (int, error) {
 		}
 	}
 	if quoted {
-		return 0, errors.New("a quoted string has no end")
+		return 0, errors.New("a quoted string is not closed")
 	}
 	s.record = append(s.record, token{number, begin, len(text)})
 	return len(text), nil

@@ -58,7 +58,7 @@ func Parse(format string, texts []string, strict bool) (List, error) {
 		if inFile {
 			content, err := os.ReadFile(text)
 			if err != nil {
-				return nil, fmt.Errorf("reading a template: %w", err)
+				return nil, fmt.Errorf("reading a template file: %w", err)
 			}
 			text = strings.TrimSuffix(string(content), "\n")
 		}

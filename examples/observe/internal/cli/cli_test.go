@@ -116,7 +116,7 @@ func TestWarningsAreForPeople(t *testing.T) {
 	g.Expect(stderr.String()).NotTo(ContainSubstring("warning:"))
 	stderr.Reset()
 	cli.Main([]string{"observe", "a", "--kubeconfig=config", "-a", "{.a}", "-a", "{.b}"}, &stderr, &stderr)
-	g.Expect(stderr.String()).To(ContainSubstring("warning: several --argument make one argument, as with oc: use --template"))
+	g.Expect(stderr.String()).To(ContainSubstring("warning: several --argument flags make one argument, as in oc: use --template"))
 }
 
 func TestOutputThatCannotBeWrittenIsToldAndAnExitCode(t *testing.T) {

@@ -45,7 +45,8 @@ func (s *settings) find(ctx context.Context, config *rest.Config, namespace stri
 			return found, s.explain(err)
 		}
 		if !waiting {
-			logr.FromContextOrDiscard(ctx).Info("waiting for the server to have the resource", "resource", s.resource)
+			logr.FromContextOrDiscard(ctx).Info("the server does not have the resource yet, waiting for it",
+				"resource", s.resource)
 		}
 		select {
 		case <-ctx.Done():

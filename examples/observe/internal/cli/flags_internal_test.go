@@ -150,7 +150,7 @@ func TestWarningsDependOnTheFormat(t *testing.T) {
 		{settings{output: "go-template", templates: []string{"x"}}, nil},
 		{settings{output: "jsonpath-file", templates: []string{"x"}}, nil},
 		{settings{output: "jsonpath", arguments: []string{"x"}}, []string{`template "x"`}},
-		{settings{output: "jsonpath", arguments: []string{"x", "{.y}"}}, []string{"several --argument"}},
+		{settings{output: "jsonpath", arguments: []string{"x", "{.y}"}}, []string{"several --argument flags"}},
 		{settings{delete: []string{"x"}}, []string{"--delete without --names"}},
 		{settings{delete: []string{"x"}, names: []string{"x"}}, nil},
 	} {

@@ -175,7 +175,7 @@ func (s *settings) leader(config *rest.Config, found resource.Resource) (reconci
 	}
 	identity, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("naming this replica: %w", err)
+		return nil, fmt.Errorf("reading the host name for the leader election: %w", err)
 	}
 	elector, err := leader.New(leader.Lease{
 		Client:    client,

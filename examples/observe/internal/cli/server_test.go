@@ -264,5 +264,5 @@ func TestAResourceCanBeWaitedFor(t *testing.T) {
 	g := NewWithT(t)
 	code, _, stderr := observed("widgets.example.com", "--wait", "--exit-after=1500ms", "--listen-addr=")
 	g.Expect(code).To(BeZero(), stderr)
-	g.Expect(strings.Count(stderr, "waiting for the server to have the resource resource=widgets.example.com\n")).To(Equal(1))
+	g.Expect(strings.Count(stderr, "the server does not have the resource yet, waiting for it resource=widgets.example.com\n")).To(Equal(1))
 }

@@ -91,7 +91,7 @@ func (s *settings) validate() error {
 	}
 	for flag, name := range map[string]string{"type-env-var": s.typeVariable, "object-env-var": s.objectVariable} {
 		if name != "" && len(validation.IsEnvVarName(name)) > 0 {
-			errs = append(errs, fmt.Errorf("--%s is %q: must be the name of a variable", flag, name))
+			errs = append(errs, fmt.Errorf("--%s is %q: must be the name of an environment variable", flag, name))
 		}
 	}
 	for _, c := range []struct {
@@ -169,7 +169,7 @@ func (s *settings) warnings() []string {
 		list = append(list, "--delete without --names misses objects that are deleted while this program is not running")
 	}
 	if len(s.arguments) > 1 {
-		list = append(list, "several --argument make one argument, as with oc: use --template for one each")
+		list = append(list, "several --argument flags make one argument, as in oc: use --template for an argument each")
 	}
 	jsonpath := slices.Contains([]string{"jsonpath", "jsonpath-as-json", "json"}, s.output)
 	for _, text := range s.templateTexts() {

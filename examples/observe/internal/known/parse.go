@@ -55,7 +55,7 @@ func Parse(r io.Reader, f Format) ([]names.Name, error) {
 	number := 0
 	for lines.Scan() {
 		if number++; number > limit {
-			return nil, fmt.Errorf("line %d: more lines than MaxNames (%d)", number, limit)
+			return nil, fmt.Errorf("line %d: there are more than %d lines", number, limit)
 		}
 		columns := strings.FieldsFunc(lines.Text(), isBlank) // the scanner has dropped the CR before LF
 		if len(columns) == 0 {

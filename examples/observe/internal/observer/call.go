@@ -58,7 +58,7 @@ func (o *Options) addObject(c *command.Call, object runtime.Object) (arguments [
 	}
 	whole, ok := object.(runtime.Unstructured)
 	if !ok {
-		return nil, errors.New("templates need whole objects")
+		return nil, errors.New("executing the templates: only the metadata of the object is cached")
 	}
 	return o.Arguments.Of(whole.UnstructuredContent())
 }

@@ -11,5 +11,5 @@ var (
 	ErrKeysFailed = errors.New("some objects failed")
 	// ErrNamesFailed means that the observer ran with Options.Once, and that it
 	// could not compare the known names with the objects.
-	ErrNamesFailed = errors.New("the known names could not be swept")
+	ErrNamesFailed = errors.New("the known names could not be compared with the objects")
 )

@@ -45,7 +45,7 @@ func run(find func() (string, error)) (int, error) {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	executable, err := find()
 	if err != nil {
-		return 0, fmt.Errorf("finding this program: %w", err)
+		return 0, fmt.Errorf("finding the executable of this program: %w", err)
 	}
 	child, err := os.StartProcess(executable, os.Args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},

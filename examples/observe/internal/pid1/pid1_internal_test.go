@@ -161,7 +161,7 @@ func TestAProgramThatIsNotFoundIsAnError(t *testing.T) {
 	g := NewWithT(t)
 	code, err := run(func() (string, error) { return "", errors.New("no /proc") })
 	g.Expect(code).To(BeZero())
-	g.Expect(err).To(MatchError("finding this program: no /proc"))
+	g.Expect(err).To(MatchError("finding the executable of this program: no /proc"))
 	code, err = run(func() (string, error) { return "/none", nil })
 	g.Expect(code).To(BeZero())
 	g.Expect(err).To(MatchError("starting the program as a child of PID 1: fork/exec /none: no such file or directory"))

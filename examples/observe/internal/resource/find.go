@@ -62,7 +62,7 @@ type SilentError struct {
 }
 
 func (e *SilentError) Error() string {
-	text := fmt.Sprintf("the server of %s does not answer, so that resource %q cannot be resolved",
+	text := fmt.Sprintf("the server of %s does not answer, so resource %q cannot be resolved",
 		strings.Join(e.Silent, " and "), e.Name)
 	if len(e.Choices) > 0 {
 		text += fmt.Sprintf("; if you mean a resource of another group, choose %s", strings.Join(e.Choices, " or "))

@@ -70,7 +70,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 	Entry("a Go template in -o", 0, []string{"svc", "-o", "go-template={{.spec.type}}"}, "ClusterIP\n", ""),
 	Entry("no phantom argument", 0, []string{"svc", "--", "sh", "-c", "echo $#", "sh"}, `(?m)^2$`, ""),
 	Entry("several --argument, which make one", 0, []string{"svc", "-a", "{.spec.type}", "--argument", "{.metadata.name}"},
-		line("Sync", kubernetes1+` "ClusterIP kubernetes"`), "several --argument make one"),
+		line("Sync", kubernetes1+` "ClusterIP kubernetes"`), "several --argument flags make one"),
 	Entry("JSON", 0, []string{"svc", "-o", "jsonpath-as-json", "--template", "{.spec.ports[*].port}"}, `"\[\\n    443\\n\]\\n"`, ""),
 	// The input of a command.
 	Entry("a command", 0, []string{"svc", "--template", "{.spec.clusterIP}", "--", "echo", "hello  $HOME"},

@@ -18,7 +18,7 @@ import (
 func (a *Agent) reconcile(ctx context.Context, request reconcile.Request[*corev1.Node]) (reconcile.Result, error) {
 	node, ok := request.Object()
 	if !ok {
-		logr.FromContextOrDiscard(ctx).Info("node not found, waiting for it", "node", request.Key.Name)
+		logr.FromContextOrDiscard(ctx).Info("the node does not exist, waiting until it is created", "node", request.Key.Name)
 		return reconcile.Result{}, nil
 	}
 	bootID, err := a.bootID(ctx)

@@ -56,20 +56,20 @@ func (r *recorder) full(group *api.RebootGroup, limit int) {
 	r.mu.Unlock()
 	if due {
 		r.events.Eventf(withKind(group), nil, corev1.EventTypeNormal, "MaxUnavailableReached", "Queue",
-			"Requests wait: %d nodes may be unavailable at once", limit)
+			"Requested reboots wait, because at most %d nodes may be unavailable at once", limit)
 	}
 }
 
 func (r *recorder) stuck(group *api.RebootGroup, holders []string) {
 	r.events.Eventf(withKind(group), nil, corev1.EventTypeWarning, "Stuck", "Watch",
-		"Slots are held for too long: %s", strings.Join(holders, "; "))
+		"These nodes have held slots for too long: %s", strings.Join(holders, "; "))
 }
 
 // heldBack sends an Event that names the nodes that wait for a person. The
 // caller calls it when there are other such nodes than before.
 func (r *recorder) heldBack(group *api.RebootGroup, nodes string) {
 	r.events.Eventf(withKind(group), nil, corev1.EventTypeWarning, "HeldBack", "Watch",
-		"Not rebooted until a person finds out why: %s", nodes)
+		"These nodes are not rebooted until a person has found the cause: %s", nodes)
 }
 
 // ended sends an Event about a reboot that the controller has ended.

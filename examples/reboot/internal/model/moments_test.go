@@ -116,7 +116,7 @@ func (m *monitor) added(name string, before, after *api.RebootGroup) {
 		}
 		m.reserved++
 		if len(after.Status.Slots) > limit {
-			m.violated("I1", "%s: %d slots, at most %d are allowed", name, len(after.Status.Slots), limit)
+			m.violated("I1", "%s: the group has %d slots, but at most %d are allowed", name, len(after.Status.Slots), limit)
 		}
 		if !m.ever(name, func(by *scopes, at moment) bool { return room(name, by, at, held, s.Node, limit) }) {
 			m.violated("I4", "%s: a slot for %s beside %v, without room", name, s.Node, before.Status.Slots)

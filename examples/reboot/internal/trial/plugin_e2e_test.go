@@ -58,7 +58,7 @@ var _ = Describe("kubectl reboot", func() {
 		}
 		end := kubectl(ctx, "pause")
 		Expect(end.code).To(Equal(1), end.text)
-		Expect(end.text).To(ContainSubstring("name nodes, or a group"))
+		Expect(end.text).To(ContainSubstring("specify nodes, or a group"))
 	})
 
 	It("pauses a node, and lets it go again", func(ctx SpecContext) {

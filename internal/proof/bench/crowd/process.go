@@ -26,7 +26,7 @@ func (p Process) memory(field string) (float64, error) {
 	}
 	_, rest, found := strings.Cut(string(text), field+":")
 	if !found {
-		return 0, fmt.Errorf("reading the memory of process %d: it has ended", p)
+		return 0, fmt.Errorf("reading the memory of process %d: the process has ended", p)
 	}
 	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
 	return kib / 1024, err

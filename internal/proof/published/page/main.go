@@ -116,7 +116,7 @@ func begin(file, commit string) error {
 	}
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // the file exists only on Linux
 		if _, err := fmt.Sscan(string(load), &m.Load); err != nil {
-			return fmt.Errorf("reading the load: %w", err)
+			return fmt.Errorf("reading the load average: %w", err)
 		}
 	}
 	line, err := json.Marshal(m)

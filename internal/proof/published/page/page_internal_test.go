@@ -82,8 +82,8 @@ func TestWhatDoesNotFitIsNamed(t *testing.T) {
 			`results.jsonl:2: reading a line of JSON: json: unknown field "tset": run make proof again`,
 		},
 		{"no machine", lines[1], small, `results.jsonl:1: reading a line of JSON: json: unknown field "test": run make proof again`},
-		{"no commit", "{}\n", small, "results.jsonl:1: the first line is not about the machine: run make proof again"},
-		{"no test", lines[0] + "{}\n", small, "results.jsonl:2: a result has no test or no version: run make proof again"},
+		{"no commit", "{}\n", small, "results.jsonl:1: the first line does not describe the machine: run make proof again"},
+		{"no test", lines[0] + "{}\n", small, "results.jsonl:2: a result lacks its test or its version: run make proof again"},
 		{
 			"twice", found + lines[1], small,
 			"results.jsonl:4: there is a second result of TestPairJob with v1.36.3: run make proof again",

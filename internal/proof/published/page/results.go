@@ -45,7 +45,7 @@ func read(text []byte, file string) (*runResults, error) {
 				return nil, fail(err)
 			}
 			if run.Commit == "" || run.Date == "" {
-				return nil, fail(errors.New("the first line is not about the machine"))
+				return nil, fail(errors.New("the first line does not describe the machine"))
 			}
 			a.runs = append(a.runs, run)
 			continue
@@ -56,7 +56,7 @@ func read(text []byte, file string) (*runResults, error) {
 		}
 		switch {
 		case r.Test == "" || r.Version == "":
-			return nil, fail(errors.New("a result has no test or no version"))
+			return nil, fail(errors.New("a result lacks its test or its version"))
 		case seen[name(r)]:
 			return nil, fail(fmt.Errorf("there is a second result of %s", name(r)))
 		}

@@ -93,18 +93,18 @@ func keep(t *testing.T, r *Result) {
 	}
 	line, err := json.Marshal(r)
 	if err != nil {
-		t.Fatalf("keeping a result: %v", err)
+		t.Fatalf("recording a result: %v", err)
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0) // make proof has created the file
 	if err != nil {
-		t.Fatalf("keeping a result: %v: make proof makes the file that %s names", err, Variable)
+		t.Fatalf("recording a result: %v: run make proof, which creates the file named by %s", err, Variable)
 	}
 	_, err = file.Write(append(line, '\n'))
 	if closing := file.Close(); err == nil {
 		err = closing
 	}
 	if err != nil {
-		t.Fatalf("keeping a result: %v", err)
+		t.Fatalf("recording a result: %v", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func Version(t *testing.T, function any) (module, version string) {
 	file, _ := runtime.FuncForPC(pc).FileLine(pc)
 	found := versionOf.FindStringSubmatch(file)
 	if found == nil {
-		t.Fatalf("reading the version of a controller: %q is not of a module", file)
+		t.Fatalf("reading the version of a controller: %q is not in the folder of a module's version", file)
 	}
 	return found[1], found[2]
 }

@@ -22,12 +22,12 @@ func TestAVerdictIsGoodWithoutFaults(t *testing.T) {
 
 func TestAVerdictNamesEveryFault(t *testing.T) {
 	g := gomega.NewWithT(t)
-	v := roll.Verdict{Nodes: 12, Rebooted: 11, Faults: []string{"I2 at version 7: node a", "node-03 was left cordoned"}}
+	v := roll.Verdict{Nodes: 12, Rebooted: 11, Faults: []string{"I2 at resourceVersion 7: node a", "node-03 was left cordoned"}}
 	var out strings.Builder
 	g.Expect(v.Write(&out)).To(gomega.Succeed())
 	g.Expect(v.Good()).To(gomega.BeFalse())
 	g.Expect(out.String()).To(gomega.And(gomega.HavePrefix("\nVERDICT FAIL: 11 of 12"),
-		gomega.ContainSubstring("FAULT I2 at version 7: node a\n"), gomega.ContainSubstring("FAULT node-03 was left cordoned\n")))
+		gomega.ContainSubstring("FAULT I2 at resourceVersion 7: node a\n"), gomega.ContainSubstring("FAULT node-03 was left cordoned\n")))
 }
 
 func TestARollNeedsToKnowItsCluster(t *testing.T) {

@@ -18,7 +18,7 @@ type Violation struct {
 }
 
 func (v Violation) String() string {
-	return fmt.Sprintf("%s at version %d: %s", v.Invariant, v.Version, v.Text)
+	return fmt.Sprintf("%s at resourceVersion %d: %s", v.Invariant, v.Version, v.Text)
 }
 
 // Check checks the history of one group and its nodes, and returns all
@@ -114,11 +114,11 @@ func (r *referee) replaced(l *Ledger) {
 		}
 	}
 	if len(l.Slots) > int(l.Max) && len(added) > 0 {
-		r.violated("I1", "%d slots, at most %d are allowed", len(l.Slots), l.Max)
+		r.violated("I1", "the group has %d slots, but at most %d are allowed", len(l.Slots), l.Max)
 	}
 	room := func(unavailable []string) bool { return fits(old, added, l.Max, unavailable) }
 	if len(added) > 0 && !slices.ContainsFunc(r.moments, room) {
-		r.violated("I4", "slots %v were added to %v while there was no room", added, old.Slots)
+		r.violated("I4", "slots %v were added to %v although no slot was free", added, old.Slots)
 	}
 	r.moments = nil
 }
@@ -155,7 +155,7 @@ func (r *referee) checkNodes() {
 		}
 		switch {
 		case n.Told || n.Rebooting:
-			r.violated("I2", "node %s is told to reboot, or rebooting, without a slot", name)
+			r.violated("I2", "node %s was told to reboot, or is rebooting, without a slot", name)
 		case n.isDown:
 			r.violated("I3", "node %s is not back from its reboot, and has no slot", name)
 		}

@@ -115,12 +115,12 @@ var _ = Describe("Check", func() {
 			said = append(said, v.String())
 		}
 		Expect(said).To(Equal([]string{
-			"I1 at version 5: 3 slots, at most 2 are allowed",
-			"I4 at version 5: slots [{a uid-a} {b uid-b} {c uid-c}] were added to [] while there was no room",
-			"I2 at version 7: node a is told to reboot, or rebooting, without a slot",
-			"I3 at version 12: node a is not back from its reboot, and has no slot",
-			"I5 at version 13: node a booted 2 times for 1 accepted reboots",
-			"I3 at version 13: node a is not back from its reboot, and has no slot",
+			"I1 at resourceVersion 5: the group has 3 slots, but at most 2 are allowed",
+			"I4 at resourceVersion 5: slots [{a uid-a} {b uid-b} {c uid-c}] were added to [] although no slot was free",
+			"I2 at resourceVersion 7: node a was told to reboot, or is rebooting, without a slot",
+			"I3 at resourceVersion 12: node a is not back from its reboot, and has no slot",
+			"I5 at resourceVersion 13: node a booted 2 times for 1 accepted reboots",
+			"I3 at resourceVersion 13: node a is not back from its reboot, and has no slot",
 		}))
 	})
 

@@ -41,7 +41,7 @@ type Witness struct {
 func New(config *rest.Config, group string) (*Witness, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a witness: %w", err)
+		return nil, fmt.Errorf("creating the client that watches the demo: %w", err)
 	}
 	return &Witness{client: client, group: group, nodes: map[string]*Node{}}, nil
 }

@@ -127,7 +127,7 @@ func TestAViolationIsFoundOnceItIsCertain(t *testing.T) {
 		violations, _, err := w.Verdict()
 		w.Expect(err).NotTo(HaveOccurred())
 		w.Expect(violations).To(ConsistOf(HaveField("Invariant", "I2")))
-		w.Expect(violations[0].String()).To(MatchRegexp(`^I2 at version \d+: node before is told to reboot, or rebooting, without a slot$`))
+		w.Expect(violations[0].String()).To(MatchRegexp(`^I2 at resourceVersion \d+: node before was told to reboot, or is rebooting, without a slot$`))
 		<-time.After(1001 * time.Millisecond)
 		w.Expect(w.Violations()).To(Equal(violations))
 	})
@@ -192,5 +192,5 @@ func TestAWitnessThatCannotReadAnObjectSaysSo(t *testing.T) {
 
 func TestAWitnessSaysWhyItIsNotMade(t *testing.T) {
 	_, err := witness.New(&rest.Config{Host: "http://[::1"}, "g")
-	NewWithT(t).Expect(err).To(MatchError(HavePrefix("making a witness: ")))
+	NewWithT(t).Expect(err).To(MatchError(HavePrefix("creating the client that watches the demo: ")))
 }

@@ -70,7 +70,7 @@ func (p Program) run(o *options) error {
 	}
 	for _, impl := range only {
 		if !slices.Contains(p.Implementations, impl) {
-			return fmt.Errorf("-impl %q: must be one of %s", impl, strings.Join(p.Implementations, ", "))
+			return fmt.Errorf("-impl is %q: must be one of %s", impl, strings.Join(p.Implementations, ", "))
 		}
 	}
 	switch {
@@ -147,7 +147,7 @@ func podsOf(name string, count int) (*load.Server, error) {
 func (p Program) measureAll(impls []string, o *options) error {
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
+		return fmt.Errorf("finding the executable of this program: %w", err)
 	}
 	url, size, stop, err := startServer(self)
 	if err != nil {
@@ -205,12 +205,12 @@ func Order(url string, count int, interval string) error {
 	order := fmt.Sprintf("%s/events?count=%d&every=%s", url, count, interval)
 	answer, err := http.Post(order, "", http.NoBody)
 	if err != nil {
-		return fmt.Errorf("ordering events: %w", err)
+		return fmt.Errorf("requesting events from the server: %w", err)
 	}
 	text, _ := io.ReadAll(answer.Body)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("ordering events: %s %s", answer.Status, text)
+		return fmt.Errorf("requesting events from the server: %s: %s", answer.Status, text)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func updatesOf[T object](objects []T, change func(T) T) ([]update, error) {
 		rv := []byte(o.GetResourceVersion())
 		i := bytes.Index(event, rv)
 		if i < 0 || bytes.Count(event, rv) != 1 {
-			return nil, fmt.Errorf("encoding an event: no place for the version of %s", o.GetName())
+			return nil, fmt.Errorf("encoding an event: the resourceVersion of %s does not occur exactly once", o.GetName())
 		}
 		updates[n] = update{event, event[i : i : i+len(rv)]}
 	}
