@@ -40,9 +40,9 @@ import (
 )
 
 // host is the name of the registry on loopback. The name appears in the
-// annotations of images, so it does not contain the registry's port, which is
-// different in each run. Requests for this name reach the registry because ko
-// uses the registry as its HTTP proxy.
+// annotations of images, so it does not contain the registry's port: the port
+// is different in each run. Requests for this name reach the registry because
+// ko uses the registry as its HTTP proxy.
 const host = "ship.localhost"
 
 // programs are the programs that get an image. kubectl-reboot is not one of

@@ -29,7 +29,7 @@ type values struct {
 }
 
 // Line returns the number of a line in the new module's controller.go. n is the
-// line's number in the simplest module, which has a namespaced kind whose
+// line's number in the simplest module: its kind is namespaced, and the kind's
 // objects do not name a Secret.
 func (v values) Line(n int) int {
 	if v.ClusterScoped {

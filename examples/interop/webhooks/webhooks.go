@@ -45,7 +45,7 @@ func Program() operator.Program {
 	}
 }
 
-// serve runs the webhook server, which answers the API server, until ctx ends.
+// serve runs the webhook server, and answers the API server until ctx ends.
 func serve(ctx context.Context, options webhook.Options) error {
 	server := webhook.NewServer(options)
 	server.Register("/validate-configmap", admission.WithValidator(scheme.Scheme, validator{}))
@@ -69,7 +69,7 @@ func (validator) ValidateDelete(context.Context, *corev1.ConfigMap) (admission.W
 	return nil, nil
 }
 
-// setup returns the controller, which labels ConfigMaps that have a text.
+// setup returns the controller that labels ConfigMaps with a text.
 func setup(env operator.Env) ([]*reconcile.Controller, error) {
 	maps := env.Cluster.Client().CoreV1().ConfigMaps
 	c, err := reconcile.New("texts", informer.For(maps(""), nil), reconcile.Func[*corev1.ConfigMap](

@@ -23,15 +23,15 @@ type RebootGroup struct {
 	Status RebootGroupStatus `json:"status,omitzero"`
 }
 
-// RebootGroupSpec contains the rules, which the administrator sets.
+// RebootGroupSpec contains the rules that the administrator sets.
 type RebootGroupSpec struct {
 	// NodeSelector selects the nodes of the group. If several groups select a
 	// node, none of them reboots it. The group named [DefaultName] contains
 	// only nodes that no other group selects. Defaults to all nodes.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// MaxUnavailable is the number of nodes in the group that may be
-	// unavailable at once. It can be a percentage, which is rounded down, but
-	// to at least 1.
+	// unavailable at once. It can be a percentage. A percentage is rounded
+	// down, but to at least 1.
 	MaxUnavailable intstr.IntOrString `json:"maxUnavailable"`
 	// Paused stops new reboots; accepted ones continue.
 	Paused bool `json:"paused,omitempty"`

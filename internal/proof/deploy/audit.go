@@ -16,8 +16,8 @@ import (
 )
 
 // auditPolicy makes the API server record the requests of all service accounts.
-// It leaves out the components of the control plane, which are users and not
-// service accounts.
+// It leaves out the components of the control plane, because they are users and
+// not service accounts.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy

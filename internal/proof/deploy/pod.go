@@ -166,7 +166,7 @@ func (c *container) identity(
 }
 
 // commandLine sets the command and the environment of the container from the
-// Pod's spec. The program listens at c.address, which is free, instead of the
+// Pod's spec. The program listens at the free address c.address instead of the
 // address in the spec.
 func (c *container) commandLine() {
 	spec := c.pod.Spec.Containers[0]

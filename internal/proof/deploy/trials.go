@@ -21,7 +21,7 @@ type trial struct {
 	namespace   string // the namespace of the programs; defaults to name
 	programs    []string
 	withoutPage bool
-	flags       map[string][]string // additional flags by program, which replace features that this machine does not have
+	flags       map[string][]string // additional flags by program that replace features that this machine does not have
 	exercise    func(ctx context.Context, r *running)
 	// seldom contains the permissions that a program may leave unused in its
 	// trial, with the reason why the program has them.

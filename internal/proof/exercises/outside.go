@@ -88,8 +88,8 @@ func cleanOnce(ctx context.Context, s *shop, key reconcile.Key, app *corev1.Conf
 }
 
 // withBucket creates a bucket for an app, and adds a finalizer to the app. When
-// the app is deleted, it calls clean, which deletes the bucket, before it
-// removes the finalizer.
+// the app is deleted, it calls clean to delete the bucket, and then removes the
+// finalizer.
 func withBucket(
 	ctx context.Context, s *shop, key reconcile.Key, app *corev1.ConfigMap,
 	clean func(context.Context, *corev1.ConfigMap) error,

@@ -75,8 +75,9 @@ func (w *world) build(ctx context.Context) error {
 	return nil
 }
 
-// overlay writes an overlay for go build, which replaces the file of package
-// time that has Now, and adds a file. It returns the name of the overlay.
+// overlay writes an overlay for go build. The overlay replaces the file of
+// package time that has Now, and adds a file. It returns the name of the
+// overlay.
 func (w *world) overlay(ctx context.Context) (string, error) {
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {

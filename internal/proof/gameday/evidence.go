@@ -85,7 +85,7 @@ func tail(text string) string {
 	return strings.Join(lines[max(0, len(lines)-lastLines):], "")
 }
 
-// save writes the texts as files into the folder, which it creates.
+// save creates the folder, and writes the texts as files into it.
 func (e evidence) save(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // documents
 		return err

@@ -41,8 +41,8 @@ type suite struct {
 	alone   []string      // Tests that fail in a program with all mutants, for example because they count allocations.
 }
 
-// build builds the tests with files, which contain all mutants, and prepares
-// them.
+// build builds the tests with files, the sources with all mutants, and prepares
+// the tests.
 func (s *suite) build(ctx context.Context, files overlay.Files, limit time.Duration) error {
 	s.once.Do(func() {
 		var program string

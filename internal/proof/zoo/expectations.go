@@ -24,8 +24,8 @@ func expectations() []Specimen {
 }
 
 // byName returns a program that remembers the Apps for which it has made a key.
-// It forgets an App when it sees that the App is deleted, which may never
-// happen.
+// It forgets an App when it sees that the App is deleted. It may never see
+// that.
 func byName() wiring {
 	var made map[types.NamespacedName]bool
 	return wiring{

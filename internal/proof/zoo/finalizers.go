@@ -92,8 +92,8 @@ func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error)
 	return err == nil && live.UID == app.UID && live.DeletionTimestamp == nil, err
 }
 
-// cleanCached deletes the objects in the cache. It misses the newest objects,
-// which the cache does not show yet.
+// cleanCached deletes the objects in the cache. It misses new objects that the
+// cache does not show yet.
 func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	for _, s := range d.secrets(app.Name) {
 		if err := d.remove(ctx, s); err != nil {

@@ -51,8 +51,8 @@ func merge(dst, want map[string]string) (changed bool) {
 
 var tier = map[string]string{"tier": "gold"}
 
-// mergesShared passes a map of the cached object to merge, which modifies the
-// map.
+// mergesShared passes a map of the cached object to merge, although merge
+// modifies the map.
 func mergesShared(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if !merge(app.Labels, tier) {
 		return nil

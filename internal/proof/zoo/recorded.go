@@ -212,9 +212,9 @@ func channelled() *reconciletest.Case {
 	return &reconciletest.Case{Objects: []runtime.Object{app}}
 }
 
-// channel returns a program that syncs once a day: it creates a syncer, which
-// is a Secret in the model, takes its result, and deletes it. If notes is set,
-// the program records the time when it creates the syncer. Otherwise it records
+// channel returns a program that syncs once a day: it creates a syncer (in the
+// model, a Secret), takes its result, and deletes it. If notes is set, the
+// program records the time when it creates the syncer. Otherwise it records
 // only the time of the first sync.
 func channel(notes bool) Program {
 	return modelled(func(m *model) {

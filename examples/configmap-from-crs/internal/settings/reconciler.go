@@ -109,7 +109,8 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 }
 
 // retire deletes the ConfigMap if the server confirms that the namespace has no
-// Settings left. It does not rely on the cache, which may be behind the server.
+// Settings left. It does not rely on the cache, because the cache may be behind
+// the server.
 func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (result, error) {
 	rest, err := r.settings(current.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// slurp returns the content of a file and its FileInfo, which identifies the
+// slurp returns the content of a file, and the FileInfo that identifies the
 // file.
 func slurp(path string) ([]byte, fs.FileInfo, error) {
 	file, err := os.Open(path)

@@ -35,7 +35,7 @@ type Options struct {
 	// defaults.
 	Sweep names.Options
 	// Shards limits the controller to this replica's share of the Services.
-	// Defaults to nil, which means that the controller works on all Services.
+	// Defaults to nil: the controller works on all Services.
 	Shards reconcile.Shards
 }
 

@@ -72,9 +72,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	}
 }
 
-// create creates an Ingress. It does not use server-side apply, which would
-// overwrite an existing Ingress that the cache does not show yet. That Ingress
-// may belong to another client.
+// create creates an Ingress. It does not use server-side apply, because that
+// would overwrite an existing Ingress that the cache does not show yet. That
+// Ingress may belong to another client.
 func (r *reconciler) create(ctx context.Context, want *networkingv1.Ingress) (result, error) {
 	_, err := r.client.NetworkingV1().Ingresses(want.Namespace).
 		Create(ctx, want, metav1.CreateOptions{FieldManager: Name})
@@ -98,10 +98,10 @@ func (r *reconciler) apply(ctx context.Context, current, want *networkingv1.Ingr
 
 // clean deletes an Ingress of ours if the server confirms that no Service wants
 // it, and if the Ingress has not changed since it was read. It does not rely on
-// the cache, which may be behind the server. For example, the Service may have
-// been created again. In that case the event of the new Service causes another
-// reconcile. If many Services are deleted at once, the informer confirms all of
-// the deletions with a few requests.
+// the cache, because the cache may be behind the server. For example, the
+// Service may have been created again. In that case the event of the new
+// Service causes another reconcile. If many Services are deleted at once, the
+// informer confirms all of the deletions with a few requests.
 func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) error {
 	if !r.services.IsDeleted(ctx, types.NamespacedName{Namespace: current.Namespace, Name: current.Name}) {
 		service, ok, err := names.Live(ctx, r.client.CoreV1().Services(current.Namespace), current.Name)

@@ -18,8 +18,7 @@ type Options struct {
 	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
 	// Leader reports whether this replica leads. The controller works only
-	// while it does. Defaults to nil, which means that the controller always
-	// works.
+	// while it does. Defaults to nil: the controller always works.
 	Leader reconcile.Leader
 }
 

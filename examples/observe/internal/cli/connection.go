@@ -25,8 +25,8 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 type connection struct {
 	*genericclioptions.ConfigFlags
 
-	// username and password are not taken from ConfigFlags, which would ask for
-	// a missing user name on standard input.
+	// username and password are not taken from ConfigFlags, because it would
+	// ask for a missing user name on standard input.
 	username, password string
 
 	flags *pflag.FlagSet

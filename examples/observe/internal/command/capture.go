@@ -11,8 +11,8 @@ import (
 // stderrTail is how many bytes of a program's standard error an error quotes.
 const stderrTail = 2048
 
-// Capture runs a program like [Runner.Run], but returns its standard output,
-// which may have at most limit bytes. It does not use Stdout and Stderr.
+// Capture runs a program like [Runner.Run], but returns its standard output of
+// at most limit bytes. It does not use Stdout and Stderr.
 //
 // It returns the errors of Run together with the end of the program's standard
 // error, or an error for too much output. It returns no output with an error.

@@ -28,8 +28,8 @@ const (
 // process had to end, because no process was reading this process's own output.
 var ErrNotRead = errors.New("the output is not being read")
 
-// pipes connect a program with this process. They replace the pipes of os/exec,
-// which cannot distinguish a slow reader of our output from a process that
+// pipes connect a program with this process. They replace the pipes of os/exec.
+// Those cannot distinguish a slow reader of our output from a process that
 // keeps the program's output open. A time limit is needed for such a process,
 // but with os/exec it would also cut off the output to a slow reader.
 type pipes struct {

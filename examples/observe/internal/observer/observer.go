@@ -31,7 +31,7 @@ type Observer struct {
 	stop    context.CancelCauseFunc // ends the observer; set by Run before the first reconcile
 }
 
-// New returns an observer of the objects in the informer, which the caller runs
+// New returns an observer of the objects in the informer. The caller runs it
 // with Run. live returns a client that reads the objects of a namespace from
 // the server.
 func New[T informer.Object](

@@ -30,8 +30,7 @@ func Main() (code int, isFirst bool, err error) {
 	return runAs(os.Getpid(), func() (int, error) { return run(os.Executable) })
 }
 
-// runAs calls run, which runs the program, if pid is the id of the first
-// process.
+// runAs calls run to run the program, if pid is the id of the first process.
 func runAs(pid int, run func() (int, error)) (code int, isFirst bool, err error) {
 	if pid != 1 {
 		return 0, false, nil

@@ -30,9 +30,9 @@ type Agent struct {
 	memory  *memory // only the worker uses it
 }
 
-// New returns an agent, which the caller runs with Run. pods is a client for
-// all Pods. If there are mistakes in the arguments, New returns an error that
-// joins all of them.
+// New returns an agent. The caller runs it with Run. pods is a client for all
+// Pods. If there are mistakes in the arguments, New returns an error that joins
+// all of them.
 func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
 	options := o.withDefaults()
 	var errs []error

@@ -43,7 +43,7 @@ type Options struct {
 	DrainPeriod time.Duration
 	// Sentinel returns the request of a file on the host that requires a
 	// reboot, or the empty string, as [machine.Sentinel.Request] does. Defaults
-	// to nil, which watches no file.
+	// to nil: no file is watched.
 	Sentinel func() (string, error)
 	// AskPeriod is the interval at which the agent calls Sentinel. Defaults to
 	// [DefaultAskPeriod].

@@ -44,8 +44,8 @@ type Controller struct {
 	recorder *recorder
 }
 
-// New returns a controller, which the caller runs with Run. If there are
-// mistakes in the arguments, New returns an error that joins all of them.
+// New returns a controller. The caller runs it with Run. If there are mistakes
+// in the arguments, New returns an error that joins all of them.
 func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) {
 	options := o.withDefaults()
 	var errs []error
@@ -118,8 +118,8 @@ func released(before, after *api.RebootGroup) bool {
 	})
 }
 
-// allGroups returns the keys of all groups, including the default group, which
-// may not exist yet.
+// allGroups returns the keys of all groups, including the default group even if
+// it does not exist yet.
 func (c *Controller) allGroups() []reconcile.Key {
 	keys := []reconcile.Key{{Name: api.DefaultName}}
 	for g := range c.groupCache.Snapshot().All() {

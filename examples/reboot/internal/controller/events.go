@@ -66,7 +66,7 @@ func (r *recorder) stuck(group *api.RebootGroup, holders []string) {
 }
 
 // heldBack sends an Event that names the nodes that wait for a person. The
-// caller calls it when there are other such nodes than before.
+// caller calls it when these nodes have changed.
 func (r *recorder) heldBack(group *api.RebootGroup, nodes string) {
 	r.events.Eventf(withKind(group), nil, corev1.EventTypeWarning, "HeldBack", "Watch",
 		"These nodes are not rebooted until a person has found the cause: %s", nodes)
@@ -77,8 +77,8 @@ func (r *recorder) ended(node *corev1.Node, group *api.RebootGroup, reason, mess
 	r.events.Eventf(node, withKind(group), corev1.EventTypeWarning, reason, "Watch", "%s", message)
 }
 
-// withKind returns the group with its kind, which a decoded object may not
-// have.
+// withKind returns the group with its kind, because a decoded object may lack
+// it.
 func withKind(group *api.RebootGroup) runtime.Object {
 	named := &api.RebootGroup{ObjectMeta: group.ObjectMeta}
 	named.SetGroupVersionKind(api.GroupVersion().WithKind("RebootGroup"))

@@ -40,8 +40,8 @@ type Options struct {
 	// EventInterval is the shortest interval between two MaxUnavailableReached
 	// Events of one group. Defaults to [DefaultEventInterval].
 	EventInterval time.Duration
-	// Gate can forbid new reservations for a while. Defaults to nil, which
-	// allows them.
+	// Gate can forbid new reservations for a while. Defaults to nil: they are
+	// always allowed.
 	Gate Gate
 	// GatePeriod is the interval at which a closed gate is asked again.
 	// Defaults to [DefaultGatePeriod].
@@ -52,12 +52,11 @@ type Options struct {
 	// Backoff is the back-off after failed reconciles. Defaults to the back-off
 	// of package queue.
 	Backoff queue.Backoff
-	// Now is the wall clock of the controller, which decides windows and
+	// Now is the wall clock of the controller. It decides windows and
 	// deadlines. Defaults to time.Now.
 	Now func() time.Time
 	// Leader reports whether this replica leads. The controller works only
-	// while it does. Defaults to nil, which means that the controller always
-	// works.
+	// while it does. Defaults to nil: the controller always works.
 	Leader reconcile.Leader
 }
 

@@ -99,7 +99,7 @@ func (c *Controller) permit(ctx context.Context, d rules.SlotDecision, v view, n
 	return err
 }
 
-// end ends a reboot in place of the agent, which does not respond or must not
+// end ends a reboot in place of an agent that does not respond or must not
 // continue. It returns the request to the queue, or records that the node has
 // rebooted. It uncordons the node if the agent has cordoned it.
 func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node *corev1.Node) error {

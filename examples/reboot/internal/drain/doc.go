@@ -23,8 +23,7 @@
 //     waited for. For example, a Deployment that tolerates the cordon would
 //     create a new Pod for each evicted one.
 //
-// It is not k8s.io/kubectl/pkg/drain, which waits until the Pods are deleted,
-// evicts by name alone and sends a request for each DaemonSet. That package
-// also links kubectl's printers, so that a program of 37 MB becomes one of 89
-// MB.
+// It is not k8s.io/kubectl/pkg/drain. That package waits until the Pods are
+// deleted, evicts by name alone and sends a request for each DaemonSet. It also
+// links kubectl's printers, so that a program of 37 MB becomes one of 89 MB.
 package drain

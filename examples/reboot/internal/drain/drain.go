@@ -50,9 +50,10 @@ func New(client Client, node string) *Drain {
 }
 
 // Pass makes one pass over the Pods of the node. It requests the eviction of
-// each Pod that must leave and is not terminating yet. Pods whose eviction has
-// not been requested before are first. Pods that were created after the node
-// was cordoned are not evicted, because their owner would create new ones.
+// each Pod that must leave and is not terminating yet. It begins with the Pods
+// whose eviction has not been requested before. Pods that were created after
+// the node was cordoned are not evicted, because their owner would create new
+// ones.
 //
 // Pass returns an error if the Pods cannot be listed, or if a request had no
 // answer. A refusal by the server is not an error, but part of the result.
@@ -181,8 +182,8 @@ func foreign(s metav1.Status) bool {
 }
 
 // Stays reports whether a drain leaves the Pod on the node. It does so for a
-// Pod that belongs to a DaemonSet, which would recreate the Pod on the node,
-// for a mirror Pod of the kubelet, and for a Pod that has ended.
+// mirror Pod of the kubelet, for a Pod that has ended, and for a Pod of a
+// DaemonSet, because the DaemonSet would recreate the Pod on the node.
 func Stays(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return true

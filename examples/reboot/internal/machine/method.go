@@ -17,11 +17,11 @@ import (
 // DefaultSocket is the path of the socket of the D-Bus system bus.
 const DefaultSocket = "/run/dbus/system_bus_socket"
 
-// Logind requests a reboot from systemd-logind, which informs the sessions,
-// obeys inhibitors and stops the units in order. Logind needs access to the
-// socket of the D-Bus system bus, and must run as root (UID 0). It needs no
-// Linux capabilities and none of the host's namespaces, such as the namespace
-// that hostPID shares.
+// Logind requests a reboot from systemd-logind. That daemon informs the
+// sessions, obeys inhibitors and stops the units in order. Logind needs access
+// to the socket of the D-Bus system bus, and must run as root (UID 0). It needs
+// no Linux capabilities and none of the host's namespaces, such as the
+// namespace that hostPID shares.
 type Logind struct {
 	// Socket is the path of the socket of the D-Bus system bus. Defaults to
 	// [DefaultSocket].
@@ -94,10 +94,10 @@ type Signal struct {
 	Send func(pid int, signal syscall.Signal) error
 }
 
-// Reboot sends the signal. It returns an error if the signal is not permitted,
-// or if PID 1 is this program, which shows that the Pod has its own PID
-// namespace. If PID 1 belongs to another container, Reboot does not detect
-// this: it returns nil, although the machine does not reboot.
+// Reboot sends the signal. It returns an error if the signal is not permitted.
+// It also returns an error if PID 1 is this program, because then the Pod has
+// its own PID namespace. If PID 1 belongs to another container, Reboot does not
+// detect this: it returns nil, although the machine does not reboot.
 func (s *Signal) Reboot(context.Context) error {
 	send := s.Send
 	if send == nil {

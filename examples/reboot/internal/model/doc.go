@@ -2,9 +2,10 @@
 //
 // The real controllers and agents run against a simulated API server in virtual
 // time. Explorations try a fault at every call and event of small cases, one
-// after the other. The model has a seeded schedule, which decides which call is
-// served next, which call is lost, answered twice or delayed, which process
-// dies, and what administrators, kubelets and machines do in the meantime.
+// after the other. The model has a seeded schedule. The schedule decides which
+// call is served next, which call is lost, answered twice or delayed, which
+// process dies, and what administrators, kubelets and machines do in the
+// meantime.
 //
 //	2 controllers, n agents ──▶ simulated API server ──▶ monitor: I1–I11 after every commit
 //	      ▲ crash, restart         ▲                        ▲

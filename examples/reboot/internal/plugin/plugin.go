@@ -32,7 +32,8 @@ type Plugin struct {
 
 // Request requests a reboot of each node, and returns the nodes for Wait. If
 // request is empty, the current time is the request. So it differs from every
-// earlier request, which may have been called off and be waiting for its retry.
+// earlier request. An earlier request may have been called off, and may be
+// waiting for its retry.
 //
 // The error joins the errors of all nodes.
 func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) ([]*corev1.Node, error) {

@@ -15,9 +15,9 @@ import (
 )
 
 // Mirror is the argument with which the program only mirrors a file. The mirror
-// runs without privileges in its own container, which sees the host's /run. So
-// the agent's container, which runs as root, does not need to see /run, where
-// the sockets of the container runtime are.
+// runs without privileges in its own container. Only this container sees the
+// host's /run. So the agent's container, although it runs as root, does not
+// need to see /run and the sockets of the container runtime there.
 const Mirror = "mirror"
 
 // RunMirror mirrors the file until SIGTERM, and returns the exit code: 0 after

@@ -21,6 +21,6 @@
 //   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in
 //     memory. The caller writes it under the optimistic lock.
 //
-// It does not decide whether a node may be rebooted, which is the task of
+// It does not decide whether a node may be rebooted. That is the task of
 // package rules.
 package protocol

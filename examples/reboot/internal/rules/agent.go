@@ -15,7 +15,7 @@ type AgentStep string
 const (
 	Idle     AgentStep = "idle"
 	Accept   AgentStep = "accept"   // reboot-now becomes in-progress
-	Refuse   AgentStep = "refuse"   // reboot-now becomes reboot-needed: the clocks differ
+	Refuse   AgentStep = "refuse"   // reboot-now becomes reboot-needed, because the clocks differ
 	Resume   AgentStep = "resume"   // ForProgress returns the step
 	Complete AgentStep = "complete" // in-progress becomes last-reboot
 	Restamp  AgentStep = "restamp"  // last-reboot records a boot without a request
@@ -56,10 +56,10 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	}
 }
 
-// Apart describes the difference between now, which the clock of the node
-// shows, and the time of the grant, which the controller's clock showed. It
-// returns the empty string if the difference is at most MaxApart. An old grant
-// cannot be distinguished from a difference of the clocks.
+// Apart describes the difference between now, the time by the node's clock, and
+// the time of the grant by the controller's clock. It returns the empty string
+// if the difference is at most MaxApart. An old grant cannot be distinguished
+// from a difference of the clocks.
 func Apart(g *protocol.Grant, now time.Time) string {
 	apart := now.Sub(g.At.Time)
 	if apart.Abs() <= MaxApart {

@@ -23,8 +23,8 @@ func readyCondition(node *corev1.Node) *corev1.NodeCondition {
 }
 
 // absence returns why the node is not back after the reboot. It returns the
-// empty string if the node is back, which means that its kubelet reports the
-// boot that the agent has seen, and that the node is Ready.
+// empty string if the node is back: its kubelet reports the boot that the agent
+// has seen, and the node is Ready.
 func absence(node *corev1.Node, o *protocol.Outcome) string {
 	ready := readyCondition(node)
 	switch {

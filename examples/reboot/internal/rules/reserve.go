@@ -12,8 +12,9 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// MaxQueue limits the queue of a ledger, which is one object of the API server.
-// Further requests join it, in the order of their names, when it gets shorter.
+// MaxQueue limits the queue of a ledger, because the ledger is a single object
+// of the API server. Further requests join it, in the order of their names,
+// when it gets shorter.
 const MaxQueue = 1000
 
 // A Reservation is a ledger after free slots were assigned.

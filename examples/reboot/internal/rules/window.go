@@ -108,8 +108,9 @@ func (w Windows) Change(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// edge returns the next time at which the window may open or close: the local
-// time is start or end, or the clock is changed.
+// edge returns the next time at which the window may open or close. At that
+// time the local time is start or end, or the local clock is changed, for
+// example to summer time.
 func (w window) edge(after time.Time) time.Time {
 	local := after.In(w.zone)
 	_, offset := local.Zone()

@@ -63,7 +63,7 @@ type reconciler struct {
 	options     *reconcile.Options
 }
 
-// New returns the controller, which the caller must run.
+// New returns the controller. The caller must run it.
 func New(
 	client kubernetes.Interface, websites func(namespace string) Client, cdn CDN, o *reconcile.Options,
 ) (*reconcile.Controller, error) {

@@ -139,7 +139,7 @@ func event(n int) *corev1.Event {
 	}
 }
 
-// Noise returns random bytes, which differ from call to call.
+// Noise returns random bytes. They differ from call to call.
 func Noise(bytes int) []byte {
 	data := make([]byte, bytes)
 	for i := range data {

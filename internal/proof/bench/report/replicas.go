@@ -26,8 +26,8 @@ var replicaRows = []struct{ unit, text, suffix string }{
 }
 
 // replicas returns the tables for the suite of replicas in docs/scaling.md.
-// There is one table for each kind of object, and for each side, server or
-// client, that selects the objects of a replica.
+// There is one table for each combination of a kind of object and the side
+// (server or client) that selects the objects of a replica.
 func (r *results) replicas() []byte {
 	var text bytes.Buffer
 	_, rows := r.packages()

@@ -1,6 +1,6 @@
 // Command page makes docs/proof.md from the findings of make proof, and from
-// the template proof.md in its own folder, which contains the prose. No number
-// of an exploration is written by hand.
+// the prose in the template proof.md in its own folder. No number of an
+// exploration is written by hand.
 //
 //	page begin results.jsonl COMMIT    creates results.jsonl with a line about the machine; the tests add their results
 //	page merge results.jsonl LATER     adds the results of a later run, which replace those of the same tests and versions

@@ -69,7 +69,7 @@ func read(text []byte, file string) (*runResults, error) {
 	return a, nil
 }
 
-// name returns the test and the version of a result, which identify it.
+// name returns the test and the version of a result. Together they identify it.
 func name(r *results.Result) string { return r.Test + " with " + r.Version }
 
 // merged returns the text of a file with the results of later runs at the end.

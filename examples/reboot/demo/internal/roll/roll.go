@@ -226,7 +226,7 @@ func (r *roll) await(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// end deletes the group and the nodes, which requires a controller, and then
+// end deletes the group and the nodes while a controller still runs, and then
 // stops all processes.
 func (r *roll) end(ctx context.Context) error {
 	err := r.cluster.tidy(ctx, r.names())

@@ -16,8 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxDelay is how much later than an event of one watch an earlier event of the
-// other watch is assumed to arrive at most.
+// maxDelay is an assumption about the two watches, whose events are not ordered
+// among each other: an event arrives at most this long after a later event of
+// the other watch.
 const maxDelay = time.Second
 
 const retryPause = 200 * time.Millisecond

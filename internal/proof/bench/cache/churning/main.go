@@ -1,7 +1,7 @@
 // Command churning measures the processor time of a whole controller while the
 // status of Pods changes at a steady rate. It includes HTTP, the cache, the
-// queue and the reconciler, which reads the Pod and writes no objects. Each
-// implementation runs in its own process against one server process.
+// queue and the reconciler. The reconciler reads the Pod and writes no objects.
+// Each implementation runs in its own process against one server process.
 // "homeostat-decoding-all" is Homeostat with a client whose watches decode
 // every spec, even if it has not changed.
 //

@@ -15,7 +15,8 @@ import (
 const bigSecret = 12
 
 // Secret returns Secret n, with random data of 4 KB or 500 KB. The big Secrets
-// are in namespaces that are first in the list, so that small ones are updated.
+// are in namespaces at the beginning of the list. So the updates, which begin
+// at its end, change only small ones.
 func Secret(n int) *corev1.Secret {
 	size, namespace := 4<<10, fmt.Sprintf("tenant-%03d", n%286)
 	if n%bigSecret == 0 {

@@ -1,6 +1,6 @@
 // Package rival contains the caches and the loops that are measured over HTTP
-// with protobuf: ours, client-go's, controller-runtime's, and the minimum,
-// which only decodes.
+// with protobuf: ours, client-go's, controller-runtime's, and the minimum, a
+// cache that only decodes.
 package rival
 
 import (

@@ -1,5 +1,5 @@
-// Command homeostat is an operator of Apps, which refer to Secrets and
-// ConfigMaps and own a Deployment, a Service and a Secret.
+// Command homeostat is an operator of Apps. An App refers to Secrets and
+// ConfigMaps, and owns a Deployment, a Service and a Secret.
 package main
 
 import (

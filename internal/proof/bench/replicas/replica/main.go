@@ -165,7 +165,7 @@ func processor() time.Duration {
 // status returns the value of an entry of /proc/self/status, such as "VmRSS",
 // in bytes.
 func status(entry string) float64 {
-	text, _ := os.ReadFile("/proc/self/status") // after an error, the value is 0, which a reader notices
+	text, _ := os.ReadFile("/proc/self/status") // after an error, the value is 0, and a reader notices that
 	_, rest, _ := strings.Cut(string(text), entry)
 	kib := 0.0
 	_, _ = fmt.Sscanf(rest, "%g", &kib)
