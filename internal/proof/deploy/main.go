@@ -56,7 +56,7 @@ type stage struct {
 	reader       string // the token of an account that may read the page
 }
 
-func verify(ctx context.Context, root, images, helm string, only []string) error {
+func verify(ctx context.Context, root, images, helm string, selected []string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("starting a program in the root directory of its image requires root: run this as root")
 	}
@@ -66,7 +66,7 @@ func verify(ctx context.Context, root, images, helm string, only []string) error
 	}
 	var errs []error
 	for _, t := range trials {
-		if len(only) > 0 && !slices.Contains(only, t.name) && !slices.Contains(only, t.programsOf()[0]) {
+		if len(selected) > 0 && !slices.Contains(selected, t.name) && !slices.Contains(selected, t.programsOf()[0]) {
 			continue
 		}
 		began := time.Now()

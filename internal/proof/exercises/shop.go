@@ -32,22 +32,22 @@ type program = func(*reconciletest.Env) error
 
 // run returns the program that calls a step for each app. newStep makes the
 // step when the program starts, so a restart of the program loses the step's
-// memory. more are additional triggers.
-func run(newStep func() step, more ...func(*shop) reconcile.Trigger) program {
+// memory. triggers are additional triggers.
+func run(newStep func() step, triggers ...func(*shop) reconcile.Trigger) program {
 	return func(env *reconciletest.Env) error {
 		s, take := &shop{client: env.Client()}, newStep()
 		s.outside, _ = env.Outside().(*outside)
 		s.apps = informer.For(s.client.CoreV1().ConfigMaps("default"), &informer.Options{LabelSelector: "app"})
 		s.secrets = informer.For(s.client.CoreV1().Secrets("default"), nil)
-		one := func(ctx context.Context, q reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
+		reconcileApp := func(ctx context.Context, q reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
 			app, _ := q.Object()
 			return reconcile.Result{}, take(ctx, s, q.Key, app)
 		}
 		o := &reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Owned(s.secrets)}}
-		for _, trigger := range more {
+		for _, trigger := range triggers {
 			o.Triggers = append(o.Triggers, trigger(s))
 		}
-		c, err := reconcile.New("shop", s.apps, reconcile.Func[*corev1.ConfigMap](one), o)
+		c, err := reconcile.New("shop", s.apps, reconcile.Func[*corev1.ConfigMap](reconcileApp), o)
 		if err != nil {
 			return err
 		}
@@ -56,9 +56,9 @@ func run(newStep func() step, more ...func(*shop) reconcile.Trigger) program {
 }
 
 // always returns a program that calls s, a step without a memory of earlier
-// reconciles. more are additional triggers.
-func always(s step, more ...func(*shop) reconcile.Trigger) program {
-	return run(func() step { return s }, more...)
+// reconciles. triggers are additional triggers.
+func always(s step, triggers ...func(*shop) reconcile.Trigger) program {
+	return run(func() step { return s }, triggers...)
 }
 
 // outside is the state outside the cluster.

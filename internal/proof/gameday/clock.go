@@ -124,7 +124,7 @@ func (r *replica) setClock(d time.Duration) error {
 	if err := save(r.clock+".new", strconv.Itoa(int(d.Seconds()))); err != nil {
 		return err
 	}
-	r.ahead = d
+	r.offset = d
 	return os.Rename(r.clock+".new", r.clock)
 }
 
@@ -133,7 +133,7 @@ func (r *replica) date() string {
 	if r.lost {
 		return "no answer: " + r.node + " does not answer\n"
 	}
-	return time.Now().Add(r.ahead).UTC().Format(time.UnixDate) + "\n"
+	return time.Now().Add(r.offset).UTC().Format(time.UnixDate) + "\n"
 }
 
 // clockOfLeader sets the clock of the leader's machine.

@@ -29,7 +29,7 @@ func swallowed(_ context.Context, w *world) (func(context.Context) error, error)
 	return bad(w, badness{swallows: true}), nil
 }
 
-func behind(_ context.Context, w *world) (func(context.Context) error, error) {
+func certificateAhead(_ context.Context, w *world) (func(context.Context) error, error) {
 	shown, err := futureCertificate("127.0.0.1")
 	if err != nil {
 		return nil, err

@@ -111,8 +111,8 @@ func (w *world) alerts(ctx context.Context) []alert {
 	active, _ := w.activeAlerts(ctx) // the callers that wait for an alert ask again
 	firing := slices.DeleteFunc(active, func(a alert) bool { return a.State != "firing" })
 	slices.SortStableFunc(firing, func(a, b alert) int {
-		if less := strings.Compare(a.Labels["severity"], b.Labels["severity"]); less != 0 {
-			return less // "critical" is before "warning"
+		if order := strings.Compare(a.Labels["severity"], b.Labels["severity"]); order != 0 {
+			return order // "critical" is before "warning"
 		}
 		return strings.Compare(a.name()+a.Annotations["summary"], b.name()+b.Annotations["summary"])
 	})

@@ -21,7 +21,7 @@ func TestTimesOfRulesAreShortenedAndNothingElse(t *testing.T) {
 }
 
 var played = []incident{
-	{name: "a b", does: "it breaks", object: "a thing"}, {name: "b", does: "nobody hears", object: "another"},
+	{name: "a b", effect: "it breaks", object: "a thing"}, {name: "b", does: "nobody hears", object: "another"},
 	{name: "c", object: "a third"}, {name: "d", object: "a fourth"},
 }
 
@@ -115,8 +115,8 @@ func TestARecordOfTheLogIsAText(t *testing.T) {
 
 func TestTheLogOfAnIncidentBeginsWithItUnlessItWasSilent(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(since("a\nb\nc\n", len("a\nb\n"))).To(Equal("c\n"))
-	g.Expect(since("a\nb\nc\nd\n", len("a\nb\nc\nd\n"))).To(Equal("b\nc\nd\n"))
+	g.Expect(excerpt("a\nb\nc\n", len("a\nb\n"))).To(Equal("c\n"))
+	g.Expect(excerpt("a\nb\nc\nd\n", len("a\nb\nc\nd\n"))).To(Equal("b\nc\nd\n"))
 }
 
 func TestAPodShowsHowItsLastProcessEndedUnlessItsNodeHasFailed(t *testing.T) {

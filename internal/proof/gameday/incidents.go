@@ -21,8 +21,8 @@ import (
 
 // incident is a failure that the game day causes.
 type incident struct {
-	name, does, object string
-	limit              time.Duration // how long to wait for an alert
+	name, effect, object string
+	limit                time.Duration // how long to wait for an alert
 	// breaks causes the failure. It returns a function that fixes the failure
 	// as a person would.
 	breaks func(ctx context.Context, w *world) (heal func(context.Context) error, err error)
@@ -30,84 +30,84 @@ type incident struct {
 
 var incidents = []incident{
 	{
-		name: "API server dead", does: "the API server is killed, and started again",
+		name: "API server dead", effect: "the API server is killed, and started again",
 		object: "the API server", limit: 2 * time.Minute, breaks: deadServer,
 	},
 	{
-		name: "slow server", does: "each answer of the API server arrives seven seconds late",
+		name: "slow server", effect: "each answer of the API server arrives seven seconds late",
 		object: "the way from the replicas to the API server: it is quick for other machines",
 		limit:  4 * time.Minute, breaks: slow,
 	},
 	{
-		name: "black-holed connection", does: "no packet of any connection to the API server arrives",
+		name: "black-holed connection", effect: "no packet of any connection to the API server arrives",
 		object: "the way from the replicas to the API server: it answers other machines",
 		limit:  4 * time.Minute, breaks: swallowed,
 	},
 	{
-		name: "clock", does: "the clock of the leader's node is set back by two hours, to a time at which the " +
+		name: "clock", effect: "the clock of the leader's node is set back by two hours, to a time at which the " +
 			"certificate of the API server is not valid, and all connections end once",
 		object: "the clock of one node: it is two hours behind", limit: 4 * time.Minute, breaks: clockBehind,
 	},
 	{
-		name: "clock ahead", does: "the clock of the leader's node is set forward by two hours; every certificate is valid",
+		name: "clock ahead", effect: "the clock of the leader's node is set forward by two hours; every certificate is valid",
 		object: "the clock of one node: it is two hours ahead", limit: 4 * time.Minute, breaks: clockAhead,
 	},
 	{
-		name: "certificate", does: "the server shows a certificate of next year, as every certificate is to a clock " +
+		name: "certificate", effect: "the server shows a certificate of next year, as every certificate is to a clock " +
 			"that is a year behind",
 		object: "the certificate that the replicas see: `date -u` says that the clocks agree",
-		limit:  4 * time.Minute, breaks: behind,
+		limit:  4 * time.Minute, breaks: certificateAhead,
 	},
 	{
-		name: "disk full", does: "etcd raises its alarm NOSPACE, as on a full disk: it stores nothing more",
+		name: "disk full", effect: "etcd raises its alarm NOSPACE, as on a full disk: it stores nothing more",
 		object: "etcd", limit: 4 * time.Minute, breaks: diskFull,
 	},
 	{
-		name: "etcd dead", does: "etcd is killed, and started again",
+		name: "etcd dead", effect: "etcd is killed, and started again",
 		object: "etcd", limit: 2 * time.Minute, breaks: deadStorage,
 	},
 	{
-		name: "both replicas stopped", does: "both processes are killed, and the kubelet waits before it starts them",
+		name: "both replicas stopped", effect: "both processes are killed, and the kubelet waits before it starts them",
 		object: "the Pods of mirror in namespace mirror", limit: 2 * time.Minute, breaks: stopped,
 	},
 	{
-		name: "Lease held by a stranger", does: "another client renews the Lease",
+		name: "Lease held by a stranger", effect: "another client renews the Lease",
 		object: "Lease mirror/mirror", limit: 2 * time.Minute, breaks: stranger,
 	},
 	{
-		name: "permission taken", does: "the role loses create and patch of Secrets",
+		name: "permission taken", effect: "the role loses create and patch of Secrets",
 		object: "ClusterRole mirror", limit: 6 * time.Minute, breaks: forbidden,
 	},
 	{
-		name: "forbidden namespace", does: "the role is bound in each namespace but team-0",
+		name: "forbidden namespace", effect: "the role is bound in each namespace but team-0",
 		object: "the RoleBinding in namespace team-0", limit: 6 * time.Minute, breaks: forbiddenNamespace,
 	},
 	{
-		name: "fight", does: "a tenant rewrites a copy every 50 ms",
+		name: "fight", effect: "a tenant rewrites a copy every 50 ms",
 		object: "Secret team-0/registry-password", limit: 5 * time.Minute, breaks: fight,
 	},
 	{
-		name: "CRD gone", does: "the CustomResourceDefinition is deleted",
+		name: "CRD gone", effect: "the CustomResourceDefinition is deleted",
 		object: "CustomResourceDefinition secretmirrors.mirror.homeostat.dev", limit: 4 * time.Minute, breaks: withoutKind,
 	},
 	{
-		name: "1,000 failing keys", does: "a thousand mirrors name a source that does not exist",
+		name: "1,000 failing keys", effect: "a thousand mirrors name a source that does not exist",
 		object: "Secret platform/lost, and 1,000 SecretMirrors", limit: 6 * time.Minute, breaks: failing,
 	},
 	{
-		name: "expired token", does: "the ServiceAccount is deleted, and with it its tokens",
+		name: "expired token", effect: "the ServiceAccount is deleted, and with it its tokens",
 		object: "ServiceAccount mirror/mirror", limit: 4 * time.Minute, breaks: expired,
 	},
 	{
-		name: "undecodable object", does: "a mirror whose source is a text gets past the schema",
+		name: "undecodable object", effect: "a mirror whose source is a text gets past the schema",
 		object: "SecretMirror odd", limit: 4 * time.Minute, breaks: undecodable,
 	},
 	{
-		name: "node that does not come back", does: "the leader is killed, and its node does not answer any more",
+		name: "node that does not come back", effect: "the leader is killed, and its node does not answer any more",
 		object: "the node of one Pod", limit: 4 * time.Minute, breaks: withoutLeader,
 	},
 	{
-		name: "crash loop", does: "a replica is killed every five seconds",
+		name: "crash loop", effect: "a replica is killed every five seconds",
 		object: "Pod mirror/mirror-0", limit: 2 * time.Minute, breaks: crashLoop,
 	},
 }
@@ -261,9 +261,9 @@ func undecodable(ctx context.Context, w *world) (func(context.Context) error, er
 	if err != nil {
 		return nil, err
 	}
-	const anything = `[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema",
+	const anySchema = `[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema",
 		"value":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}]`
-	_, err = client.Resource(kinds).Patch(ctx, mirrors.GroupResource().String(), types.JSONPatchType, []byte(anything),
+	_, err = client.Resource(kinds).Patch(ctx, mirrors.GroupResource().String(), types.JSONPatchType, []byte(anySchema),
 		metav1.PatchOptions{})
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 // page returns the text of docs/gameday.md. It contains a table of all
 // incidents, and the evidence of each incident that was played.
-func page(all []incident, seen []report) string {
+func page(list []incident, seen []report) string {
 	var b strings.Builder
 	b.WriteString("# Game day\n\nWhat the person on call sees. `make gameday` runs two replicas of " +
 		"[mirror](../examples/mirror) on a real API server, with a real Prometheus and the rules of " +
@@ -19,7 +19,7 @@ func page(all []incident, seen []report) string {
 		"writes this page. Rules wait for a fifth of their times; the times below are those of the " +
 		"rules.\n\n| incident | object | first alert | severity | fires after | all is well after | commit |\n" +
 		"|---|---|---|---|---|---|---|\n")
-	for _, i := range all {
+	for _, i := range list {
 		b.WriteString(tableRow(i, reportOf(i, seen)))
 	}
 	b.WriteString("\n\"Fires after\" counts from the moment at which it breaks until the alert fires. \"All is well " +
@@ -35,9 +35,9 @@ func page(all []incident, seen []report) string {
 		"kubelet would see into the " +
 		"status of their Pods and Nodes.\n\nThe texts below are complete, and are those of one minute after the first " +
 		"alert. The log has three different errors at most. A part that is not there was silent.\n")
-	for _, i := range all {
+	for _, i := range list {
 		if r := reportOf(i, seen); r != nil {
-			fmt.Fprintf(&b, "\n## %s\n\nWhat happens: %s. It is about %s. Played on %s with commit %s.\n", i.name, i.does,
+			fmt.Fprintf(&b, "\n## %s\n\nWhat happens: %s. It is about %s. Played on %s with commit %s.\n", i.name, i.effect,
 				i.object, r.Played.Format(time.DateOnly), r.Commit)
 			b.WriteString(observations(r))
 		}
@@ -51,16 +51,16 @@ func tableRow(i incident, r *report) string {
 	if r == nil {
 		return fmt.Sprintf("| %s | %s | not played |   |   |   |   |\n", i.name, i.object)
 	}
-	name, severity, after, healed := "no alert", " ", " ", r.Healed.Round(time.Second).String()
+	name, severity, delay, healed := "no alert", " ", " ", r.Healed.Round(time.Second).String()
 	if len(r.Alerts) > 0 {
-		name, severity, after = r.Alerts[0].name(), r.Alerts[0].Labels["severity"], r.After.Round(time.Second).String()
+		name, severity, delay = r.Alerts[0].name(), r.Alerts[0].Labels["severity"], r.After.Round(time.Second).String()
 		name = fmt.Sprintf("[%s](operating.md#%s)", name, strings.ToLower(name))
 	}
 	if r.Failure != "" {
 		healed = text(r.Failure)
 	}
 	return fmt.Sprintf("| [%s](#%s) | %s | %s | %s | %s | %s | %s |\n", i.name, anchor(i.name), i.object, name,
-		severity, after, healed, r.Commit)
+		severity, delay, healed, r.Commit)
 }
 
 // observations returns the list of what was seen during an incident.
@@ -92,15 +92,15 @@ func reportOf(i incident, seen []report) *report {
 
 // key returns a table that says which incident, cause and object belong to each
 // folder.
-func key(all []incident, seen []report) string {
+func key(known []incident, seen []report) string {
 	type solution struct {
 		place int
 		line  string
 	}
 	var list []solution
-	for _, i := range all {
+	for _, i := range known {
 		if r := reportOf(i, seen); r != nil && r.Place > 0 {
-			line := fmt.Sprintf("| %02d | %s | %s | %s |\n", r.Place, i.name, i.does, i.object)
+			line := fmt.Sprintf("| %02d | %s | %s | %s |\n", r.Place, i.name, i.effect, i.object)
 			list = append(list, solution{r.Place, line})
 		}
 	}

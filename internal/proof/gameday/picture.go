@@ -172,8 +172,8 @@ func (c *canvas) stat(x, y int, list []series) {
 		c.text(x, y, "small", "none")
 	}
 	for i, s := range list[:min(len(list), 4)] {
-		most := slices.MaxFunc(s.points, func(a, b point) int { return cmp.Compare(a.value, b.value) })
-		c.text(x, y+15*i, "small", fmt.Sprintf("%s: at most %s", cmp.Or(s.name, "all"), number(most.value)))
+		largest := slices.MaxFunc(s.points, func(a, b point) int { return cmp.Compare(a.value, b.value) })
+		c.text(x, y+15*i, "small", fmt.Sprintf("%s: at most %s", cmp.Or(s.name, "all"), number(largest.value)))
 	}
 }
 
@@ -181,10 +181,10 @@ type box struct{ x, y, width, height int }
 
 // graph draws lines above the spans of the incidents.
 func (c *canvas) graph(b box, unit string, list []series) {
-	most := 0.0
+	largest := 0.0
 	for _, s := range list {
 		for _, p := range s.points {
-			most = max(most, p.value)
+			largest = max(largest, p.value)
 		}
 	}
 	position := func(t time.Time) float64 {
@@ -196,7 +196,7 @@ func (c *canvas) graph(b box, unit string, list []series) {
 			position(s.start), b.y, position(s.end)-position(s.start), b.height)
 	}
 	fmt.Fprintf(&c.body, "<path d=\"M%d %dV%dH%d\" class=\"axis\"/>\n", b.x, b.y, b.y+b.height, b.x+b.width)
-	c.text(b.x-4, b.y+9, "y", number(most)+units[unit])
+	c.text(b.x-4, b.y+9, "y", number(largest)+units[unit])
 	c.text(b.x-4, b.y+b.height, "y", "0")
 	for i, s := range list {
 		var path strings.Builder
@@ -205,7 +205,7 @@ func (c *canvas) graph(b box, unit string, list []series) {
 			if n == 0 || p.time.Sub(s.points[n-1].time) > 2*step {
 				command = "M"
 			}
-			height := float64(b.height) * p.value / max(most, 1e-9)
+			height := float64(b.height) * p.value / max(largest, 1e-9)
 			fmt.Fprintf(&path, "%s%.1f %.1f", command, position(p.time), float64(b.y+b.height)-height)
 		}
 		fmt.Fprintf(&c.body, "<path d=%q class=\"line\" stroke=%q/>\n", path.String(), colors[i%len(colors)])

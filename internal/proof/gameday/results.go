@@ -50,15 +50,15 @@ type outputs struct {
 // the same incident.
 func (o *outputs) write(seen []report, last *report) ([]report, error) {
 	last.Commit = o.commit
-	same := func(r report) bool { return r.Name == last.Name }
-	if before := slices.IndexFunc(seen, same); before >= 0 {
-		last.Place = seen[before].Place
+	isLast := func(r report) bool { return r.Name == last.Name }
+	if index := slices.IndexFunc(seen, isLast); index >= 0 {
+		last.Place = seen[index].Place
 	}
 	var err error
 	if o.folders != "" {
 		err = o.saveFolder(last)
 	}
-	seen = append(slices.DeleteFunc(seen, same), *last)
+	seen = append(slices.DeleteFunc(seen, isLast), *last)
 	slices.SortStableFunc(seen, func(a, b report) int { return cmp.Compare(position(a.Name), position(b.Name)) })
 	err = errors.Join(err, save(o.results, resultsText(seen)), save(o.page, page(incidents, seen)))
 	if o.folders != "" {
@@ -104,8 +104,8 @@ func (o *outputs) folder(n int) string { return filepath.Join(o.folders, fmt.Spr
 func sections(document string, headings []string) string {
 	var found strings.Builder
 	for _, heading := range headings {
-		if _, after, ok := strings.Cut(document, "\n### "+heading+"\n"); ok {
-			text, _, _ := strings.Cut(after, "\n### ")
+		if _, rest, ok := strings.Cut(document, "\n### "+heading+"\n"); ok {
+			text, _, _ := strings.Cut(rest, "\n### ")
 			text, _, _ = strings.Cut(text, "\n## ")
 			found.WriteString("### " + heading + "\n" + text + "\n")
 		}

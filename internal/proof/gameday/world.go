@@ -57,7 +57,7 @@ type world struct {
 type replica struct {
 	address, identity, node string
 	clock                   string        // the file with the number of seconds that the machine's clock is ahead
-	ahead                   time.Duration // how far the machine's clock is ahead
+	offset                  time.Duration // how far the machine's clock is ahead
 	process                 *exec.Cmd
 	lost                    bool         // whether the node has failed
 	silence                 net.Listener // takes the place of a process whose node has failed
@@ -72,10 +72,10 @@ type replica struct {
 	unseen   string // the part of previous since the last mark
 }
 
-// since returns the part of text after the first marked bytes, because the
-// lines before that are about earlier incidents. If that part is empty, since
+// excerpt returns the part of text after the first marked bytes, because the
+// lines before that are about earlier incidents. If that part is empty, excerpt
 // returns the last three lines of text.
-func since(text string, marked int) string {
+func excerpt(text string, marked int) string {
 	if marked < len(text) {
 		return text[marked:]
 	}
@@ -95,7 +95,7 @@ func (r *replica) logs() (log, previous string) {
 	case r.process == nil:
 		return r.previous, ""
 	}
-	return since(r.log.String(), r.marked), r.previous
+	return excerpt(r.log.String(), r.marked), r.previous
 }
 
 // news returns the part of the log since the last mark.
@@ -246,7 +246,7 @@ func (r *replica) stop() {
 	defer r.mu.Unlock()
 	r.process = nil
 	r.ended()
-	r.previous = since(r.log.String(), r.marked)
+	r.previous = excerpt(r.log.String(), r.marked)
 	r.unseen += r.log.String()[r.marked:]
 	r.log.Reset()
 	r.marked = 0
@@ -320,7 +320,7 @@ func (w *world) mark() {
 // errorLines returns the last few different errors in the logs since mark, the
 // oldest of them first.
 func (w *world) errorLines() []string {
-	const most = 3
+	const limit = 3
 	type entry struct{ time, text string }
 	var found []entry
 	for _, r := range w.replicas {
@@ -334,7 +334,7 @@ func (w *world) errorLines() []string {
 	slices.SortStableFunc(found, func(a, b entry) int { return strings.Compare(b.time, a.time) })
 	var lines []string
 	for _, e := range found {
-		if len(lines) < most && !slices.Contains(lines, e.text) {
+		if len(lines) < limit && !slices.Contains(lines, e.text) {
 			lines = append(lines, e.text)
 		}
 	}

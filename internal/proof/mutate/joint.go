@@ -80,10 +80,10 @@ func joint(mutants []*mutant) ([]byte, []copyOf) {
 	}
 	file.Write(source[written-1:])
 	file.WriteString("\n")
-	before := bytes.Count(file.Bytes(), []byte("\n"))
+	lineCount := bytes.Count(file.Bytes(), []byte("\n"))
 	for i := range copies {
-		copies[i].first += before
-		copies[i].last += before
+		copies[i].first += lineCount
+		copies[i].last += lineCount
 	}
 	return slices.Concat(file.Bytes(), tail.Bytes()), copies
 }

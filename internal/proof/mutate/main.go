@@ -51,7 +51,7 @@ type options struct {
 	seed             uint64
 	timeout          time.Duration
 	minimum          float64
-	only             *regexp.Regexp
+	filter           *regexp.Regexp
 	tests            string
 	packages         []string
 }
@@ -77,14 +77,14 @@ func parse(arguments []string, out io.Writer) (*options, error) {
 			"plus 10s")
 	flags.IntVar(&o.workers, "j", runtime.NumCPU(), "number of mutants that are tried at the same time")
 	flags.Float64Var(&o.minimum, "min", 0, "fail if the tests kill less than this percentage of all mutants")
-	only := flags.String("only", "", "try only mutants whose text, in the form in which survivors are printed, "+
+	pattern := flags.String("only", "", "try only mutants whose text, in the form in which survivors are printed, "+
 		"matches this regular expression")
 	flags.StringVar(&o.tests, "run", "", "run only tests that match this regular expression, like go test -run")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, err
 	}
 	var err error
-	if o.only, err = regexp.Compile(*only); err != nil {
+	if o.filter, err = regexp.Compile(*pattern); err != nil {
 		return nil, fmt.Errorf("-only: %w", err)
 	}
 	if o.packages = flags.Args(); len(o.packages) == 0 {

@@ -28,17 +28,17 @@ type site struct {
 // position. So mutants and the reasons in the list of equivalents stay the same
 // if lines are moved.
 func (s *site) key() string {
-	before, after := s.lines(s.texts[0])
-	where := s.enclosing
+	original, mutant := s.lines(s.texts[0])
+	place := s.enclosing
 	if s.nth > 1 {
-		where = fmt.Sprintf("%s #%d", s.enclosing, s.nth)
+		place = fmt.Sprintf("%s #%d", s.enclosing, s.nth)
 	}
-	return fmt.Sprintf("in %s\n- %s\n%s\n", where, before, strings.TrimSpace("+ "+after))
+	return fmt.Sprintf("in %s\n- %s\n%s\n", place, original, strings.TrimSpace("+ "+mutant))
 }
 
 // lines returns the lines around the site, without the mutation and with it,
 // each joined to one line. text is the replacement.
-func (s *site) lines(text string) (before, after string) {
+func (s *site) lines(text string) (original, mutant string) {
 	first := bytes.LastIndexByte(s.source[:s.start], '\n') + 1
 	last := len(s.source)
 	if i := bytes.IndexByte(s.source[s.end:], '\n'); i >= 0 {

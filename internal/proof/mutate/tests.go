@@ -33,12 +33,12 @@ type suite struct {
 	tests     string // A regular expression for the tests to run.
 	out       io.Writer
 
-	once    sync.Once
-	err     error
-	program string        // The program with all mutants.
-	limit   time.Duration // The limit of processor time for one run.
-	rounds  [][]string    // The flags of each run: the quick tests first, and then the slow ones, if any.
-	alone   []string      // Tests that fail in a program with all mutants, for example because they count allocations.
+	once     sync.Once
+	err      error
+	program  string        // The program with all mutants.
+	limit    time.Duration // The limit of processor time for one run.
+	rounds   [][]string    // The flags of each run: the quick tests first, and then the slow ones, if any.
+	separate []string      // Tests that fail in a program with all mutants, for example because they count allocations.
 }
 
 // build builds the tests with files, the sources with all mutants, and prepares
@@ -63,31 +63,31 @@ func (s *suite) prepare(ctx context.Context, program string, limit time.Duration
 	if err != nil {
 		for _, m := range verdict.FindAllStringSubmatch(out, -1) {
 			if m[1] == "FAIL" {
-				s.alone = append(s.alone, m[2])
+				s.separate = append(s.separate, m[2])
 			}
 		}
-		if len(s.alone) == 0 || ctx.Err() != nil {
+		if len(s.separate) == 0 || ctx.Err() != nil {
 			return fmt.Errorf("running the tests of %s without a mutant: %w\n%s", s.dir, err, out)
 		}
 		if err := s.green(ctx); err != nil {
 			return err
 		}
 		_, _ = fmt.Fprintf(s.out, "%s: tests that run only for mutants that the other tests do not kill: "+
-			"%s\n", s.dir, strings.Join(s.alone, " "))
+			"%s\n", s.dir, strings.Join(s.separate, " "))
 	}
 	s.limit, s.rounds = cmp.Or(limit, 3*took+10*time.Second), rounds(out)
 	return nil
 }
 
-// green checks that the tests in alone pass with the sources on disk, without
-// mutants.
+// green checks that the tests in separate pass with the sources on disk,
+// without mutants.
 func (s *suite) green(ctx context.Context) error {
 	program, err := overlay.Build(ctx, s.temp, s.dir, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(program) }()
-	if out, _, err := s.run(ctx, program, 0, "-test.run", anyOf(s.alone)); err != nil {
+	if out, _, err := s.run(ctx, program, 0, "-test.run", anyOf(s.separate)); err != nil {
 		return fmt.Errorf("running the tests of %s without a mutant: %w\n%s", s.dir, err, out)
 	}
 	return nil
@@ -125,7 +125,7 @@ func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 			return isRed(err)
 		}
 	}
-	if len(s.alone) == 0 {
+	if len(s.separate) == 0 {
 		return false, nil
 	}
 	program, err := overlay.Build(ctx, s.temp, s.dir, m.overlay())
@@ -133,7 +133,7 @@ func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = os.Remove(program) }()
-	if _, _, err = s.run(ctx, program, 0, "-test.failfast", "-test.run", anyOf(s.alone)); err != nil {
+	if _, _, err = s.run(ctx, program, 0, "-test.failfast", "-test.run", anyOf(s.separate)); err != nil {
 		return isRed(err)
 	}
 	return false, nil

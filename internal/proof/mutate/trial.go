@@ -85,7 +85,7 @@ func (t *trial) run(ctx context.Context) (*score, error) {
 	if sites, err = t.withoutEquivalents(sites); err != nil {
 		return nil, err
 	}
-	sites = slices.DeleteFunc(sites, func(s *site) bool { return !t.only.MatchString(s.key()) })
+	sites = slices.DeleteFunc(sites, func(s *site) bool { return !t.filter.MatchString(s.key()) })
 	files, program, err := t.compile(ctx, draw(sites, t.seed))
 	if err != nil {
 		return nil, err

@@ -38,14 +38,14 @@ const (
 func main() {
 	race := flag.Bool("race", false, "run the tests with the race detector")
 	count := flag.Int("count", 1, "how many times each test runs")
-	only := flag.Bool("client-go", false, "run only the suites of client-go, because they need no server, and "+
+	clientGoOnly := flag.Bool("client-go", false, "run only the suites of client-go, because they need no server, and "+
 		"write no page")
 	flag.Parse()
 	s := &scratchModule{flags: []string{fmt.Sprintf("-count=%d", *count)}}
 	if *race {
 		s.flags = append(s.flags, "-race")
 	}
-	if err := run(context.Background(), s, flag.Arg(0), *only); err != nil {
+	if err := run(context.Background(), s, flag.Arg(0), *clientGoOnly); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}

@@ -104,9 +104,9 @@ func handlesOptOut(w wiring) Program {
 		p := newPlain(env.Client(), w)
 		p.handle(p.apps, p.appHandler())
 		p.handle(p.secretCache, p.secretHandler())
-		p.handle(p.apps, cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
-			had, current := before.(*corev1.ConfigMap), after.(*corev1.ConfigMap)
-			if had.Annotations[optIn] != "" && current.Annotations[optIn] == "" {
+		p.handle(p.apps, cache.ResourceEventHandlerFuncs{UpdateFunc: func(oldObject, newObject any) {
+			previous, current := oldObject.(*corev1.ConfigMap), newObject.(*corev1.ConfigMap)
+			if previous.Annotations[optIn] != "" && current.Annotations[optIn] == "" {
 				_ = p.client.CoreV1().Secrets(current.Namespace).Delete(env.Context(), current.Name+"-key", metav1.DeleteOptions{})
 			}
 		}})

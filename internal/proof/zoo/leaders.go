@@ -47,12 +47,12 @@ type term struct {
 }
 
 // led returns a program that competes for the Lease, works while it holds the
-// Lease, and starts again after losing it. how sets the contexts and the work
-// of each term.
-func led(how func(t *term, p *plain)) Program {
+// Lease, and starts again after losing it. configure sets the contexts and the
+// work of each term.
+func led(configure func(t *term, p *plain)) Program {
 	return func(env *reconciletest.Env) error {
 		for env.Context().Err() == nil {
-			if err := run(env, how); err != nil {
+			if err := run(env, configure); err != nil {
 				return err
 			}
 		}
@@ -60,14 +60,14 @@ func led(how func(t *term, p *plain)) Program {
 	}
 }
 
-func run(env *reconciletest.Env, how func(t *term, p *plain)) error {
+func run(env *reconciletest.Env, configure func(t *term, p *plain)) error {
 	p := newPlain(env.Client(), always(marksOnce(env.Replica())))
 	p.handle(p.apps, p.appHandler())
 	p.handle(p.secretCache, p.secretHandler())
 	defer p.queue.ShutDown()
 	elect, release := context.WithCancel(context.WithoutCancel(env.Context()))
 	t := &term{elect: elect, stop: env.Context(), release: release}
-	how(t, p)
+	configure(t, p)
 	leading, ended, done := make(chan context.Context, 1), make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{

@@ -99,7 +99,7 @@ func ofDeployments(do work) Program {
 func ofDeploymentsSDK(do work) Program {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()
-		one := func(ctx context.Context, r reconcile.Request[*appsv1.Deployment]) (reconcile.Result, error) {
+		reconcileDeployment := func(ctx context.Context, r reconcile.Request[*appsv1.Deployment]) (reconcile.Result, error) {
 			d, ok := r.Object()
 			if !ok {
 				return reconcile.Result{}, nil
@@ -108,7 +108,7 @@ func ofDeploymentsSDK(do work) Program {
 		}
 		secrets := informer.For(client.CoreV1().Secrets(""), nil)
 		c, err := reconcile.New("deployments", informer.For(client.AppsV1().Deployments(""), nil),
-			reconcile.Func[*appsv1.Deployment](one),
+			reconcile.Func[*appsv1.Deployment](reconcileDeployment),
 			&reconcile.Options{Triggers: []reconcile.Trigger{reconcile.Mapped(secrets, appOf)}})
 		if err != nil {
 			return err

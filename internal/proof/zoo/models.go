@@ -61,7 +61,7 @@ func (m *model) app(name string) *corev1.ConfigMap {
 // apps returns the feed of the Apps.
 func (m *model) apps() feed {
 	return feed{m.caches.Core().V1().ConfigMaps().Informer(), func(old, fresh metav1.Object) []string {
-		if o := either(old, fresh); o.GetLabels()[labelApp] != "" {
+		if o := firstSet(old, fresh); o.GetLabels()[labelApp] != "" {
 			return []string{o.GetName()}
 		}
 		return nil
@@ -76,7 +76,7 @@ func (m *model) referring(fields ...string) func(old, fresh metav1.Object) []str
 		for _, obj := range m.caches.Core().V1().ConfigMaps().Informer().GetStore().List() {
 			app := obj.(*corev1.ConfigMap)
 			for _, f := range fields {
-				if app.Labels[labelApp] != "" && app.Data[f] == either(old, fresh).GetName() {
+				if app.Labels[labelApp] != "" && app.Data[f] == firstSet(old, fresh).GetName() {
 					names = append(names, app.Name)
 				}
 			}
@@ -97,7 +97,7 @@ func (m *model) annotate(ctx context.Context, app *corev1.ConfigMap, key, value 
 	return err
 }
 
-func either(old, fresh metav1.Object) metav1.Object {
+func firstSet(old, fresh metav1.Object) metav1.Object {
 	if fresh != nil {
 		return fresh
 	}
@@ -143,18 +143,18 @@ func (m *model) run(ctx context.Context) error {
 }
 
 func (m *model) next(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string]) bool {
-	name, over := queue.Get()
-	if over {
+	name, shutdown := queue.Get()
+	if shutdown {
 		return false
 	}
 	defer queue.Done(name)
-	after, err := m.reconcile(ctx, name)
+	delay, err := m.reconcile(ctx, name)
 	switch {
 	case err != nil:
 		queue.AddRateLimited(name)
 		return true
-	case after > 0:
-		queue.AddAfter(name, after)
+	case delay > 0:
+		queue.AddAfter(name, delay)
 	}
 	queue.Forget(name)
 	return true
@@ -162,9 +162,9 @@ func (m *model) next(ctx context.Context, queue workqueue.TypedRateLimitingInter
 
 func (f feed) handler(add func(name string)) cache.ResourceEventHandlerFuncs {
 	send := func(old, fresh any) {
-		before, _ := last(old).(metav1.Object)
-		after, _ := last(fresh).(metav1.Object)
-		for _, name := range f.keys(before, after) {
+		oldObject, _ := last(old).(metav1.Object)
+		newObject, _ := last(fresh).(metav1.Object)
+		for _, name := range f.keys(oldObject, newObject) {
 			add(name)
 		}
 	}

@@ -66,10 +66,10 @@ func nextByCount(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 }
 
 func eachByNumber(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-	have := d.secrets(app.Name)
+	secrets := d.secrets(app.Name)
 	for n := range enough {
 		name := fmt.Sprintf("%s-%d", app.Name, n)
-		if _, ok := find(have, name); ok {
+		if _, ok := find(secrets, name); ok {
 			continue
 		}
 		if err := d.create(ctx, newSecret(app, name)); err != nil {

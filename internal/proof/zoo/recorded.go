@@ -126,7 +126,7 @@ func workspace(owns bool) Program {
 		maps := m.caches.Core().V1().ConfigMaps()
 		apps := m.apps()
 		m.feeds = []feed{{maps.Informer(), func(old, fresh metav1.Object) []string {
-			if owner := metav1.GetControllerOf(either(old, fresh)); owner != nil && owns {
+			if owner := metav1.GetControllerOf(firstSet(old, fresh)); owner != nil && owns {
 				return []string{owner.Name}
 			}
 			return apps.keys(old, fresh)
@@ -139,12 +139,12 @@ func workspace(owns bool) Program {
 			want := &corev1.ConfigMap{
 				ObjectMeta: newSecret(app, name+"-metadata").ObjectMeta, Data: map[string]string{"id": "7"},
 			}
-			have, err := maps.Lister().ConfigMaps(namespace).Get(want.Name)
+			current, err := maps.Lister().ConfigMaps(namespace).Get(want.Name)
 			switch {
 			case apierrors.IsNotFound(err):
 				_, err = m.client.CoreV1().ConfigMaps(namespace).Create(ctx, want, metav1.CreateOptions{})
-			case err == nil && have.Data["id"] != "7":
-				edit := have.DeepCopy()
+			case err == nil && current.Data["id"] != "7":
+				edit := current.DeepCopy()
 				edit.Data = want.Data
 				_, err = m.client.CoreV1().ConfigMaps(namespace).Update(ctx, edit, metav1.UpdateOptions{})
 			}
@@ -220,7 +220,7 @@ func channel(notes bool) Program {
 	return modelled(func(m *model) {
 		secrets := m.caches.Core().V1().Secrets()
 		m.feeds = []feed{m.apps(), {secrets.Informer(), func(old, fresh metav1.Object) []string {
-			return []string{either(old, fresh).GetLabels()[labelOf]}
+			return []string{firstSet(old, fresh).GetLabels()[labelOf]}
 		}}}
 		m.reconcile = func(ctx context.Context, name string) (time.Duration, error) {
 			app := m.app(name)

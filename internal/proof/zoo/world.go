@@ -80,21 +80,21 @@ func keys(w *reconciletest.World) error {
 	if err != nil {
 		return err
 	}
-	have := map[string]int{}
+	keyCounts := map[string]int{}
 	for _, s := range secrets {
-		have[s.Labels[labelOf]]++
+		keyCounts[s.Labels[labelOf]]++
 	}
 	for _, app := range apps {
 		if app.DeletionTimestamp != nil {
 			return fmt.Errorf("app %s is never deleted", app.Name)
 		}
-		if have[app.Name] == 0 || app.Annotations[ready] == "" {
+		if keyCounts[app.Name] == 0 || app.Annotations[ready] == "" {
 			return fmt.Errorf("app %s must have a key and report ready: it has %d keys and reports %q", app.Name,
-				have[app.Name], app.Annotations[ready])
+				keyCounts[app.Name], app.Annotations[ready])
 		}
-		delete(have, app.Name)
+		delete(keyCounts, app.Name)
 	}
-	for name := range have {
+	for name := range keyCounts {
 		return fmt.Errorf("a key of app %q still exists, although the app does not", name)
 	}
 	return nil

@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, in io.Reader, out, log io.Writer) error {
+func run(ctx context.Context, args []string, stdin io.Reader, out, log io.Writer) error {
 	var text, name string
 	switch {
 	case len(args) > 1 && args[0] == "-c":
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, log io.Writer) e
 	if err != nil {
 		return err
 	}
-	shell, err := interp.New(interp.StdIO(in, out, log), interp.Params(append([]string{"--"}, args...)...))
+	shell, err := interp.New(interp.StdIO(stdin, out, log), interp.Params(append([]string{"--"}, args...)...))
 	if err != nil {
 		return err
 	}

@@ -68,8 +68,8 @@ func Setup(env operator.Env) ([]*reconcile.Controller, error) {
 
 // keysOfSource returns the keys of the mirrors whose source is the Secret that
 // changed.
-func (m *mirrors) keysOfSource(_ context.Context, before, after *corev1.Secret) (keys []reconcile.Key, _ error) {
-	secret := cmp.Or(after, before)
+func (m *mirrors) keysOfSource(_ context.Context, oldSecret, newSecret *corev1.Secret) (keys []reconcile.Key, _ error) {
+	secret := cmp.Or(newSecret, oldSecret)
 	for mirror := range m.bySource.Get(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}) {
 		keys = append(keys, reconcile.Key{Name: mirror.Name})
 	}
@@ -78,9 +78,11 @@ func (m *mirrors) keysOfSource(_ context.Context, before, after *corev1.Secret) 
 
 // keysOfNamespace returns the keys of the mirrors that selected a namespace
 // before its change, or select it after the change.
-func (m *mirrors) keysOfNamespace(_ context.Context, before, after *corev1.Namespace) (keys []reconcile.Key, _ error) {
+func (m *mirrors) keysOfNamespace(
+	_ context.Context, oldNamespace, newNamespace *corev1.Namespace,
+) (keys []reconcile.Key, _ error) {
 	for mirror := range m.cache.Snapshot().All() {
-		if selects(mirror, before) || selects(mirror, after) {
+		if selects(mirror, oldNamespace) || selects(mirror, newNamespace) {
 			keys = append(keys, reconcile.Key{Name: mirror.Name})
 		}
 	}

@@ -107,9 +107,9 @@ func (c *connection) mayBeInCluster() bool {
 
 // onlySet reports whether no flags other than the named ones are set.
 func (c *connection) onlySet(names ...string) bool {
-	only := true
-	c.flags.VisitAll(func(f *pflag.Flag) { only = only && (!f.Changed || slices.Contains(names, f.Name)) })
-	return only
+	matches := true
+	c.flags.VisitAll(func(f *pflag.Flag) { matches = matches && (!f.Changed || slices.Contains(names, f.Name)) })
+	return matches
 }
 
 // inCluster returns the in-cluster config with the settings of the flags that

@@ -25,11 +25,11 @@ func (o *Options) call(program []string, t Type, key reconcile.Key, v version, o
 	data = append(data, key.Name)
 	c := command.Call{Env: o.variables(t, key, v)}
 	if object != nil {
-		more, err := o.addObject(&c, object)
+		arguments, err := o.addObject(&c, object)
 		if err != nil {
 			return c, err
 		}
-		data = append(data, more...)
+		data = append(data, arguments...)
 	}
 	if err := o.checkDashes(program, data); err != nil {
 		return c, err

@@ -51,11 +51,11 @@ func (a *Agent) resume(
 
 // question asks the controller whether the machine may reboot now.
 func (a *Agent) question(ctx context.Context, node *corev1.Node, p protocol.Progress) error {
-	m, before := a.remember(p), time.Now()
+	m, start := a.remember(p), time.Now()
 	p.Try, p.Waits = p.Try+1, true
 	err := a.proceed(ctx, node, p)
 	if err == nil {
-		m.asked = before
+		m.asked = start
 	}
 	return err
 }

@@ -92,8 +92,8 @@ func (c *Controller) Control() *reconcile.Controller { return c.control }
 // groupsOfNode returns the keys of all groups if the change of a node can
 // affect a decision, and otherwise no keys. It returns the keys of all groups
 // because the selectors of all groups decide which group the node belongs to.
-func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node) ([]reconcile.Key, error) {
-	if before != nil && after != nil && !rules.Matters(before, after) {
+func (c *Controller) groupsOfNode(_ context.Context, oldNode, newNode *corev1.Node) ([]reconcile.Key, error) {
+	if oldNode != nil && newNode != nil && !rules.Matters(oldNode, newNode) {
 		return nil, nil
 	}
 	return c.allGroups(), nil
@@ -102,9 +102,9 @@ func (c *Controller) groupsOfNode(_ context.Context, before, after *corev1.Node)
 // groupsOfGroup returns the keys of all groups if the spec of a group has
 // changed, or if the group has released a slot. Either change can move nodes
 // between groups.
-func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootGroup) ([]reconcile.Key, error) {
-	if before != nil && after != nil && before.Generation == after.Generation &&
-		(before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) && !released(before, after) {
+func (c *Controller) groupsOfGroup(_ context.Context, oldGroup, newGroup *api.RebootGroup) ([]reconcile.Key, error) {
+	if oldGroup != nil && newGroup != nil && oldGroup.Generation == newGroup.Generation &&
+		(oldGroup.DeletionTimestamp == nil) == (newGroup.DeletionTimestamp == nil) && !released(oldGroup, newGroup) {
 		return nil, nil
 	}
 	return c.allGroups(), nil
@@ -112,9 +112,9 @@ func (c *Controller) groupsOfGroup(_ context.Context, before, after *api.RebootG
 
 // released reports whether a node had a slot before the change and has no slot
 // after it.
-func released(before, after *api.RebootGroup) bool {
-	return slices.ContainsFunc(before.Status.Slots, func(s api.Slot) bool {
-		return !rules.Holds(after.Status.Slots, s.Node)
+func released(oldGroup, newGroup *api.RebootGroup) bool {
+	return slices.ContainsFunc(oldGroup.Status.Slots, func(s api.Slot) bool {
+		return !rules.Holds(newGroup.Status.Slots, s.Node)
 	})
 }
 

@@ -48,11 +48,11 @@ func (c *Controller) reconcile(
 		}
 		wait = rules.Sooner(wait, decision.After)
 	}
-	after, err := c.assign(ctx, v)
+	recheck, err := c.assign(ctx, v)
 	if errs = append(errs, err); errors.Join(errs...) != nil {
 		return reconcile.Result{}, errors.Join(errs...)
 	}
-	if wait = rules.Sooner(wait, after); wait > 0 {
+	if wait = rules.Sooner(wait, recheck); wait > 0 {
 		return reconcile.After(wait), nil
 	}
 	return reconcile.Result{}, nil

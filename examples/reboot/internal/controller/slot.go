@@ -76,7 +76,7 @@ func (c *Controller) step(
 // once, with the time of its next attempt.
 func (c *Controller) release(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, d rules.SlotDecision) error {
 	return c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
-		s.Slots = slices.DeleteFunc(s.Slots, func(other api.Slot) bool { return other.Node == slot.Node })
+		s.Slots = slices.DeleteFunc(s.Slots, func(candidate api.Slot) bool { return candidate.Node == slot.Node })
 		if !d.NotBefore.IsZero() {
 			s.Queue = append(s.Queue, api.Waiting{
 				Node: slot.Node, NodeUID: slot.NodeUID, Since: c.now(), NotBefore: d.NotBefore,

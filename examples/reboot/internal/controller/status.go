@@ -32,9 +32,9 @@ func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) 
 func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	next := v.group.Status.DeepCopy()
 	c.describe(v, stuck, next)
-	before := &v.group.Status
-	if next.ObservedGeneration == before.ObservedGeneration && next.Nodes == before.Nodes &&
-		next.Limit == before.Limit && slices.Equal(next.Conditions, before.Conditions) {
+	previous := &v.group.Status
+	if next.ObservedGeneration == previous.ObservedGeneration && next.Nodes == previous.Nodes &&
+		next.Limit == previous.Limit && slices.Equal(next.Conditions, previous.Conditions) {
 		return nil
 	}
 	err := c.patchStatus(ctx, v.group, func(s *api.RebootGroupStatus) { *s = *next })

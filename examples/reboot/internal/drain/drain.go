@@ -146,7 +146,7 @@ func rank(asked bool) int {
 
 // ask requests the eviction of a Pod. It returns the Pod's state after the
 // answer, and the reason if the server refused.
-func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, why string, err error) {
+func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, cause string, err error) {
 	limited, cancel := context.WithTimeout(ctx, evictTime)
 	defer cancel()
 	uid := pod.UID

@@ -17,7 +17,7 @@ func patient() []safeguard {
 			{File: tell, Old: "|| current.Asked.Start != a.options.Start", New: ""},
 		}, "I5", played(containers)},
 		{"the time after which a machine has not rebooted", []overlay.Edit{
-			{File: progress, Old: "after := slot.StageSince.Add(SettleTime)", New: "after := slot.StageSince.Add(1000 * SettleTime)"},
+			{File: progress, Old: "left := slot.StageSince.Add(SettleTime)", New: "left := slot.StageSince.Add(1000 * SettleTime)"},
 		}, "I13", played(containers)},
 		{"the first permission of a machine that refuses", []overlay.Edit{
 			{File: progress, Old: "permitted.Before(since) {", New: "permitted.Before(since) && false {"},

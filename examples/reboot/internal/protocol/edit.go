@@ -23,14 +23,14 @@ func Allow(node *corev1.Node, g Grant) error {
 // AllowNow sets the permission m, with which the controller answers the agent's
 // question whether the machine may go down. It also records the reboot among
 // the recent reboots, with told as its time, and removes the recent reboots
-// that took place before since. From the second question on, it keeps the time
+// that took place before oldest. From the second question on, it keeps the time
 // of the first permission.
-func AllowNow(node *corev1.Node, m Permission, told, since metav1.Time) error {
+func AllowNow(node *corev1.Node, m Permission, told, oldest metav1.Time) error {
 	state, entry := Read(node), Told{Epoch: m.Epoch, At: told}
 	if m.Try > 1 {
 		entry.First.Time = state.Permitted(m.Epoch)
 	}
-	recent := slices.DeleteFunc(state.Recent, func(t Told) bool { return t.Epoch == m.Epoch || t.At.Before(&since) })
+	recent := slices.DeleteFunc(state.Recent, func(t Told) bool { return t.Epoch == m.Epoch || t.At.Before(&oldest) })
 	if err := set(node, Recent, append(recent, entry)); err != nil {
 		return err
 	}

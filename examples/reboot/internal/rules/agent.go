@@ -61,8 +61,8 @@ func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 // if the difference is at most MaxApart. An old grant cannot be distinguished
 // from a difference of the clocks.
 func Apart(g *protocol.Grant, now time.Time) string {
-	apart := now.Sub(g.At.Time)
-	if apart.Abs() <= MaxApart {
+	difference := now.Sub(g.At.Time)
+	if difference.Abs() <= MaxApart {
 		return ""
 	}
 	return fmt.Sprintf("the controller's clock showed %s at the grant, and the node's shows %s: "+

@@ -11,12 +11,12 @@ import (
 
 // Matters reports whether a change of a node can change a decision. For
 // example, a kubelet's heartbeat cannot.
-func Matters(before, after *corev1.Node) bool {
-	return before.UID != after.UID ||
-		!maps.Equal(before.Labels, after.Labels) ||
-		!maps.Equal(ownAnnotations(before), ownAnnotations(after)) ||
-		before.Status.NodeInfo.BootID != after.Status.NodeInfo.BootID ||
-		readiness(before) != readiness(after)
+func Matters(oldNode, newNode *corev1.Node) bool {
+	return oldNode.UID != newNode.UID ||
+		!maps.Equal(oldNode.Labels, newNode.Labels) ||
+		!maps.Equal(ownAnnotations(oldNode), ownAnnotations(newNode)) ||
+		oldNode.Status.NodeInfo.BootID != newNode.Status.NodeInfo.BootID ||
+		readiness(oldNode) != readiness(newNode)
 }
 
 // ownAnnotations returns the annotations of a node that belong to the operator.
@@ -31,13 +31,13 @@ func ownAnnotations(node *corev1.Node) map[string]string {
 }
 
 func readiness(node *corev1.Node) (r struct {
-	known bool
-	ready corev1.ConditionStatus
-	since int64
+	known      bool
+	ready      corev1.ConditionStatus
+	transition int64
 },
 ) {
 	if c := readyCondition(node); c != nil {
-		r.known, r.ready, r.since = true, c.Status, c.LastTransitionTime.UnixNano()
+		r.known, r.ready, r.transition = true, c.Status, c.LastTransitionTime.UnixNano()
 	}
 	return r
 }

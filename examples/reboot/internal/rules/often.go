@@ -49,7 +49,7 @@ type Hold struct {
 // give it a slot, or empty.
 func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxReboots, now time.Time) Hold {
 	state := protocol.Read(node)
-	left, often := tooOften(state.Recent, m, 0, now)
+	left, limited := tooOften(state.Recent, m, 0, now)
 	switch {
 	case state.Fault() != nil:
 		return Hold{Why: "it has an annotation that cannot be read"}
@@ -59,8 +59,8 @@ func HeldBack(node *corev1.Node, entry api.Waiting, barred string, m api.MaxRebo
 		return Hold{Why: "it is paused: remove its annotation " + protocol.Paused}
 	case ended(state, protocol.Unproven):
 		return Hold{Lasting: true, Why: "not tried again until the request changes: " + state.Last.Why}
-	case often != "":
-		return Hold{Lasting: true, Left: left, Why: often}
+	case limited != "":
+		return Hold{Lasting: true, Left: left, Why: limited}
 	case ended(state, protocol.CalledOff) && entry.NotBefore.After(now):
 		return Hold{Left: entry.NotBefore.Sub(now), Why: fmt.Sprintf("called off, and not tried again before %s unless "+
 			"the request changes: %s", stamp(entry.NotBefore.Time), state.Last.Why)}

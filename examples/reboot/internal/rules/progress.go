@@ -98,7 +98,7 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 	if due {
 		slot = record.Next
 	}
-	after, reason := s.deadline(slot, p, state.Permitted(p.Epoch))
+	recheck, reason := s.deadline(slot, p, state.Permitted(p.Epoch))
 	switch {
 	case reason != "":
 		return SlotDecision{Step: CallOff, Why: reason}
@@ -107,7 +107,7 @@ func (s Situation) accepted(slot api.Slot, node *corev1.Node, state protocol.Sta
 	case due:
 		return record
 	default:
-		return SlotDecision{Step: Wait, After: after, Why: progress(p)}
+		return SlotDecision{Step: Wait, After: recheck, Why: progress(p)}
 	}
 }
 
@@ -121,29 +121,29 @@ func (s Situation) permitSeconds() int32 {
 }
 
 // deadline returns why the reboot must be called off now. If no deadline has
-// passed, reason is empty, and after is the time until the next deadline.
+// passed, reason is empty, and recheck is the time until the next deadline.
 // permitted is when the reboot was first permitted, or zero.
 func (s Situation) deadline(
 	slot api.Slot, p *protocol.Progress, permitted time.Time,
-) (after time.Duration, reason string) {
+) (recheck time.Duration, reason string) {
 	for _, d := range deadlines(slot, p, permitted) {
 		left := d.start.Add(d.limit).Sub(s.Now)
 		if left <= 0 {
-			return 0, fmt.Sprintf(d.why, d.limit) + withReason(d.more)
+			return 0, fmt.Sprintf(d.format, d.limit) + withReason(d.details)
 		}
-		after = Sooner(after, left)
+		recheck = Sooner(recheck, left)
 	}
 	if beat := slot.HeardAt.Add(p.Silence() / 4).Sub(s.Now); p.Beat != slot.Beat && beat > 0 {
-		after = Sooner(after, beat)
+		recheck = Sooner(recheck, beat)
 	}
-	return after, ""
+	return recheck, ""
 }
 
 type deadline struct {
-	start time.Time
-	limit time.Duration
-	why   string // the format of the reason, whose argument is the limit
-	more  string // details to append to the reason
+	start   time.Time
+	limit   time.Duration
+	format  string // the format of the reason, whose argument is the limit
+	details string // details to append to the reason
 }
 
 // deadlines returns the deadlines of a reboot that may be called off. A machine
@@ -151,22 +151,22 @@ type deadline struct {
 // counts from the first permission: the stage in the ledger is a new one after
 // each refusal.
 func deadlines(slot api.Slot, p *protocol.Progress, permitted time.Time) []deadline {
-	timeout, since, left := p.DrainTimeout(), slot.StageSince.Time, cmp.Or(p.Left, p.Blocked)
+	timeout, start, left := p.DrainTimeout(), slot.StageSince.Time, cmp.Or(p.Left, p.Blocked)
 	var deadlines []deadline
 	switch {
 	case p.Policy == protocol.PolicyWait:
 	case p.Drained:
-		why := cmp.Or(p.Refused, "its agent has not answered")
-		if p.Try > 1 && !permitted.IsZero() && permitted.Before(since) {
-			since = permitted
+		cause := cmp.Or(p.Refused, "its agent has not answered")
+		if p.Try > 1 && !permitted.IsZero() && permitted.Before(start) {
+			start = permitted
 		}
-		deadlines = append(deadlines, deadline{since, timeout, "the machine has not begun to reboot within %v", why})
+		deadlines = append(deadlines, deadline{start, timeout, "the machine has not begun to reboot within %v", cause})
 	case p.Policy == protocol.PolicyForce: // The agent measures the time itself, and begins again after a restart.
 		limit := 2*timeout + AcceptTimeout
 		deadlines = append(deadlines,
-			deadline{since, limit, "the drain is not over after %v, although the policy is force", left})
+			deadline{start, limit, "the drain is not over after %v, although the policy is force", left})
 	default:
-		deadlines = append(deadlines, deadline{since, timeout, "the drain did not finish within %v", left})
+		deadlines = append(deadlines, deadline{start, timeout, "the drain did not finish within %v", left})
 	}
 	if p.Start != "" { // Agents of an older release send no beats.
 		deadlines = append(deadlines, deadline{slot.HeardAt.Time, p.Silence(), "its agent has not been heard from for " +
@@ -188,9 +188,9 @@ func (s Situation) told(slot api.Slot, node *corev1.Node, p *protocol.Progress) 
 		return d
 	}
 	ready, boot := readyCondition(node), node.Status.NodeInfo.BootID
-	switch after := slot.StageSince.Add(SettleTime).Sub(s.Now); {
-	case after > 0:
-		return SlotDecision{Step: Wait, After: after, Why: progress(p)}
+	switch left := slot.StageSince.Add(SettleTime).Sub(s.Now); {
+	case left > 0:
+		return SlotDecision{Step: Wait, After: left, Why: progress(p)}
 	case ready == nil || ready.Status != corev1.ConditionTrue:
 		return SlotDecision{Step: Wait, Why: "not Ready since its machine was told to reboot"}
 	case boot != "" && boot != p.BootID:

@@ -128,7 +128,7 @@ func (s Situation) barred(slot api.Slot, state protocol.State) string {
 	if state.Spent() >= epoch {
 		epoch = 0
 	}
-	_, often := tooOften(state.Recent, s.MaxReboots, epoch, s.Now)
+	_, limited := tooOften(state.Recent, s.MaxReboots, epoch, s.Now)
 	switch {
 	case s.Closed != "":
 		return s.Closed
@@ -140,8 +140,8 @@ func (s Situation) barred(slot api.Slot, state protocol.State) string {
 		return "the node is paused"
 	case ended(state, protocol.Unproven):
 		return "it is not tried again for this request"
-	case often != "":
-		return often
+	case limited != "":
+		return limited
 	default:
 		return ""
 	}
@@ -175,8 +175,8 @@ func (s Situation) hasReturned(slot api.Slot, node *corev1.Node, o *protocol.Out
 	if s.MinReady == 0 {
 		return SlotDecision{}, true
 	}
-	since := stamp(readyCondition(node).LastTransitionTime.Time)
-	stage := fmt.Sprintf("%s in boot %s since %s", StageReady, o.ToBootID, since)
+	readySince := stamp(readyCondition(node).LastTransitionTime.Time)
+	stage := fmt.Sprintf("%s in boot %s since %s", StageReady, o.ToBootID, readySince)
 	if d, marked := s.mark(slot, stage, nil); marked {
 		return d, false
 	}

@@ -72,7 +72,7 @@ func minute(text string) (int, error) {
 
 // Open reports whether a reboot may begin at the time t.
 func (w Windows) Open(t time.Time) bool {
-	return len(w) == 0 || slices.ContainsFunc(w, func(one window) bool { return one.open(t) })
+	return len(w) == 0 || slices.ContainsFunc(w, func(x window) bool { return x.open(t) })
 }
 
 // open reports whether the window is open at the time t.
@@ -90,13 +90,13 @@ func (w window) begins(day time.Weekday) bool { return w.days == nil || slices.C
 
 // Change returns the first time after the given time at which the windows open
 // or close. It returns the zero time if that does not happen in the next weeks.
-func (w Windows) Change(after time.Time) time.Time {
+func (w Windows) Change(start time.Time) time.Time {
 	const maxEdges = 500 // 32 windows have 64 edges a day
-	open := w.Open(after)
-	for t, i := after, 0; i < maxEdges; i++ {
+	open := w.Open(start)
+	for t, i := start, 0; i < maxEdges; i++ {
 		next := time.Time{}
-		for _, one := range w {
-			if edge := one.edge(t); next.IsZero() || edge.Before(next) {
+		for _, x := range w {
+			if edge := x.edge(t); next.IsZero() || edge.Before(next) {
 				next = edge
 			}
 		}
@@ -111,15 +111,15 @@ func (w Windows) Change(after time.Time) time.Time {
 // edge returns the next time at which the window may open or close. At that
 // time the local time is start or end, or the local clock is changed, for
 // example to summer time.
-func (w window) edge(after time.Time) time.Time {
-	local := after.In(w.zone)
+func (w window) edge(start time.Time) time.Time {
+	local := start.In(w.zone)
 	_, offset := local.Zone()
 	fixed := time.FixedZone("", offset) // valid until the clock is changed
 	midnight := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, fixed)
 	var next time.Time
 	for _, m := range []int{w.start, w.end, w.start + day, w.end + day} {
 		t := midnight.Add(time.Duration(m) * time.Minute)
-		if t.After(after) && (next.IsZero() || t.Before(next)) {
+		if t.After(start) && (next.IsZero() || t.Before(next)) {
 			next = t
 		}
 	}

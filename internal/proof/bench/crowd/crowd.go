@@ -91,7 +91,7 @@ func Fill(ctx context.Context, client kubernetes.Interface, share Share) error {
 		}},
 	}
 	for _, k := range kinds {
-		if err := Each(ctx, k.count, k.create); err != nil {
+		if err := ForEach(ctx, k.count, k.create); err != nil {
 			return err
 		}
 	}
@@ -148,10 +148,10 @@ func Noise(bytes int) []byte {
 	return data
 }
 
-// Each calls do with all numbers below n, several of them at the same time. It
+// ForEach calls do with all numbers below n, several of them at the same time. It
 // repeats a call that fails, because etcd is too slow at times on a busy
 // machine. It is not an error if an object already exists.
-func Each(ctx context.Context, n int, do func(ctx context.Context, n int) error) error {
+func ForEach(ctx context.Context, n int, do func(ctx context.Context, n int) error) error {
 	var doing sync.WaitGroup
 	var next atomic.Int64
 	var failed atomic.Pointer[error]

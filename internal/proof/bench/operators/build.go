@@ -56,8 +56,8 @@ func (l *laboratory) prepare(ctx context.Context, o *operator) error {
 		return fmt.Errorf("downloading %s: %w", o.Module, err)
 	}
 	_, rest, _ := strings.Cut(string(out), `"Dir": "`)
-	from, _, _ := strings.Cut(rest, `"`)
-	if err := copyWritable(folder, from); err != nil {
+	cached, _, _ := strings.Cut(rest, `"`)
+	if err := copyWritable(folder, cached); err != nil {
 		return err
 	}
 	edits := []string{"mod", "edit"}
@@ -81,11 +81,11 @@ func (l *laboratory) prepare(ctx context.Context, o *operator) error {
 }
 
 // copyWritable copies a folder of the module cache, whose files are read only.
-func copyWritable(to, from string) error {
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+func copyWritable(dst, src string) error {
+	if err := os.CopyFS(dst, os.DirFS(src)); err != nil {
 		return err
 	}
-	return filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(dst, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -108,8 +108,8 @@ func (l *laboratory) command(ctx context.Context, o *operator, name string, args
 // apply writes the released files with the changes of the operator and of the
 // variant.
 func (l *laboratory) apply(o *operator, v variant) error {
-	for _, other := range o.Variants {
-		for name := range other.Files {
+	for _, alternative := range o.Variants {
+		for name := range alternative.Files {
 			if err := os.RemoveAll(filepath.Join(l.source(o), name)); err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func (l *laboratory) measure(ctx context.Context, w *world, o *operator) error {
 	runs := map[string][]figures{}
 	for round := range l.rounds {
 		for _, v := range o.Variants {
-			f, err := l.once(ctx, w, o, v)
+			f, err := l.measureOnce(ctx, w, o, v)
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.Name, err)
 			}
@@ -62,9 +62,9 @@ func (l *laboratory) measure(ctx context.Context, w *world, o *operator) error {
 	return l.keep(o, typical)
 }
 
-// once starts a program, waits until it is at rest, changes objects, and stops
+// measureOnce starts a program, waits until it is at rest, changes objects, and stops
 // it.
-func (l *laboratory) once(ctx context.Context, w *world, o *operator, v variant) (f figures, err error) {
+func (l *laboratory) measureOnce(ctx context.Context, w *world, o *operator, v variant) (f figures, err error) {
 	began := time.Now()
 	p, err := l.start(ctx, w, o, v)
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *running) changes(
 		return 0, 0, err
 	}
 	pause(ctx, time.Second)
-	before, err := p.Processor()
+	start, err := p.Processor()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -120,9 +120,9 @@ func (p *running) changes(
 		return 0, 0, err
 	}
 	pause(ctx, time.Second)
-	after, err := p.Processor()
+	end, err := p.Processor()
 	count = float64(written)
-	return count, (after - before).Seconds() / count * 1000, err
+	return count, (end - start).Seconds() / count * 1000, err
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -135,12 +135,12 @@ func pause(ctx context.Context, d time.Duration) {
 // medians returns the median of each figure.
 func medians(rounds []figures) figures {
 	median := func(figure func(f figures) float64) float64 {
-		var all []float64
+		var values []float64
 		for _, f := range rounds {
-			all = append(all, figure(f))
+			values = append(values, figure(f))
 		}
-		slices.Sort(all)
-		return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+		slices.Sort(values)
+		return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 	}
 	return figures{
 		Ready:   median(func(f figures) float64 { return f.Ready }),

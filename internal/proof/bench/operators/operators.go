@@ -45,8 +45,8 @@ type edit struct{ File, Old, New string }
 // variant changes has no edits, so that it is written as it was released.
 func (o *operator) edits(v variant) map[string][]edit {
 	byFile := map[string][]edit{}
-	for _, other := range o.Variants {
-		for _, e := range other.Edits {
+	for _, alternative := range o.Variants {
+		for _, e := range alternative.Edits {
 			byFile[e.File] = nil
 		}
 	}
@@ -68,7 +68,7 @@ const (
 // file and call are the file and the text of that call, and options is the name
 // of the variable that contains the manager's options.
 func managers(file, call, options string) []variant {
-	with := func(name, line string, imports ...string) variant {
+	changed := func(name, line string, imports ...string) variant {
 		text := "import (\n\t" + strings.Join(imports, "\n\t") + "\n"
 		return variant{Name: name, Line: options + line, Edits: []edit{
 			{file, call, options + line + "\n\t" + call}, {file, "import (\n", text},
@@ -76,9 +76,9 @@ func managers(file, call, options string) []variant {
 	}
 	return []variant{
 		{Name: released},
-		with(informer, ".Cache.NewInformer = clientgo.NewSharedIndexInformer",
+		changed(informer, ".Cache.NewInformer = clientgo.NewSharedIndexInformer",
 			`"github.com/homeostat/homeostat/informer/clientgo"`),
-		with(onDemand, ".NewCache = controllerruntime.NewCache(&controllerruntime.Options{"+
+		changed(onDemand, ".NewCache = controllerruntime.NewCache(&controllerruntime.Options{"+
 			"OnDemand: []object.Object{&core.Secret{}, &core.ConfigMap{}}})",
 			`"github.com/homeostat/homeostat/controllerruntime"`,
 			`object "sigs.k8s.io/controller-runtime/pkg/client"`, `core "k8s.io/api/core/v1"`),

@@ -15,9 +15,9 @@ import (
 )
 
 // eventually waits until done reports true.
-func eventually(ctx context.Context, what string, done wait.ConditionWithContextFunc) error {
+func eventually(ctx context.Context, condition string, done wait.ConditionWithContextFunc) error {
 	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, done); err != nil {
-		return fmt.Errorf("waiting until %s: %w", what, err)
+		return fmt.Errorf("waiting until %s: %w", condition, err)
 	}
 	return nil
 }

@@ -95,10 +95,10 @@ func (w *world) apply(ctx context.Context, source string, o *operator) error {
 }
 
 // change writes an annotation of objects of the kind in turn, at a steady rate,
-// and returns how many it has written. It ends before the first change for
-// which more returns false. more gets the number of earlier changes, and the
-// time since the first.
-func (w *world) change(ctx context.Context, kind string, more func(n int, spent time.Duration) bool) (int, error) {
+// and returns how many it has written. It calls proceed before each change with
+// the number of earlier changes and the time since the first one, and ends when
+// proceed returns false.
+func (w *world) change(ctx context.Context, kind string, proceed func(n int, spent time.Duration) bool) (int, error) {
 	const workers = 16
 	began := time.Now()
 	due := make(chan int)
@@ -106,7 +106,7 @@ func (w *world) change(ctx context.Context, kind string, more func(n int, spent 
 		defer close(due)
 		ticks := time.NewTicker(time.Second / changesPerSecond)
 		defer ticks.Stop()
-		for n := 0; more(n, time.Since(began)); n++ {
+		for n := 0; proceed(n, time.Since(began)); n++ {
 			<-ticks.C
 			due <- n
 		}

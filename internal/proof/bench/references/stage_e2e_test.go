@@ -106,9 +106,9 @@ func parentOf(pid string) string {
 	return strings.Fields(rest)[1]
 }
 
-// each calls do with all numbers below n, as crowd.Each does.
+// each calls do with all numbers below n, as crowd.ForEach does.
 func (s *stage) each(n int, do func(ctx context.Context, n int) error) {
-	s.Expect(crowd.Each(s.b.Context(), n, do)).To(Succeed())
+	s.Expect(crowd.ForEach(s.b.Context(), n, do)).To(Succeed())
 }
 
 func (s *stage) namespaces(n int) {

@@ -69,12 +69,12 @@ func (r *results) bars() []byte {
 // bar draws one panel that begins at the y coordinate y, and returns the y
 // coordinate at which the panel ends.
 func (r *results) bar(b *strings.Builder, p panel, y int) int {
-	type one struct {
+	type entry struct {
 		label string
 		value float64
 	}
-	var bars []one
-	most := p.target
+	var bars []entry
+	largest := p.target
 	for _, name := range p.names {
 		w := r.byKey[rowKey{p.pkg, name, p.unit}]
 		if w == nil {
@@ -86,14 +86,14 @@ func (r *results) bar(b *strings.Builder, p panel, y int) int {
 			if len(p.names) > 1 {
 				label = strings.Split(name, "/")[1] + ", " + impl
 			}
-			bars = append(bars, one{label, value})
-			most = max(most, value)
+			bars = append(bars, entry{label, value})
+			largest = max(largest, value)
 		}
 	}
-	if len(bars) == 0 || most == 0 {
+	if len(bars) == 0 || largest == 0 {
 		return y
 	}
-	x := func(value float64) float64 { return barLabels + (barWidth-barLabels-80)*value/most }
+	x := func(value float64) float64 { return barLabels + (barWidth-barLabels-80)*value/largest }
 	fmt.Fprintf(b, `<text class="t" x="8" y="%d" font-weight="bold">%s</text>`+"\n", y+14, html.EscapeString(p.title))
 	y += 24
 	began := y

@@ -18,7 +18,7 @@ func (r *results) page() []byte {
 	c := r.config
 	fmt.Fprintf(&b, "<!-- Made by make bench-report from results.txt: do not edit. -->\n\n# Benchmarks\n\n")
 	subject := "Everything"
-	if len(r.apart) > 0 {
+	if len(r.origins) > 0 {
 		subject = "But for what a section says was measured apart, everything"
 	}
 	fmt.Fprintf(&b, "%s of one run of `make bench-report`, of commit %s, on %s, beside client-go and "+
@@ -66,7 +66,7 @@ func (r *results) writeTable(b *strings.Builder, pkg string, rows []*row) {
 	fmt.Fprintf(b, "## %s%s\n\n", strings.ToUpper(pkg[:1]), pkg[1:])
 	if page := explained[pkg]; page != "" {
 		fmt.Fprintf(b, "[What the rows mean](%s).", page)
-		if origin := r.apart[pkg]; origin != "" {
+		if origin := r.origins[pkg]; origin != "" {
 			fmt.Fprintf(b, " Measured apart: %s.", origin)
 		}
 		b.WriteString("\n\n")

@@ -64,8 +64,8 @@ func (r *results) picture() []byte {
 			class = "one"
 		}
 		fmt.Fprintf(&b, `<line class="%s" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n",
-			class, across(v), across(v), top-8, height-8)
-		fmt.Fprintf(&b, `<text class="t" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", across(v), top-14, number(v))
+			class, position(v), position(v), top-8, height-8)
+		fmt.Fprintf(&b, `<text class="t" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", position(v), top-14, number(v))
 	}
 	for i, w := range drawn {
 		y := top + i*lineHeight + lineHeight/2
@@ -74,7 +74,7 @@ func (r *results) picture() []byte {
 		for n, c := range colors {
 			if ratio, ok := w.ratio(c.impl); ok {
 				fmt.Fprintf(&b, `<circle class="c%d" cx="%.1f" cy="%d" r="4"><title>%s: %s</title></circle>`+"\n",
-					n, across(ratio), y, c.impl, number(ratio))
+					n, position(ratio), y, c.impl, number(ratio))
 			}
 		}
 	}
@@ -82,8 +82,8 @@ func (r *results) picture() []byte {
 	return []byte(b.String())
 }
 
-// across returns the position of a ratio on the axis.
-func across(ratio float64) float64 {
+// position returns the position of a ratio on the axis.
+func position(ratio float64) float64 {
 	ratio = min(max(ratio, least), most)
 	return labels + (width-labels-24)*math.Log(ratio/least)/math.Log(most/least)
 }

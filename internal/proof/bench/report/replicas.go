@@ -79,15 +79,15 @@ func (r *results) writeReplicas(text *bytes.Buffer, name string) {
 	_, _ = fmt.Fprintf(w, "\talone\t%s\tof alone\theaviest\tof alone\t\n", // to memory
 		strings.ReplaceAll(share, "-", " "))
 	for _, row := range replicaRows {
-		alone := value(row.unit, "alone")
-		if alone == 0 {
+		single := value(row.unit, "alone")
+		if single == 0 {
 			continue
 		}
 		_, _ = fmt.Fprintf(w, "%s\t", row.text) // to memory
-		_, _ = fmt.Fprintf(w, "%s\t", strings.TrimSpace(number(alone)+" "+row.suffix))
+		_, _ = fmt.Fprintf(w, "%s\t", strings.TrimSpace(number(single)+" "+row.suffix))
 		for _, impl := range []string{share, "heaviest"} {
 			v := value(row.unit, impl)
-			_, _ = fmt.Fprintf(w, "%s\t%.2f\t", strings.TrimSpace(number(v)+" "+row.suffix), v/alone)
+			_, _ = fmt.Fprintf(w, "%s\t%.2f\t", strings.TrimSpace(number(v)+" "+row.suffix), v/single)
 		}
 		_, _ = fmt.Fprintln(w)
 	}

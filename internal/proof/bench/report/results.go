@@ -18,10 +18,10 @@ const ours = "homeostat"
 
 // results holds the parsed output of benchmarks.
 type results struct {
-	config map[string]string // the lines that describe the machine, by key
-	apart  map[string]string // by package: the commit and the machine of its results, if they differ from the first
-	rows   []*row            // the rows, in the order of their measurement
-	byKey  map[rowKey]*row
+	config  map[string]string // the lines that describe the machine, by key
+	origins map[string]string // by package: the commit and the machine of its results, if they differ from the first
+	rows    []*row            // the rows, in the order of their measurement
+	byKey   map[rowKey]*row
 }
 
 type rowKey struct{ pkg, name, unit string }
@@ -41,7 +41,7 @@ var (
 )
 
 func read(input io.Reader, name string) (*results, error) {
-	r := &results{config: map[string]string{}, apart: map[string]string{}, byKey: map[rowKey]*row{}}
+	r := &results{config: map[string]string{}, origins: map[string]string{}, byKey: map[rowKey]*row{}}
 	lines := benchfmt.NewReader(input, name)
 	for lines.Scan() {
 		switch record := lines.Result().(type) {
@@ -54,20 +54,20 @@ func read(input io.Reader, name string) (*results, error) {
 	return r, lines.Err()
 }
 
-func (r *results) add(one *benchfmt.Result) {
-	pkg := path.Base(one.GetConfig("pkg"))
-	for _, c := range one.Config {
+func (r *results) add(result *benchfmt.Result) {
+	pkg := path.Base(result.GetConfig("pkg"))
+	for _, c := range result.Config {
 		if _, ok := r.config[c.Key]; !ok && c.Key != "pkg" {
 			r.config[c.Key] = string(c.Value)
 		}
 	}
-	if commit := one.GetConfig("commit"); commit != r.config["commit"] {
-		r.apart[pkg] = fmt.Sprintf("commit %s, on %s", commit, one.GetConfig("date"))
-		if load := one.GetConfig("load"); load != "" {
-			r.apart[pkg] += fmt.Sprintf(", a load of %s when it began", load)
+	if commit := result.GetConfig("commit"); commit != r.config["commit"] {
+		r.origins[pkg] = fmt.Sprintf("commit %s, on %s", commit, result.GetConfig("date"))
+		if load := result.GetConfig("load"); load != "" {
+			r.origins[pkg] += fmt.Sprintf(", a load of %s when it began", load)
 		}
 	}
-	base, parts := one.Name.Parts()
+	base, parts := result.Name.Parts()
 	name, impl := string(base), ours
 	for _, p := range parts {
 		switch {
@@ -77,7 +77,7 @@ func (r *results) add(one *benchfmt.Result) {
 			name += string(p)
 		}
 	}
-	for _, v := range one.Values {
+	for _, v := range result.Values {
 		unit, value := v.Unit, v.Value
 		if v.OrigUnit != "" {
 			unit, value = v.OrigUnit, v.OrigValue

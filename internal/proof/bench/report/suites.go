@@ -53,10 +53,10 @@ var suites = []suite{
 var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
 
 // measure runs the suites, one after the other, in this module's folder, and
-// writes their results to the file results. If only is the name of a suite,
+// writes their results to the file results. If selected is the name of a suite,
 // measure runs that suite alone, and keeps the other results in the file.
-func measure(ctx context.Context, results, only string, count int, progress io.Writer) (err error) {
-	kept, err := keptOf(results, only)
+func measure(ctx context.Context, results, selected string, count int, progress io.Writer) (err error) {
+	kept, err := keptOf(results, selected)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func measure(ctx context.Context, results, only string, count int, progress io.W
 		return err
 	}
 	for _, s := range suites {
-		if only != "" && s.pkg != only {
+		if selected != "" && s.pkg != selected {
 			continue
 		}
 		if err := s.measure(ctx, count, out, progress); err != nil {
@@ -108,19 +108,19 @@ func (s *suite) measure(ctx context.Context, rounds int, out, progress io.Writer
 }
 
 // keptOf returns the results in a file, except for one suite. It returns no
-// results if only is empty or the file does not exist.
-func keptOf(results, only string) ([]byte, error) {
-	if only == "" {
+// results if excluded is empty or the file does not exist.
+func keptOf(results, excluded string) ([]byte, error) {
+	if excluded == "" {
 		return nil, nil
 	}
-	if !slices.ContainsFunc(suites, func(s suite) bool { return s.pkg == only }) {
-		return nil, fmt.Errorf("-suite is %q: there is no such suite", only)
+	if !slices.ContainsFunc(suites, func(s suite) bool { return s.pkg == excluded }) {
+		return nil, fmt.Errorf("-suite is %q: there is no such suite", excluded)
 	}
 	old, err := os.ReadFile(results)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return remove(old, only), err
+	return remove(old, excluded), err
 }
 
 // remove returns results without the lines of the package pkg. It keeps the

@@ -75,16 +75,16 @@ func readFile(results string) (*runResults, error) {
 }
 
 // merge adds the results of a later run to a file.
-func merge(file, later string) error {
+func merge(file, addition string) error {
 	kept, err := readFile(file)
 	if err != nil {
 		return err
 	}
-	again, err := readFile(later)
+	added, err := readFile(addition)
 	if err != nil {
 		return err
 	}
-	text, err := merged(kept, again)
+	text, err := merged(kept, added)
 	if err != nil {
 		return err
 	}

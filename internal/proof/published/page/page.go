@@ -27,7 +27,7 @@ func (a *runResults) page(source string) ([]byte, error) {
 		"pair":     a.pair,
 		"findings": a.findings,
 		"finding":  a.finding,
-		"runs":     a.all,
+		"runs":     a.runRows,
 		"perRun":   a.perRun,
 	}).Parse(source)
 	if err != nil {
@@ -45,11 +45,11 @@ func (a *runResults) page(source string) ([]byte, error) {
 // workload returns the table cells of a controller that is explored twice:
 // until the first finding, and to the end.
 func (a *runResults) workload(test string) (string, error) {
-	found, err := a.one(true, test)
+	found, err := a.single(true, test)
 	if err != nil {
 		return "", err
 	}
-	rest, err := a.one(false, test+"/ToTheEnd")
+	rest, err := a.single(false, test+"/ToTheEnd")
 	if err != nil {
 		return "", err
 	}
@@ -61,11 +61,11 @@ func (a *runResults) workload(test string) (string, error) {
 // pair returns the table cells of two versions, one with a bug and one without
 // it. Both are explored by the same test, or by one test each.
 func (a *runResults) pair(tests ...string) (string, error) {
-	bug, err := a.one(true, tests[0])
+	bug, err := a.single(true, tests[0])
 	if err != nil {
 		return "", err
 	}
-	fixed, err := a.one(false, tests[len(tests)-1])
+	fixed, err := a.single(false, tests[len(tests)-1])
 	if err != nil {
 		return "", err
 	}
@@ -103,7 +103,7 @@ func (a *runResults) findings() string {
 
 // finding returns the finding of one test, as Markdown.
 func (a *runResults) finding(test string) (string, error) {
-	r, err := a.one(true, test)
+	r, err := a.single(true, test)
 	if err != nil {
 		return "", err
 	}
@@ -130,9 +130,9 @@ func details(r *results.Result) string {
 	return b.String()
 }
 
-// all returns the rows of a table, one for each run: how many explorations it
-// had, what they took, and where and when it was.
-func (a *runResults) all() string {
+// runRows returns the rows of a table, one for each run: how many explorations
+// it had, what they took, and where and when it was.
+func (a *runResults) runRows() string {
 	var rows []string
 	for _, run := range a.runs {
 		var elapsed, used float64
@@ -153,14 +153,14 @@ func minutes(s float64) string { return (time.Duration(s) * time.Second).String(
 // each as the average of one exploration. It ignores explorations with a
 // finding, because they also spend time on shrinking the failure.
 func (a *runResults) perRun() string {
-	least, most := math.Inf(1), 0.0
+	least, largest := math.Inf(1), 0.0
 	for _, r := range a.order {
 		if r.Failure == "" && r.Runs > 0 {
 			average := 1000 * r.Processor / float64(r.Runs)
-			least, most = min(least, average), max(most, average)
+			least, largest = min(least, average), max(largest, average)
 		}
 	}
-	return fmt.Sprintf("%.0f to %.0f ms", least, most)
+	return fmt.Sprintf("%.0f to %.0f ms", least, largest)
 }
 
 func cells(text ...string) string { return strings.Join(text, " | ") }

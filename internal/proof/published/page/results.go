@@ -74,19 +74,19 @@ func name(r *results.Result) string { return r.Test + " with " + r.Version }
 
 // merged returns the text of a file with the results of later runs at the end.
 // They replace earlier results of the same tests and versions.
-func merged(earlier, later *runResults) ([]byte, error) {
-	again := map[string]bool{}
-	for _, r := range later.order {
-		again[name(r)] = true
+func merged(earlier, addition *runResults) ([]byte, error) {
+	repeated := map[string]bool{}
+	for _, r := range addition.order {
+		repeated[name(r)] = true
 	}
 	var lines []any
 	for _, run := range earlier.runs {
-		kept := slices.DeleteFunc(slices.Clone(run.results), func(r *results.Result) bool { return again[name(r)] })
+		kept := slices.DeleteFunc(slices.Clone(run.results), func(r *results.Result) bool { return repeated[name(r)] })
 		if len(kept) > 0 {
 			lines = append(lines, run.lines(kept)...)
 		}
 	}
-	for _, run := range later.runs {
+	for _, run := range addition.runs {
 		lines = append(lines, run.lines(run.results)...)
 	}
 	var b bytes.Buffer
@@ -132,9 +132,9 @@ func (a *runResults) resultsOf(test string) []*results.Result {
 	return found
 }
 
-// one returns the only result of the given tests that has a finding if failed
+// single returns the only result of the given tests that has a finding if failed
 // is true, and the only result without a finding otherwise.
-func (a *runResults) one(failed bool, tests ...string) (*results.Result, error) {
+func (a *runResults) single(failed bool, tests ...string) (*results.Result, error) {
 	var found []*results.Result
 	for _, test := range tests {
 		for _, r := range a.resultsOf(test) {

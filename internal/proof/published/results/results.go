@@ -69,11 +69,11 @@ func Search(
 ) *reconciletest.Report {
 	t.Helper()
 	module, version := Version(t, controller)
-	before := processor(t)
+	start := processor(t)
 	options := *o
 	options.KnownFindings = slices.Concat(o.KnownFindings, usual)
 	r := reconciletest.Search(t, c, &options)
-	used := processor(t) - before
+	used := processor(t) - start
 	t.Logf("%s %s: %v in %v\n%s", module, version, r, r.Elapsed.Round(time.Second/10), r.Failure)
 	keep(t, &Result{
 		Test: t.Name(), Module: module, Version: version,

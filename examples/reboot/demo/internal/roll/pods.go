@@ -39,12 +39,12 @@ func (c *cluster) populate(ctx context.Context, nodes []string, simulated bool) 
 			return err
 		}
 	}
-	one := intstr.FromInt32(1)
+	minAvailable := intstr.FromInt32(1)
 	budgets := c.core.PolicyV1().PodDisruptionBudgets(podNamespace)
 	budget, err := budgets.Create(ctx, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: budgetName},
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "database"}},
+			MinAvailable: &minAvailable, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "database"}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {

@@ -90,10 +90,10 @@ func (s *show) text(f frame) string {
 func (s *show) changes(f frame) {
 	for _, r := range f.rows {
 		s.mu.Lock()
-		before := s.last[r.name]
+		previous := s.last[r.name]
 		s.last[r.name] = r.state
 		s.mu.Unlock()
-		if before != r.state {
+		if previous != r.state {
 			s.say("%-10s %-11s slots in use %d of %d, rebooted %d of %d", r.name, r.state, f.slots, f.max, f.done, len(f.rows))
 		}
 	}

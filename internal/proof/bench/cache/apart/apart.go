@@ -44,7 +44,7 @@ func (p Program) Main() {
 	o := options{}
 	flag.IntVar(&o.pods, "pods", 100_000, "number of Pods")
 	flag.StringVar(&o.shape, "shape", "full", "shape of the Pods: full, plain or unlike")
-	flag.StringVar(&o.only, "impl", "", "measure only these implementations, separated by /")
+	flag.StringVar(&o.implementations, "impl", "", "measure only these implementations, separated by /")
 	flag.IntVar(&o.rounds, "rounds", 1, "runs of each implementation")
 	flag.StringVar(&o.server, "server", "", "URL of the server; if empty, a server is started")
 	flag.BoolVar(&o.serve, "serve", false, "run the server")
@@ -57,18 +57,18 @@ func (p Program) Main() {
 }
 
 type options struct {
-	pods, rounds        int
-	shape, only, server string
-	serve               bool
-	profile             string
+	pods, rounds                   int
+	shape, implementations, server string
+	serve                          bool
+	profile                        string
 }
 
 func (p Program) run(o *options) error {
-	only := p.Implementations
-	if o.only != "" {
-		only = strings.Split(o.only, "/")
+	names := p.Implementations
+	if o.implementations != "" {
+		names = strings.Split(o.implementations, "/")
 	}
-	for _, impl := range only {
+	for _, impl := range names {
 		if !slices.Contains(p.Implementations, impl) {
 			return fmt.Errorf("-impl is %q: must be one of %s", impl, strings.Join(p.Implementations, ", "))
 		}
@@ -77,17 +77,17 @@ func (p Program) run(o *options) error {
 	case o.serve:
 		return p.serve(o)
 	case o.server == "":
-		return p.measureAll(only, o)
+		return p.measureAll(names, o)
 	}
 	stop, err := startProfile(o.profile)
 	if err != nil {
 		return err
 	}
-	values, err := p.Measure(only[0], o.server, o.pods)
+	values, err := p.Measure(names[0], o.server, o.pods)
 	if err := errors.Join(err, stop()); err != nil {
-		return fmt.Errorf("measuring %s: %w", only[0], err)
+		return fmt.Errorf("measuring %s: %w", names[0], err)
 	}
-	fmt.Printf("Benchmark%s/pods=%d/impl=%s 1", p.Name, o.pods, only[0])
+	fmt.Printf("Benchmark%s/pods=%d/impl=%s 1", p.Name, o.pods, names[0])
 	for _, v := range values {
 		fmt.Printf(" %.5g %s", v.Number, v.Unit)
 	}
@@ -145,11 +145,11 @@ func podsOf(name string, count int) (*load.Server, error) {
 }
 
 func (p Program) measureAll(impls []string, o *options) error {
-	self, err := os.Executable()
+	executable, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding the executable of this program: %w", err)
 	}
-	url, size, stop, err := startServer(self)
+	url, size, stop, err := startServer(executable)
 	if err != nil {
 		return fmt.Errorf("starting the server: %w", err)
 	}
@@ -159,7 +159,7 @@ func (p Program) measureAll(impls []string, o *options) error {
 	fmt.Println("pkg: github.com/homeostat/homeostat/internal/proof/bench/cache")
 	for range o.rounds {
 		for _, impl := range impls {
-			command := exec.Command(self, append(slices.Clone(os.Args[1:]), "-impl", impl, "-server", url)...)
+			command := exec.Command(executable, append(slices.Clone(os.Args[1:]), "-impl", impl, "-server", url)...)
 			command.Stdout, command.Stderr = os.Stdout, os.Stderr
 			if err := command.Run(); err != nil {
 				return fmt.Errorf("measuring %s: %w", impl, err)
@@ -171,8 +171,8 @@ func (p Program) measureAll(impls []string, o *options) error {
 
 // startServer starts this program as the server. It returns the server's URL
 // and the size of its Pods.
-func startServer(self string) (url, size string, stop func(), err error) {
-	server := exec.Command(self, append(slices.Clone(os.Args[1:]), "-serve")...)
+func startServer(executable string) (url, size string, stop func(), err error) {
+	server := exec.Command(executable, append(slices.Clone(os.Args[1:]), "-serve")...)
 	server.Stderr = os.Stderr
 	stdin, err := server.StdinPipe()
 	if err != nil {

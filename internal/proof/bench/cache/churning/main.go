@@ -53,7 +53,7 @@ func measure(impl, url string, pods, events int, interval time.Duration) ([]apar
 	case err := <-ended:
 		return nil, err
 	}
-	before := apart.Heap()
+	start := apart.Heap()
 	used, err := apart.CPUTime()
 	if err != nil {
 		return nil, err
@@ -66,13 +66,13 @@ func measure(impl, url string, pods, events int, interval time.Duration) ([]apar
 		return nil, err
 	}
 	seen := fresh.Load()
-	after := apart.Heap()
+	end := apart.Heap()
 	cancel()
 	n := float64(events)
 	return []apart.Value{
 		{Number: float64((cpu - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
-		{Number: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
-		{Number: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
+		{Number: float64(end.Mallocs-start.Mallocs) / n, Unit: "allocs/event"},
+		{Number: float64(end.TotalAlloc-start.TotalAlloc) / n, Unit: "B/event"},
 		{Number: float64(seen) / n, Unit: "reconciles/event"},
 	}, <-ended
 }

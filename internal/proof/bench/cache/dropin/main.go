@@ -143,15 +143,15 @@ func measure(impl, url string, objects, changes int, interval time.Duration) ([]
 	<-c.changed
 	spent, spentErr := apart.CPUTime()
 	spentUser, userErr := apart.UserTime()
-	after := apart.Heap()
+	end := apart.Heap()
 	n := float64(changes)
 	return []apart.Value{
 		{Number: float64((started - began).Microseconds()) / float64(objects), Unit: "start-cpu-µs/object"},
 		{Number: float64((spentUser - usedUser).Microseconds()) / n, Unit: "user-µs/change"},
 		{Number: float64((spent - used).Microseconds()) / n, Unit: "cpu-µs/change"},
-		{Number: float64(after.Mallocs-full.Mallocs) / n, Unit: "allocs/change"},
-		{Number: float64(after.TotalAlloc-full.TotalAlloc) / n, Unit: "B/change"},
+		{Number: float64(end.Mallocs-full.Mallocs) / n, Unit: "allocs/change"},
+		{Number: float64(end.TotalAlloc-full.TotalAlloc) / n, Unit: "B/change"},
 		{Number: float64(full.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-B/object"},
-		{Number: float64(after.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-after-B/object"},
+		{Number: float64(end.HeapAlloc-empty.HeapAlloc) / float64(objects), Unit: "heap-after-B/object"},
 	}, errors.Join(err, spentErr, userErr)
 }

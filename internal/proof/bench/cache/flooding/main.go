@@ -69,7 +69,7 @@ func (f *flood) note(pod *corev1.Pod, now time.Time) {
 	if f.known == nil {
 		f.known, f.versions, f.first = make(map[string]struct{}, f.pods), map[string]struct{}{}, now.Sub(f.began)
 	}
-	before := len(f.known)
+	count := len(f.known)
 	f.known[pod.Name] = struct{}{}
 	fresh := false
 	if sent, ok := load.SentAt(pod); ok {
@@ -79,10 +79,10 @@ func (f *flood) note(pod *corev1.Pod, now time.Time) {
 			fresh = true
 		}
 	}
-	if len(f.known) == enough && before < enough {
+	if len(f.known) == enough && count < enough {
 		close(f.flowing)
 	}
-	if (fresh || len(f.known) > before) && len(f.known) == f.pods && len(f.delays) == f.updates {
+	if (fresh || len(f.known) > count) && len(f.known) == f.pods && len(f.delays) == f.updates {
 		f.last = now.Sub(f.began)
 		close(f.finished)
 	}

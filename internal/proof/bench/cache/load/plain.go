@@ -75,14 +75,14 @@ func plainStatus(n int, app string, created metav1.Time) corev1.PodStatus {
 	for i := range s.Conditions {
 		s.Conditions[i].ObservedGeneration = 1
 	}
-	only := &s.ContainerStatuses[0]
-	only.Name, only.Image = app, "registry.example.com/"+app+":1.27"
-	only.ImageID = "registry.example.com/" + app + "@sha256:" + hex(n/Replicas, 64)
-	only.VolumeMounts = []corev1.VolumeMountStatus{{
+	container := &s.ContainerStatuses[0]
+	container.Name, container.Image = app, "registry.example.com/"+app+":1.27"
+	container.ImageID = "registry.example.com/" + app + "@sha256:" + hex(n/Replicas, 64)
+	container.VolumeMounts = []corev1.VolumeMountStatus{{
 		Name: token(n), MountPath: tokenPath, ReadOnly: true,
 		RecursiveReadOnly: new(corev1.RecursiveReadOnlyDisabled),
 	}}
-	only.User = &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{SupplementalGroups: []int64{0}}}
+	container.User = &corev1.ContainerUser{Linux: &corev1.LinuxContainerUser{SupplementalGroups: []int64{0}}}
 	s.ObservedGeneration, s.QOSClass, s.ContainerStatuses = 1, corev1.PodQOSBestEffort, s.ContainerStatuses[:1:1]
 	return s
 }

@@ -70,13 +70,13 @@ type Pods = informer.Client[*corev1.Pod, *corev1.PodList]
 // unchanged.
 type wrapped struct{ Pods }
 
-func ourLoop(through func(Pods) Pods) func(ctx context.Context, url string, workers int, work Work) error {
+func ourLoop(wrap func(Pods) Pods) func(ctx context.Context, url string, workers int, work Work) error {
 	return func(ctx context.Context, url string, workers int, work Work) error {
 		client, err := clientOf(url)
 		if err != nil {
 			return err
 		}
-		pods := informer.For(through(client.CoreV1().Pods("")), nil)
+		pods := informer.For(wrap(client.CoreV1().Pods("")), nil)
 		c, err := reconcile.New("bench", pods, reconcile.Func[*corev1.Pod](
 			func(_ context.Context, r reconcile.Request[*corev1.Pod]) (reconcile.Result, error) {
 				if pod, ok := r.Object(); ok {

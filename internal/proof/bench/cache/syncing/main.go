@@ -33,7 +33,7 @@ func main() {
 func measure(impl, url string, pods int, profile string) (values []apart.Value, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	before, began := apart.Heap(), time.Now()
+	start, began := apart.Heap(), time.Now()
 	cache, err := rival.Sync(ctx, impl, url, nil)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func measure(impl, url string, pods int, profile string) (values []apart.Value, 
 	if err != nil {
 		return nil, err
 	}
-	after := apart.Heap()
+	end := apart.Heap()
 	if n := cache.Len(); n != pods {
 		return nil, fmt.Errorf("the cache holds %d Pods, not %d", n, pods)
 	}
@@ -58,8 +58,8 @@ func measure(impl, url string, pods int, profile string) (values []apart.Value, 
 	return []apart.Value{
 		{Number: took.Seconds(), Unit: "s"},
 		{Number: cpu.Seconds(), Unit: "cpu-s"},
-		{Number: float64(after.HeapAlloc-before.HeapAlloc) / float64(pods), Unit: "heap-B/Pod"},
-		{Number: float64(after.HeapObjects-before.HeapObjects) / float64(pods), Unit: "heap-objects/Pod"},
+		{Number: float64(end.HeapAlloc-start.HeapAlloc) / float64(pods), Unit: "heap-B/Pod"},
+		{Number: float64(end.HeapObjects-start.HeapObjects) / float64(pods), Unit: "heap-objects/Pod"},
 		{Number: float64(peak >> 20), Unit: "peak-MiB"},
 	}, err
 }

@@ -53,7 +53,7 @@ func measure(impl, url string, pods, events int) ([]apart.Value, error) {
 		return nil, err
 	}
 	<-c.reached
-	before, began := apart.Heap(), time.Now()
+	start, began := apart.Heap(), time.Now()
 	used, err := apart.CPUTime()
 	if err != nil {
 		return nil, err
@@ -69,13 +69,13 @@ func measure(impl, url string, pods, events int) ([]apart.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	var after runtime.MemStats
-	runtime.ReadMemStats(&after)
+	var end runtime.MemStats
+	runtime.ReadMemStats(&end)
 	n := float64(events)
 	return []apart.Value{
 		{Number: float64(took.Nanoseconds()) / n / 1000, Unit: "µs/event"},
 		{Number: float64((cpu - used).Nanoseconds()) / n / 1000, Unit: "cpu-µs/event"},
-		{Number: float64(after.Mallocs-before.Mallocs) / n, Unit: "allocs/event"},
-		{Number: float64(after.TotalAlloc-before.TotalAlloc) / n, Unit: "B/event"},
+		{Number: float64(end.Mallocs-start.Mallocs) / n, Unit: "allocs/event"},
+		{Number: float64(end.TotalAlloc-start.TotalAlloc) / n, Unit: "B/event"},
 	}, nil
 }

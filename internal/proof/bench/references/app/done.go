@@ -26,9 +26,9 @@ func (d *Done) Add(key types.NamespacedName) {
 	if d.keys == nil {
 		d.keys = map[types.NamespacedName]bool{}
 	}
-	if before := len(d.keys); before < d.Want {
+	if count := len(d.keys); count < d.Want {
 		d.keys[key] = true
-		if before < len(d.keys) && len(d.keys) == d.Want {
+		if count < len(d.keys) && len(d.keys) == d.Want {
 			_, _ = fmt.Fprintln(os.Stdout, "done")
 		}
 	}

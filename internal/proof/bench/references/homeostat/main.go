@@ -25,9 +25,9 @@ const managedBy = "app.kubernetes.io/managed-by"
 
 // program is the operator, with its flags.
 type program struct {
-	everything, own bool
-	above           int
-	done            app.Done
+	whole, own bool
+	threshold  int
+	done       app.Done
 }
 
 func main() {
@@ -35,9 +35,9 @@ func main() {
 	os.Exit(operator.Program{
 		Name: "bench",
 		Flags: func(fs *flag.FlagSet) {
-			fs.BoolVar(&p.everything, "all", false, "cache all Secrets and ConfigMaps")
+			fs.BoolVar(&p.whole, "all", false, "cache all Secrets and ConfigMaps")
 			fs.BoolVar(&p.own, "own", false, "own a Deployment, a Service and a Secret")
-			fs.IntVar(&p.above, "above", 0, "references in a namespace above which it is watched; 0: the default")
+			fs.IntVar(&p.threshold, "above", 0, "references in a namespace above which it is watched; 0: the default")
 			fs.IntVar(&p.done.Want, "apps", 0, "how many Apps there are")
 		},
 		Setup: p.setup,
@@ -63,7 +63,7 @@ func (p *program) setup(env operator.Env) ([]*reconcile.Controller, error) {
 	}
 	apps := informer.ForNamespaces(kind.In, nil)
 	r, options := &reconciler{program: p}, env.Options()
-	if p.everything {
+	if p.whole {
 		options.Triggers = r.cacheAll(env, apps)
 	} else {
 		options.Triggers = r.cacheReferences(env)
@@ -78,8 +78,8 @@ func (p *program) setup(env operator.Env) ([]*reconcile.Controller, error) {
 
 func (r *reconciler) cacheReferences(env operator.Env) []reconcile.Trigger {
 	client := env.Cluster.Client().CoreV1()
-	secrets := informer.Referenced(client.Secrets, &informer.Options{WatchNamespaceAbove: r.above})
-	configMaps := informer.Referenced(client.ConfigMaps, &informer.Options{WatchNamespaceAbove: r.above})
+	secrets := informer.Referenced(client.Secrets, &informer.Options{WatchNamespaceAbove: r.threshold})
+	configMaps := informer.Referenced(client.ConfigMaps, &informer.Options{WatchNamespaceAbove: r.threshold})
 	r.secret, r.configMap = secrets.Get, configMaps.Get
 	return []reconcile.Trigger{
 		reconcile.References(secrets, secretsOf),
@@ -97,11 +97,11 @@ func (r *reconciler) cacheAll(env operator.Env, apps *informer.Informer[*app.App
 	bySecret := informer.NewIndex(apps, secretsOf)
 	byConfigMap := informer.NewIndex(apps, func(a *app.App) []reconcile.Key { return []reconcile.Key{configMapOf(a)} })
 	return []reconcile.Trigger{
-		reconcile.Mapped(secrets, func(_ context.Context, before, after *corev1.Secret) ([]reconcile.Key, error) {
-			return keysOf(bySecret, before, after), nil
+		reconcile.Mapped(secrets, func(_ context.Context, oldSecret, newSecret *corev1.Secret) ([]reconcile.Key, error) {
+			return keysOf(bySecret, oldSecret, newSecret), nil
 		}),
-		reconcile.Mapped(configMaps, func(_ context.Context, before, after *corev1.ConfigMap) ([]reconcile.Key, error) {
-			return keysOf(byConfigMap, before, after), nil
+		reconcile.Mapped(configMaps, func(_ context.Context, oldMap, newMap *corev1.ConfigMap) ([]reconcile.Key, error) {
+			return keysOf(byConfigMap, oldMap, newMap), nil
 		}),
 	}
 }
@@ -180,12 +180,14 @@ func configMapOf(a *app.App) reconcile.Key {
 	return reconcile.Key{Namespace: a.Namespace, Name: a.Spec.ConfigMap}
 }
 
-// keysOf returns the keys of the Apps that refer to an object. before and after
-// are the object before and after its change.
-func keysOf[O metav1.Object](x *informer.Index[*app.App, reconcile.Key], before, after O) (keys []reconcile.Key) {
-	object := after
-	if any(after) == any(*new(O)) {
-		object = before
+// keysOf returns the keys of the Apps that refer to an object. oldObject is nil
+// for an added object, and newObject for a deleted one.
+func keysOf[O metav1.Object](
+	x *informer.Index[*app.App, reconcile.Key], oldObject, newObject O,
+) (keys []reconcile.Key) {
+	object := newObject
+	if any(newObject) == any(*new(O)) {
+		object = oldObject
 	}
 	for a := range x.Get(reconcile.Key{Namespace: object.GetNamespace(), Name: object.GetName()}) {
 		keys = append(keys, reconcile.Key{Namespace: a.Namespace, Name: a.Name})
