@@ -2,15 +2,20 @@ package deploy_test
 
 import (
 	"encoding/json"
+	"os"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	. "github.com/onsi/gomega/gstruct"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/yaml"
 
+	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/deploy"
 )
 
@@ -93,4 +98,24 @@ func TestOnlyAUserWithoutRightsSeesTheHostsRun(t *testing.T) {
 	g.Expect(mounts(pod, sentinel)).To(Equal(map[string]bool{"host:/run": false, "sentinel": true}))
 	g.Expect(sentinel.SecurityContext.RunAsNonRoot).To(HaveValue(BeTrue()))
 	g.Expect(sentinel.SecurityContext.RunAsUser).To(HaveValue(BeNumerically(">", 0)))
+}
+
+// The README's first commands create a group, and people copy them.
+func TestTheGroupOfTheREADMEIsValid(t *testing.T) {
+	g := NewWithT(t)
+	readme, err := os.ReadFile("../README.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, rest, begins := strings.Cut(string(readme), "kubectl apply -f - <<EOF\n")
+	g.Expect(begins).To(BeTrue())
+	text, _, ends := strings.Cut(strings.ReplaceAll(rest, "\n    ", "\n"), "\nEOF\nkubectl apply -k examples/reboot/deploy\n")
+	g.Expect(ends).To(BeTrue())
+	var group api.RebootGroup
+	g.Expect(yaml.UnmarshalStrict([]byte(strings.TrimPrefix(text, "    ")), &group)).To(Succeed())
+	g.Expect(group.Spec).To(Equal(api.RebootGroupSpec{
+		NodeSelector:   &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}},
+		MaxUnavailable: intstr.FromString("10%"), Paused: true, MinReadySeconds: 30,
+		Windows:    []api.Window{{Days: []string{"Sat", "Sun"}, Start: "22:00", End: "06:00", TimeZone: "Europe/Berlin"}},
+		Drain:      api.Drain{Policy: "abort", TimeoutSeconds: 600, RetrySeconds: 1800},
+		MaxReboots: api.MaxReboots{Count: 3, Hours: 24},
+	}))
 }
