@@ -140,7 +140,7 @@ var _ = Describe("The reboot operator as it is shipped", Ordered, func() {
 		Entry("another node", func() *rest.Config { return other }, annotation("reboot-in-progress", "x"),
 			"the agent of node 'other' must not change node 'own'"),
 		Entry("any node with a token that is of no Pod", func() *rest.Config { return unbound }, annotation("reboot-in-progress", "x"),
-			"its token must be that of a Pod on the node itself"),
+			"its token must belong to a Pod on the node itself"),
 		Entry("rebooting without a slot", func() *rest.Config { return own }, annotation("reboot-now", "x"), "only the reboot controller"),
 		Entry("the void", func() *rest.Config { return own }, annotation("reboot-void", "7"), "denied request"),
 		Entry("labels", func() *rest.Config { return own }, map[string]any{"metadata": map[string]any{"labels": map[string]any{"role": "db"}}},

@@ -21,7 +21,7 @@ func TestTimesOfRulesAreShortenedAndNothingElse(t *testing.T) {
 }
 
 var played = []incident{
-	{name: "a b", effect: "it breaks", object: "a thing"}, {name: "b", does: "nobody hears", object: "another"},
+	{name: "a b", effect: "it breaks", object: "a thing"}, {name: "b", effect: "no alert fires", object: "another"},
 	{name: "c", object: "a third"}, {name: "d", object: "a fourth"},
 }
 
@@ -48,7 +48,7 @@ func TestAPageShowsWhatWasSilentAndWhatWasNotPlayed(t *testing.T) {
 		ContainSubstring("It is about a thing. Played on 2026-11-27 with commit 0123abc.\n\n"+
 			"* alert HomeostatGone, critical: It is gone. Look.\n* /readyz: [!] b\n* log: dial … | &lt;error>\n\n## b"),
 		Not(ContainSubstring("## d")), Not(ContainSubstring("of the past"))))
-	g.Expect(key(played, seen)).To(HaveSuffix("|\n| 01 | b | nobody hears | another |\n| 02 | a b | it breaks | a thing |\n"))
+	g.Expect(key(played, seen)).To(HaveSuffix("|\n| 01 | b | no alert fires | another |\n| 02 | a b | it breaks | a thing |\n"))
 }
 
 func TestAResultReplacesTheLastOneOfItsIncidentOnly(t *testing.T) {

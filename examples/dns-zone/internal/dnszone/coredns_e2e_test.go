@@ -136,7 +136,7 @@ var _ = Describe("A real name server", func() {
 })
 
 var _ = Describe("The shipped manifests", func() {
-	It("lead from the Service to CoreDNS, whose probes are those of the Corefile", func() {
+	It("lead from the Service to CoreDNS, whose probes the Corefile defines", func() {
 		var deployment appsv1.Deployment
 		var service corev1.Service
 		for file, object := range map[string]any{"deployment.yaml": &deployment, "service.yaml": &service} {

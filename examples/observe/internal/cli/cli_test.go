@@ -68,7 +68,7 @@ func TestWhatCannotWorkIsOneLineAndExitCode1(t *testing.T) {
 		"a duration without":       {[]string{"a", "--leader-elect-lease-duration=1m"}, "--leader-elect-lease-duration is set: must"},
 		"a lease":                  {[]string{"a", "--lease=x"}, `--lease is "x": must be NAMESPACE/NAME`},
 		"the name of a variable":   {[]string{"a", "--type-env-var=A=B"}, `--type-env-var is "A=B"`},
-		"another one":              {[]string{"a", "--object-env-var=1 2"}, `--object-env-var is "1 2"`},
+		"another malformed name":   {[]string{"a", "--object-env-var=1 2"}, `--object-env-var is "1 2"`},
 		"no such program":          {[]string{"a", "--", "./none.sh"}, `COMMAND: exec: "./none.sh"`},
 		"a line for a shell":       {[]string{"a", "--", "true x"}, "leave out the quotes around the command"},
 		"a line for a shell in a flag": {

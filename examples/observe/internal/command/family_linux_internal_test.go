@@ -65,7 +65,7 @@ func TestAProcessWithoutAnEnvironmentIsAStrangerIf(t *testing.T) {
 		g.Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 		g.Eventually(func() kinship { return f.kinship(pid) }, "1m").Should(Equal(stranger)) // nothing waits for it before the end
 	})
-	t.Run("there is none", func(t *testing.T) {
+	t.Run("there is no process", func(t *testing.T) {
 		f := newFamily()
 		f.begun = time.Time{}
 		NewWithT(t).Expect(f.kinship(math.MaxInt32)).To(Equal(stranger))

@@ -51,7 +51,7 @@ func TestAPageReleasesNoSlot(t *testing.T) {
 				s.pass(time.Minute)
 				s.Expect(end()).To(gomega.BeNumerically(">", 1), "it asks again")
 				s.Expect(s.holders("g")).To(gomega.Equal([]string{"n1"}))
-				s.Expect(s.granted("n1")).To(gomega.BeTrue(), "nobody has taken the permission back")
+				s.Expect(s.granted("n1")).To(gomega.BeTrue(), "the permission was not taken back")
 				s.pass(10 * time.Minute)
 				s.Expect(s.granted("n1")).To(gomega.BeFalse(), "the group is paused")
 			})

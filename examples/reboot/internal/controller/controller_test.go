@@ -340,7 +340,7 @@ func TestNothingBeginsWhileTheGateIsClosed(t *testing.T) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.node("n1", nil)
 		s.pass(time.Hour)
-		s.Expect(gate.asked).To(gomega.BeZero(), "nobody asks for a reboot")
+		s.Expect(gate.asked).To(gomega.BeZero(), "no node requests a reboot")
 		s.node("n2", map[string]string{protocol.Needed: "r"})
 		s.pass(10 * time.Minute)
 		s.Expect(s.state("n2").Now).To(gomega.BeNil())

@@ -329,7 +329,7 @@ func (m *monitor) cordon(name string, admin bool, before, after *nodeView) {
 	case !before.cordoned && after.cordoned:
 		t.ours = !admin
 	case before.cordoned && !after.cordoned && !admin && !t.ours:
-		m.violated("I7", "%s: the agent uncordoned what somebody else had cordoned", name)
+		m.violated("I7", "%s: the agent uncordoned a node that another client had cordoned", name)
 	}
 }
 

@@ -20,7 +20,7 @@ func patient() []safeguard {
 			{File: progress, Old: "left := slot.StageSince.Add(SettleTime)", New: "left := slot.StageSince.Add(1000 * SettleTime)"},
 		}, "I13", played(containers)},
 		{"the first permission of a machine that refuses", []overlay.Edit{
-			{File: progress, Old: "permitted.Before(since) {", New: "permitted.Before(since) && false {"},
+			{File: progress, Old: "permitted.Before(start) {", New: "permitted.Before(start) && false {"},
 		}, "I13", played(stubborn)},
 		{"the record of a machine that was told and stays up", []overlay.Edit{
 			{File: tell, Old: "\t\treturn reconcile.After(pause), nil\n\t}\n\tlive", New: "\t\tm.refusal = errors.New(\"it has not gone down\")\n\t}\n\tlive"},

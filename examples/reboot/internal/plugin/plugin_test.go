@@ -142,7 +142,7 @@ func TestARequestWithoutATextIsOneOfItsTime(t *testing.T) {
 		f.Expect(f.state("n").Needed).To(HaveValue(Equal("kubectl 2000-01-01T00:00:00Z")))
 		f.pass(time.Minute)
 		f.request("", "n")
-		f.Expect(f.state("n").Needed).To(HaveValue(Equal("kubectl 2000-01-01T00:01:00Z")), "another one is not held back by a call-off")
+		f.Expect(f.state("n").Needed).To(HaveValue(Equal("kubectl 2000-01-01T00:01:00Z")), "a different request does not wait after a call-off")
 		f.Expect(f.out.String()).To(Equal("node/n: a reboot is requested: kubectl 2000-01-01T00:00:00Z\n" +
 			"node/n: a reboot is requested: kubectl 2000-01-01T00:01:00Z\n"))
 	})

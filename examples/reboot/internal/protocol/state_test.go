@@ -107,7 +107,7 @@ var _ = Describe("the edits", func() {
 		Expect(state.InProgress.AcceptedAt.Time).To(BeTemporally("==", time.Unix(1000, 0)))
 	})
 
-	It("accept: somebody else's cordon stays somebody else's", func() {
+	It("accept: another client's cordon stays", func() {
 		node := nodeWith(protocol.Now, "")
 		node.Spec.Unschedulable = true
 		Expect(protocol.Accept(node, progress)).To(Succeed())
@@ -140,11 +140,11 @@ var _ = Describe("MayUncordon", func() {
 			Expect(protocol.MayUncordon(node, &protocol.Progress{CordonedByAgent: cordonedByAgent})).To(Equal(want))
 		},
 		Entry("ours", true, true, true, managed(protocol.AgentManager, unschedulable)),
-		Entry("ours, and nobody is on record", true, true, true),
+		Entry("ours, without a recorded manager", true, true, true),
 		Entry("ours, and others own other fields", true, true, true, managed("kubectl", `{"f:metadata":{}}`)),
 		Entry("was cordoned before", false, true, false),
 		Entry("is not cordoned any more", true, false, false),
-		Entry("uncordoned and cordoned again by somebody else", true, true, false, managed("kubectl-cordon", unschedulable)),
+		Entry("uncordoned and cordoned again by another client", true, true, false, managed("kubectl-cordon", unschedulable)),
 		Entry("unreadable record", true, true, true, managed("kubectl", `]`)),
 	)
 })

@@ -199,7 +199,7 @@ func TestARequestWhoseRebootIsUnprovenIsNotTriedAgain(t *testing.T) {
 	g.Expect(hold.Lasting).To(gomega.BeTrue())
 	g.Expect(hold.Why).To(gomega.ContainSubstring("the boot id"))
 	slot := api.Slot{Node: "n", NodeUID: "uid-n", Request: "other", Epoch: 2}
-	g.Expect(rules.ForSlot(rules.Situation{Now: start}, slot, node).Step).To(gomega.Equal(rules.Void), "asked for while another one had the slot")
+	g.Expect(rules.ForSlot(rules.Situation{Now: start}, slot, node).Step).To(gomega.Equal(rules.Void), "requested while another request had the slot")
 	g.Expect(rules.Asks(protocol.Read(makeNode("n", unproven)), "r")).To(gomega.BeFalse(), "nor by a file")
 	node.Annotations[protocol.Needed] = "r2"
 	g.Expect(rules.HeldBack(node, api.Waiting{}, "", api.MaxReboots{}, start).Why).To(gomega.BeEmpty())

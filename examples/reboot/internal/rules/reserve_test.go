@@ -58,7 +58,7 @@ var _ = Describe("Reserve", func() {
 			Expect(queued(r.Queue)).To(Equal(queue))
 			Expect(r.Full).To(Equal(full))
 		},
-		Entry("nobody asks", api.RebootGroupStatus{}, 1, nodes(makeNode("a")), []string{}, []string{}, false),
+		Entry("no node requests a reboot", api.RebootGroupStatus{}, 1, nodes(makeNode("a")), []string{}, []string{}, false),
 		Entry("by name when first seen together", api.RebootGroupStatus{}, 1,
 			nodes(makeNode("b", needed), makeNode("a", needed)), []string{"a"}, []string{"b"}, true),
 		Entry("oldest first", api.RebootGroupStatus{Queue: queueOf("c", "b")}, 1,
@@ -91,7 +91,7 @@ var _ = Describe("Reserve", func() {
 		Entry("a node with a garbled annotation waits", api.RebootGroupStatus{}, 2,
 			nodes(makeNode("a", needed, annotated(protocol.LastReboot, "?")), makeNode("b", needed)),
 			[]string{"b"}, []string{"a"}, false),
-		Entry("a garbled request is none", api.RebootGroupStatus{}, 1,
+		Entry("a garbled request does not count", api.RebootGroupStatus{}, 1,
 			nodes(makeNode("a", annotated(protocol.Needed, "\n"))), []string{}, []string{}, false),
 		Entry("a claimed node is no candidate", api.RebootGroupStatus{}, 2,
 			nodes(makeNode("a", needed, annotated(protocol.Now, nowEpoch1))), []string{}, []string{}, false),

@@ -204,7 +204,7 @@ var _ = Describe("ForSlot", func() {
 		Expect(rules.ForSlot(patient, at(readySince, slot), makeNode("n", done)).After).To(Equal(30 * time.Second))
 	})
 
-	It("counts from when the controller saw the node Ready, whatever other clocks say", func() {
+	It("counts from when the controller saw the node Ready, regardless of other clocks", func() {
 		node := makeNode("n", rebooted(1, "b1", start.Add(2*time.Hour)), func(n *corev1.Node) {
 			n.Status.Conditions[0].LastTransitionTime = metav1.Time{Time: start.Add(-14 * 24 * time.Hour)}
 		})

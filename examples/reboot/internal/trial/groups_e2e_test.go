@@ -70,7 +70,7 @@ var _ = Describe("a RebootGroup", func() {
 		Eventually(state("garbled")).WithContext(ctx).WithTimeout(patience).Should(HaveField("InProgress", Not(BeNil())))
 	})
 
-	It("reboots no node that another one selects, says so in both, and in kubectl reboot", func(ctx SpecContext) {
+	It("reboots no node that another group selects, says so in both, and in kubectl reboot", func(ctx SpecContext) {
 		startController(ctx)
 		for _, name := range []string{"rival-a", "rival-b"} {
 			Expect(createGroup(ctx, name, api.RebootGroupSpec{
@@ -98,7 +98,7 @@ var _ = Describe("a RebootGroup", func() {
 		Eventually(state("contested")).WithContext(ctx).WithTimeout(patience).Should(HaveField("Now", Not(BeNil())))
 	})
 
-	It("is made when a node that nobody selects asks, for one node at a time", func(ctx SpecContext) {
+	It("is made when a node that no group selects requests a reboot, for one node at a time", func(ctx SpecContext) {
 		DeferCleanup(removeGroup, api.DefaultName)
 		startController(ctx)
 		createNode(ctx, "lonely", map[string]string{protocol.Needed: ""})

@@ -77,7 +77,7 @@ var _ = Describe("a reboot", func() {
 		Eventually(reasons("plain")).WithContext(ctx).WithTimeout(patience).Should(ContainElements("Requested", "Granted", "Draining", "Rebooted"))
 	})
 
-	It("leaves a cordon alone that somebody else has put there meanwhile", func(ctx SpecContext) {
+	It("leaves a cordon alone that another client has put there meanwhile", func(ctx SpecContext) {
 		m := begin(ctx, "recordoned")
 		unschedulable(ctx, "recordoned", nil)
 		unschedulable(ctx, "recordoned", true)

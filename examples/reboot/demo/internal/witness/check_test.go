@@ -103,7 +103,7 @@ var _ = Describe("Check", func() {
 			node("a", func(n *witness.Node) { n.UID, n.Boot = "uid-new", "b7" }).ledger()),
 		Entry("a node that has not said which boot it is", start().node("d", func(n *witness.Node) { n.Boot = "" }).
 			node("d", nil)),
-		Entry("a boot that nobody accepted", start().node("a", func(n *witness.Node) { n.Boot = "b2" }), "I5"),
+		Entry("a boot without an accepted request", start().node("a", func(n *witness.Node) { n.Boot = "b2" }), "I5"),
 	)
 
 	It("says what is wrong, and when", func() {
