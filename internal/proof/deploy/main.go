@@ -236,7 +236,7 @@ func eventually(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no success within %v: %w", patience, err)
+			return fmt.Errorf("giving up after %v: %w", patience, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

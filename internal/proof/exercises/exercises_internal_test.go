@@ -217,7 +217,7 @@ func TestBugsAreFound(t *testing.T) {
 	}
 }
 
-func TestMendedOnesPass(t *testing.T) {
+func TestFixedProgramsPass(t *testing.T) {
 	for _, e := range exercises {
 		t.Run(e.heading, func(t *testing.T) {
 			r := reconciletest.Search(t, e.explore(e.mended), &reconciletest.Options{Budget: budgetMended})

@@ -164,7 +164,7 @@ func eventually(ctx context.Context, try func() error) error {
 			return nil
 		}
 		if pause(ctx, 200*time.Millisecond) != nil {
-			return fmt.Errorf("no success within %v: %w", patience, err)
+			return fmt.Errorf("giving up after %v: %w", patience, err)
 		}
 	}
 }

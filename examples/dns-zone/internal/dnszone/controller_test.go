@@ -207,7 +207,7 @@ func TestAStaleListRemovesNothingThatIsLive(t *testing.T) {
 	})
 }
 
-func TestTheBrakeHoldsWhenAlmostAllWouldGo(t *testing.T) {
+func TestTheSafetyLimitHoldsWhenAlmostAllWouldBeDeleted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var records []string
 		for i := range 20 {

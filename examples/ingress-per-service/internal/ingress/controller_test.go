@@ -97,7 +97,7 @@ func TestServicesWithoutAnIngress(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsNotThereIsReported(t *testing.T) {
+func TestAPortThatDoesNotExistIsReported(t *testing.T) {
 	web := service("web")
 	web.Annotations = map[string]string{ingress.PortKey: "none"}
 	inWorld(t, func(w *world) {
@@ -233,7 +233,7 @@ func TestWhatWentWhileDownIsCleanedOnce(t *testing.T) {
 	})
 }
 
-func TestTheBrakeRefusesToCleanEverything(t *testing.T) {
+func TestTheSafetyLimitRefusesToDeleteEverything(t *testing.T) {
 	_, ingresses := converged(t, 12)
 	inWorld(t, func(w *world) {
 		c, stop := w.start(nil)
@@ -247,7 +247,7 @@ func TestTheBrakeRefusesToCleanEverything(t *testing.T) {
 	}, ingresses...)
 }
 
-func TestConfirmedOrphansPassTheBrake(t *testing.T) {
+func TestConfirmedOrphansPassTheSafetyLimit(t *testing.T) {
 	_, ingresses := converged(t, 12)
 	inWorld(t, func(w *world) {
 		_, stop := w.start(&ingress.Options{Sweep: names.Options{Confirmed: 12}})

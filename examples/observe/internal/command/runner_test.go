@@ -188,7 +188,7 @@ func TestTheEndOfTheContextIsPoliteFirst(t *testing.T) {
 	d.Expect(err).NotTo(HaveOccurred(), "it ended well, and in time")
 }
 
-func TestWhoDoesNotListenIsKilled(t *testing.T) {
+func TestAProgramThatIgnoresSIGTERMIsKilled(t *testing.T) {
 	d := newDesk(t)
 	d.Grace = 50 * time.Millisecond
 	ready := filepath.Join(t.TempDir(), "ready")

@@ -148,7 +148,7 @@ func TestWithoutALiveLookNothingIsRebooted(t *testing.T) {
 
 // The agent's cache is behind: the reboot that it has accepted is no longer in
 // progress.
-func TestARebootThatIsNotInProgressAnyMoreIsNotBroughtAbout(t *testing.T) {
+func TestTheMachineIsNotToldIfTheRebootIsNoLongerInProgress(t *testing.T) {
 	progress := func(old, now string) func(n *corev1.Node) error {
 		return func(n *corev1.Node) error {
 			n.Annotations[protocol.InProgress] = strings.Replace(n.Annotations[protocol.InProgress], old, now, 1)

@@ -63,7 +63,7 @@ func TestMetricsTellOfTheGroups(t *testing.T) {
 	})
 }
 
-func TestAlertsUseMetricsThatThereAre(t *testing.T) {
+func TestAlertsUseMetricsThatExist(t *testing.T) {
 	play(t, func(s *stage) {
 		s.group("g", intstr.FromInt32(1), nil)
 		s.pass(time.Minute)

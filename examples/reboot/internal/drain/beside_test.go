@@ -45,7 +45,7 @@ func TestABudgetWithoutAStatusKeepsNoOtherPodFromBeingAsked(t *testing.T) {
 	})
 }
 
-func TestEvictionsThatHangAreAskedSideBySideAndGivenUpAfterSeconds(t *testing.T) {
+func TestEvictionsThatHangRunConcurrentlyAndEndAfterSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gomega.NewWithT(t)
 		sim, err := apisim.New(nil)

@@ -39,7 +39,7 @@ func patient() []safeguard {
 		}, "I8", played(unasked)},
 		{"a live look at the node before its reboot", []overlay.Edit{
 			{File: tell, Old: "live, err := a.stillInProgress(ctx, node, p)", New: "live, err := node, error(nil)"},
-		}, "", tested("agent", "TestARebootThatIsNotInProgressAnyMoreIsNotBroughtAbout")},
+		}, "", tested("agent", "TestTheMachineIsNotToldIfTheRebootIsNoLongerInProgress")},
 	}
 }
 

@@ -156,7 +156,7 @@ func TestARequestThatWasCalledOffIsToldOf(t *testing.T) {
 	})
 }
 
-func TestRequestNamesTheNodesThatThereAreNot(t *testing.T) {
+func TestRequestNamesTheNodesThatDoNotExist(t *testing.T) {
 	play(t, func(f *fixture) {
 		f.node("n", nil)
 		asked, err := f.plugin.Request(f.ctx, "r", "x", "n", "y")

@@ -15,7 +15,7 @@ func grouped(windows ...api.Window) *api.RebootGroup {
 	return &api.RebootGroup{ObjectMeta: metav1.ObjectMeta{Name: "g"}, Spec: api.RebootGroupSpec{Windows: windows}}
 }
 
-func TestWindowsAreReadOffTheWall(t *testing.T) {
+func TestWindowsUseTheLocalTime(t *testing.T) {
 	night := api.Window{Days: []string{"Sat"}, Start: "22:00", End: "06:00"}
 	berlin := api.Window{Days: []string{"Sun"}, Start: "02:15", End: "02:45", TimeZone: "Europe/Berlin"}
 	long := api.Window{Days: []string{"Sat"}, Start: "22:00", End: "06:00", TimeZone: "Europe/Berlin"}

@@ -50,7 +50,7 @@ var _ = Describe("kubectl reboot", func() {
 		Expect(out.String()).To(MatchRegexp(`(?s)node/plugged: Requested\n.*node/plugged: Rebooting\n.*node/plugged: Done\n$`))
 	})
 
-	It("names what there is not", func(ctx SpecContext) {
+	It("names what does not exist", func(ctx SpecContext) {
 		for _, args := range [][]string{{"why", "nobody"}, {"status", "nobody"}, {"request", "nobody"}, {"pause", "nobody"}} {
 			end := kubectl(ctx, args...)
 			Expect(end.code).To(Equal(1), end.text)

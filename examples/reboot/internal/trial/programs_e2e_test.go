@@ -76,7 +76,7 @@ var _ = Describe("the programs", func() {
 		Expect(end.text).To(ContainSubstring("set --node or NODE_NAME"))
 	})
 
-	It("name a method that there is not", func(ctx SpecContext) {
+	It("name a method that does not exist", func(ctx SpecContext) {
 		end := execute(ctx, environment(), "agent", "--kubeconfig", cluster.Kubeconfig(), "--node", "n", "--reboot-method", "axe")
 		Expect(end.code).To(Equal(1), end.text)
 		Expect(end.text).To(ContainSubstring(`--reboot-method is "axe": set logind, signal or command`))

@@ -12,7 +12,7 @@ import (
 
 // Virtual time passes only while a library waits on its own, for polls and
 // periods.
-func TestNothingIsWaitedForBeforeTheFirstTurn(t *testing.T) {
+func TestTheFirstReconcileDoesNotWait(t *testing.T) {
 	for _, program := range programs {
 		synctest.Test(t, func(t *testing.T) {
 			server, err := apisim.New(nil)

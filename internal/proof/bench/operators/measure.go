@@ -236,7 +236,7 @@ func (p *running) await(ctx context.Context) error {
 	case <-p.ready:
 		return nil
 	case <-p.ended:
-		return fmt.Errorf("the program has ended: %v", p.command.ProcessState)
+		return fmt.Errorf("the program ended before it was ready: %v", p.command.ProcessState)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(patience):
@@ -248,7 +248,7 @@ func (p *running) await(ctx context.Context) error {
 func (p *running) end() error {
 	select {
 	case <-p.ended:
-		return fmt.Errorf("the program has ended: %v", p.command.ProcessState)
+		return fmt.Errorf("the program ended before it was killed: %v", p.command.ProcessState)
 	default:
 	}
 	err := p.command.Process.Kill()

@@ -47,7 +47,7 @@ func run(args []string) error {
 			return err
 		}
 		if written, err := os.ReadFile(args[2]); err != nil || !bytes.Equal(written, text) {
-			return fmt.Errorf("%s is not made from %s and internal/proof/published/page/proof.md: run make proof-page",
+			return fmt.Errorf("%s was not made from %s and internal/proof/published/page/proof.md: run make proof-page",
 				args[2], args[1])
 		}
 		return nil

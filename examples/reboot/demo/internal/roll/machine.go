@@ -45,7 +45,7 @@ type machine struct {
 func newMachine(name, dir string, c *cluster) (*machine, error) {
 	m := &machine{name: name, dir: filepath.Join(dir, name), cluster: c}
 	if err := os.Mkdir(m.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making machine %s: %w", name, err)
+		return nil, fmt.Errorf("creating the folder of machine %s: %w", name, err)
 	}
 	return m, nil
 }

@@ -49,7 +49,7 @@ func measure(impl, url string, pods int, profile string) (values []apart.Value, 
 	}
 	end := apart.Heap()
 	if n := cache.Len(); n != pods {
-		return nil, fmt.Errorf("the cache holds %d Pods, not %d", n, pods)
+		return nil, fmt.Errorf("the cache contains %d Pods: want %d", n, pods)
 	}
 	if profile != "" {
 		err = writeProfile(profile)

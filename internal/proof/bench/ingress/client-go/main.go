@@ -90,7 +90,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 		}
 		return err
 	case !metav1.IsControlledBy(ingress, service):
-		return fmt.Errorf("ingress %s does not belong to the Service", key)
+		return fmt.Errorf("Ingress %s does not belong to the Service", key)
 	}
 	if spec := desired.Spec(service); !equality.Semantic.DeepEqual(ingress.Spec, spec) {
 		edited := ingress.DeepCopy()
@@ -107,7 +107,7 @@ func (c *controller) work(ctx context.Context) {
 			return
 		}
 		if err := c.sync(ctx, key); err != nil {
-			klog.FromContext(ctx).Error(err, "sync failed", "key", key)
+			klog.FromContext(ctx).Error(err, "reconciling the Ingress failed, retrying", "ingress", key)
 			c.queue.AddRateLimited(key)
 		} else {
 			c.queue.Forget(key)
