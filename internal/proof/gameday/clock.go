@@ -112,7 +112,7 @@ func (w *world) overlay(ctx context.Context) (string, error) {
 // set. It returns an error if this Go release reads the clock in another way.
 func withWrongClock(source string) (string, error) {
 	if n := strings.Count(source, rightClock); n != 1 {
-		return "", fmt.Errorf("the source of package time contains the line %q %d times: want it once",
+		return "", fmt.Errorf("the source of package time contains the line %q %d times: want once",
 			strings.TrimSpace(rightClock), n)
 	}
 	return strings.Replace(source, rightClock, wrongClock, 1), nil

@@ -35,7 +35,7 @@ func TestMutantsAreKilledAndSurvive(t *testing.T) {
 func TestTooFewKilledIsAnError(t *testing.T) {
 	g := NewWithT(t)
 	_, err := mutate(t, "-n", "100", "-timeout", "3s", "-min", "63", "./testdata/sample")
-	g.Expect(err).To(MatchError(ContainSubstring("want 63")))
+	g.Expect(err).To(MatchError(ContainSubstring("want at least 63")))
 }
 
 func TestRedWithoutAMutantIsAnError(t *testing.T) {

@@ -85,7 +85,7 @@ func TestParseHasNoNamesButAReason(t *testing.T) {
 		"a torn UID":                      {"default/a 11111111-1111-1111-1111-1111\n", known.Format{}, "must be a UID"},
 		"a third column":                  {"default/a " + string(uid1) + " x\n", known.Format{}, "3 columns"},
 		"a message":                       {"error: no such zone\n", known.Format{}, "must be namespace/name"},
-		"too many":                        {"\n", known.Format{MaxNames: 1}, "MaxNames (1)"},
+		"too many":                        {"\n", known.Format{MaxNames: 1}, "more than 1 lines"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			g := NewWithT(t)
