@@ -159,15 +159,15 @@ func TestAFileIsMadeFromTheSkeleton(t *testing.T) {
 
 func TestAFileThatIsNotUnderstoodIsNotWritten(t *testing.T) {
 	for says, content := range map[string]string{
-		"there is no SOA record":                               "a A 192.0.2.1\n",
-		"line 2: there is a second SOA record":                 "@ SOA n. a. 1 1 1 1 1\n@ SOA n. a. 1 1 1 1 1\n",
-		"line 1: the SOA record has no serial":                 "@ SOA n. a.\n",
-		"line 1: reading the serial":                           "@ SOA n. a. 1h 1 1 1 1\n",
-		"a parenthesis is not closed":                          "@ SOA n. a. ( 1 1 1 1 1\n",
-		"line 1: a parenthesis is closed":                      "@ SOA n. a. ) 1 1 1 1 1\n",
-		"line 2: a quoted string is not closed":                "@ SOA n. a. 1 1 1 1 1\na TXT \"x\n",
-		"line 3: this record has no name and follows a record": "@ SOA n. a. 1 1 1 1 1\n" + web + "  TXT of-whom\n",
-		"line 5: this record has no name and follows a record": "@ SOA n. a. 1 1 1 1 1\n" + web + "\n$TTL 5\n  TXT of-whom\n",
+		"there is no SOA record":                                     "a A 192.0.2.1\n",
+		"line 2: there is a second SOA record":                       "@ SOA n. a. 1 1 1 1 1\n@ SOA n. a. 1 1 1 1 1\n",
+		"line 1: the SOA record has no serial":                       "@ SOA n. a.\n",
+		"line 1: reading the serial":                                 "@ SOA n. a. 1h 1 1 1 1\n",
+		"a parenthesis is not closed":                                "@ SOA n. a. ( 1 1 1 1 1\n",
+		"line 1: a parenthesis is closed":                            "@ SOA n. a. ) 1 1 1 1 1\n",
+		"line 2: a quoted string is not closed":                      "@ SOA n. a. 1 1 1 1 1\na TXT \"x\n",
+		"line 3: this record has no owner name and follows a record": "@ SOA n. a. 1 1 1 1 1\n" + web + "  TXT of-whom\n",
+		"line 5: this record has no owner name and follows a record": "@ SOA n. a. 1 1 1 1 1\n" + web + "\n$TTL 5\n  TXT of-whom\n",
 	} {
 		t.Run(says, func(t *testing.T) {
 			g := NewWithT(t)
