@@ -70,6 +70,11 @@ func revoking() *reconciletest.Case {
 	}
 }
 
+// bootIDs are the fields that a restore of the server may change: a server that
+// is restored to its state of before a reboot does not know that the node has
+// rebooted. So the node reboots once more.
+const bootIDs = "nodes status.nodeInfo.bootID"
+
 // failing has no group, and a node that fails just after the reboot of a
 // different node was requested. The controller makes the default group.
 func failing() *reconciletest.Case {
@@ -84,9 +89,7 @@ func failing() *reconciletest.Case {
 			byAdmin("ask for n1; n2 fails", need("n1", "kernel"), ready("n2", "Unknown")),
 			byAdmin("n2 recovers", ready("n2", "True")),
 		},
-		// A server that is restored to its state of before the reboot does not
-		// know that the node has rebooted. So the node reboots once more.
-		Ignore: []string{"nodes status.nodeInfo.bootID"},
+		Ignore: []string{bootIDs},
 		Goal:   func(w *reconciletest.World) error { return fleetOf(w).settled() },
 	}
 }
