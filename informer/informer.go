@@ -392,9 +392,8 @@ func (i *Informer[T]) checkKind(resource string) error {
 	if kind == "" || t.Kind() == reflect.Pointer && t.Elem().Name() == kind {
 		return nil
 	}
-	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
 	switch {
-	case resource == plural.Resource && kind[:1] == strings.ToUpper(kind[:1]):
+	case clients.IsPlural(resource, kind) && kind[:1] == strings.ToUpper(kind[:1]):
 		return nil
 	case resource != "":
 		return option.Wrong("informer.Options.Kind", kind, "the client reads %q", resource)

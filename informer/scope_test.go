@@ -209,6 +209,28 @@ func TestAMisspeltKindIsAnError(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring(`Options.Kind is "Nodee"`)))
 }
 
+// The plural of a kind is a name that its author has chosen, most often the
+// regular English one, such as gateways, where client-go guesses gatewaies.
+func TestAKindWithAnEnglishPluralIsNoMisspelling(t *testing.T) {
+	g := NewWithT(t)
+	untyped, err := dynamic.NewForConfig(&rest.Config{Host: "https://localhost:1"})
+	g.Expect(err).NotTo(HaveOccurred())
+	kindOf := func(plural, kind string) error {
+		resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: plural}
+		_, err := informer.For(informer.Untyped(untyped.Resource(resource)), &informer.Options{Kind: kind}).Parts().Mapping()
+		return err
+	}
+	for plural, kind := range map[string]string{
+		"gateways": "Gateway", "switches": "Switch", "boxes": "Box", "meshes": "Mesh", "topazes": "Topaz",
+		"redis": "Redis", "dnses": "DNS", "policies": "Policy", "proxies": "Proxy", "ingresses": "Ingress",
+	} {
+		g.Expect(kindOf(plural, kind)).To(Succeed(), kind)
+	}
+	for plural, kind := range map[string]string{"gateways": "Gatway", "switches": "switch", "policies": "Police"} {
+		g.Expect(kindOf(plural, kind)).To(MatchError(ContainSubstring("the client reads %q", plural)), kind)
+	}
+}
+
 // Every kind of client-go's clientset is known with its group and scope.
 func TestBuiltInKindsAreKnownByHeart(t *testing.T) {
 	g := NewWithT(t)

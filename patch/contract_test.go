@@ -52,9 +52,10 @@ func TestContract(t *testing.T) {
 		"An answer about a different object is an error that names both.": TestAnAnswerAboutAnotherObjectNamesBoth,
 		"Where servers ignore the UID, in the status and scale of custom kinds, the resourceVersion is locked.": all(
 			TestTheStatusOfARecreatedCustomObjectIsNotWritten, TestTheScaleOfACustomKindIsLocked),
-		"The status of a custom kind with a Go type records the observed generation, and so do the conditions that an " +
-			"edit sets.": all(TestStatusOfACustomKindNotesTheGenerationThatItIsAbout,
-			TestStatusOfACustomKindSendsNothingOnceItHas, TestConditionsNoteTheGenerationThatTheyAreAbout),
+		"The status of a custom kind with a Go type records the observed generation, and so do the conditions in " +
+			"status.conditions that an edit sets.": all(TestStatusOfACustomKindNotesTheGenerationThatItIsAbout,
+			TestStatusOfACustomKindSendsNothingOnceItHas, TestConditionsNoteTheGenerationThatTheyAreAbout,
+			TestConditionsElsewhereInTheStatusStayAsTheEditSetsThem),
 		"Other writes of the cached object are locked only with Options.Lock.": all(
 			locksOnRequest, TestDeleteLocksTheResourceVersionOnRequest),
 		"A failed precondition satisfies IsStale.":                                                           refusalsAreStale,

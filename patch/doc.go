@@ -55,7 +55,8 @@
 //   - Where servers ignore the UID, in the status and scale of custom kinds,
 //     the resourceVersion is locked.
 //   - The status of a custom kind with a Go type records the observed
-//     generation, and so do the conditions that an edit sets.
+//     generation, and so do the conditions in status.conditions that an edit
+//     sets.
 //   - Other writes of the cached object are locked only with [Options].Lock.
 //   - A failed precondition satisfies [IsStale].
 //   - Only the server's own answer about this object is taken for its deletion,

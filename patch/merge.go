@@ -91,14 +91,20 @@ func Merge[C Client[T], T informer.Object](
 // Status is [Merge] on the status subresource. On custom kinds with a Go type,
 // whose status belongs to their controller, it also sets
 // status.observedGeneration, if the Go type has it, to the generation of
-// cached, so the edit need not do that. It does the same for conditions
-// ([]metav1.Condition) that the edit sets without an ObservedGeneration:
+// cached, so the edit need not do that. It does the same for those conditions
+// in status.conditions, a []metav1.Condition, that the edit sets without an
+// ObservedGeneration:
 //
 //	patch.Status(ctx, websites.In, site, nil, func(edit *v1.Website) {
 //		meta.SetStatusCondition(&edit.Status.Conditions, metav1.Condition{Type: "Ready", …})
 //	})
 //
 // A condition that is set to its old value is not changed, not even its times.
+//
+// Conditions elsewhere in the status are sent as the edit sets them, because
+// they may be about the generation of a different object. For example, an edit
+// of the conditions in status.parents of an HTTPRoute sets their
+// ObservedGeneration itself.
 //
 // A CustomResourceDefinition that is older than the Go type may lack a field of
 // the status. The server drops such a field without an error, so each call

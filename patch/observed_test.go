@@ -2,6 +2,7 @@ package patch_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -64,6 +65,40 @@ func TestTheGenerationIsObservedInAnyFormOfTheStatus(t *testing.T) {
 	})).To(And(ContainSubstring(`"phase":"Ready"`), ContainSubstring(`"status":"True","observedGeneration":5`)))
 	g.Expect(observes(t, func(s **embeddedStatus) { *s = &embeddedStatus{Phase: "Ready"} })).
 		To(And(ContainSubstring(`"phase":"Ready"`), Not(ContainSubstring("observed"))))
+}
+
+// routeStatus has conditions as the status of an HTTPRoute has them, in an entry
+// for each of several controllers.
+type routeStatus struct {
+	observed[int64] `json:",inline"`
+
+	Parents []parentStatus `json:"parents,omitempty"`
+}
+
+type parentStatus struct {
+	ControllerName string             `json:"controllerName"`
+	Conditions     []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// A condition in an entry may be about a different object, or belong to
+// another controller. So its generation is not guessed.
+func TestConditionsElsewhereInTheStatusStayAsTheEditSetsThem(t *testing.T) {
+	g := NewWithT(t)
+	accepted := metav1.Condition{Type: "Accepted", Status: metav1.ConditionTrue}
+	known := accepted
+	known.ObservedGeneration = 4
+	sent := observes(t, func(s *routeStatus) {
+		s.Conditions = []metav1.Condition{accepted}
+		s.Parents = []parentStatus{
+			{ControllerName: "ours", Conditions: []metav1.Condition{known}},
+			{ControllerName: "theirs", Conditions: []metav1.Condition{accepted}},
+		}
+	})
+	before, parents, found := strings.Cut(sent, `"parents":`)
+	g.Expect(found).To(BeTrue(), sent)
+	g.Expect(before).To(ContainSubstring(`"status":"True","observedGeneration":5`))
+	g.Expect(parents).To(ContainSubstring(`"status":"True","observedGeneration":4`))
+	g.Expect(strings.Count(parents, "observedGeneration")).To(Equal(1), sent)
 }
 
 type plainStatus struct {

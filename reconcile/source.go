@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +17,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/answer"
 	"github.com/homeostat/homeostat/internal/bound"
+	"github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/parts"
 )
 
@@ -92,8 +92,7 @@ func isToKind[T informer.Object](s kindSource, w *write) bool {
 	case own.Resource != "":
 		return own == w.resource
 	default: // the kind is all that is known of a wrapped informer
-		guess, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: s.Kind()})
-		return guess.Resource == w.resource.Resource
+		return clients.IsPlural(w.resource.Resource, s.Kind())
 	}
 }
 

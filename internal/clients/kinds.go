@@ -2,6 +2,7 @@ package clients
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +28,16 @@ func BuiltIn(t reflect.Type) (kind schema.GroupVersionKind, clusterScoped, ok bo
 	group, version, _ := strings.Cut(path, "/")
 	kind = schema.GroupVersionKind{Group: groupOf(group), Version: version, Kind: t.Elem().Name()}
 	return kind, clusterScopedKinds[kind.GroupKind()], true
+}
+
+// IsPlural reports whether resource is a regular plural of a kind. The author of
+// a kind has chosen its plural. For example, the kind Switch may have the plural
+// switches, and also switchs, which apimachinery would guess.
+func IsPlural(resource, kind string) bool {
+	singular := strings.ToLower(kind)
+	return slices.Contains([]string{
+		singular, singular + "s", singular + "es", strings.TrimSuffix(singular, "y") + "ies",
+	}, resource)
 }
 
 // groupOf returns the API group of a directory of k8s.io/api.

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/mod/module"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -45,13 +43,32 @@ func (p parameters) withDefaults() parameters {
 	p.Singular = strings.ToLower(p.Kind)
 	p.Program = p.Singular + "-operator"
 	if p.Plural == "" && p.Kind != "" {
-		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: p.Kind})
-		p.Plural = plural.Resource
+		p.Plural = pluralOf(p.Singular)
 	}
 	if p.Module == "" {
 		p.Module = p.Group + "/" + p.Program
 	}
 	return p
+}
+
+// hisses and consonantAndY match words whose plural ends with es or ies.
+var (
+	hisses        = regexp.MustCompile(`(s|x|z|ch|sh)$`)
+	consonantAndY = regexp.MustCompile(`[^aeiou]y$`)
+)
+
+// pluralOf returns the regular English plural of a word in lower case: gateways,
+// switches, policies. The guess of apimachinery would be gatewaies and switchs.
+func pluralOf(word string) string {
+	switch {
+	case word == "endpoints":
+		return word
+	case hisses.MatchString(word):
+		return word + "es"
+	case consonantAndY.MatchString(word):
+		return strings.TrimSuffix(word, "y") + "ies"
+	}
+	return word + "s"
 }
 
 // validate returns all mistakes in the names, joined. It checks a derived name

@@ -15,6 +15,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// The regular English plural is what users type, and what other programs expect.
+func TestThePluralIsEnglish(t *testing.T) {
+	for kind, plural := range map[string]string{
+		"Widget": "widgets", "Gateway": "gateways", "Key": "keys", "Policy": "policies", "Proxy": "proxies",
+		"Switch": "switches", "Mesh": "meshes", "Box": "boxes", "Redis": "redises", "Ingress": "ingresses",
+		"Topaz": "topazes", "DNSZone": "dnszones", "Y": "ys", "Endpoints": "endpoints",
+	} {
+		NewWithT(t).Expect(named(kind).Plural).To(Equal(plural))
+	}
+}
+
 // Whatever is not refused gives files that Go and Kubernetes read as they are
 // meant.
 func FuzzNames(f *testing.F) {
