@@ -31,6 +31,10 @@ func TestContract(t *testing.T) {
 			"gateway, is an error.": TestAnAnswerOfAProxyIsAnError,
 		"A Retry-After of more than a minute, which no API server sends, is cut to a " +
 			"minute.": TestAMaintenancePageDoesNotDecideWhenToAskAgain,
+		"In a reconcile, an answer whose Retry-After is more than a second is an error at " +
+			"once.": TestADelayIsInTheErrorOfTheRequest,
+		"The error contains the delay, after which package reconcile retries the " +
+			"key.": all(TestADelayIsInTheErrorOfTheRequest, TestAnAnswerThatAsksForADelayHoldsNoWorker),
 		"An answer from a cache or a part of one, as the header Age or the status 206 shows, is an error, whatever it " +
 			"says.": TestTheRightAnswerOfAProxyIsAnError,
 		"Requests and all other answers are not changed.": all(

@@ -27,6 +27,9 @@
 //     redirect to a login page or the {} of a gateway, is an error. A
 //     Retry-After of more than a minute, which no API server sends, is cut to a
 //     minute.
+//   - In a reconcile, an answer whose Retry-After is more than a second is an
+//     error at once. The error contains the delay, after which package reconcile
+//     retries the key.
 //   - An answer from a cache or a part of one, as the header Age or the status
 //     206 shows, is an error, whatever it says.
 //   - Requests and all other answers are not changed. Watches, exec, logs and
@@ -40,5 +43,7 @@
 // until the caches are as new as the server was afterwards. A request that the
 // server carries out even later is not waited for.
 //
-// The package does not retry requests, and does not cache objects.
+// The package does not retry requests, and does not cache objects. client-go
+// retries a request that is answered with a Retry-After of at most a second, and
+// outside of a reconcile of at most a minute, up to ten times.
 package cluster

@@ -15,7 +15,8 @@ import (
 )
 
 // observer reports each write to the reconcile whose context the write was sent
-// with. It also returns an error for an answer that is not an API server's.
+// with. It also returns an error for an answer that is not an API server's, or
+// that asks a reconcile to wait.
 type observer struct {
 	next   http.RoundTripper
 	prefix string // path of the server's URL, before /api and /apis
@@ -30,6 +31,16 @@ func (o *observer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if reconcile == nil {
 		return o.send(req)
 	}
+	res, err := o.report(reconcile, req)
+	if err == nil {
+		o.handOver(req, res)
+	}
+	return res, err
+}
+
+// report returns the answer to a request of a reconcile. It reports the request
+// to the reconcile, if it is a write.
+func (o *observer) report(reconcile ownwrites.Observer, req *http.Request) (*http.Response, error) {
 	r, ok := parse(req, o.prefix)
 	if !ok {
 		return o.send(req)

@@ -26,8 +26,10 @@ type Reconciler[T informer.Object] interface {
 	// stale cache is not a failure at first: the reconcile is retried soon, and
 	// only fails if the conflict persists. If the server has asked for a delay
 	// (Retry-After), the key is retried after exactly that delay, but after
-	// five minutes at the latest. If a Result is returned with an error, only
-	// the delay of an [After] counts.
+	// five minutes at the latest. A client that is not of package cluster waits
+	// within the call first, up to ten times, and holds the worker meanwhile.
+	// If a Result is returned with an error, only the delay of an [After]
+	// counts.
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }
 
