@@ -76,6 +76,10 @@
 // be decoded stops its whole kind, and Status reports it. It cannot be skipped,
 // because a list that cannot be decoded has no token for the next page either.
 //
+// A request cannot be replaced while something in the program holds it and
+// ignores its context, as client-go does until the credential plugin of a
+// kubeconfig has returned. After a minute, Status.Problems has such a request.
+//
 // The package does not resync, because package reconcile does, and does not
 // write or copy objects.
 package informer

@@ -72,7 +72,8 @@ type Status struct {
 	// rest. Such a part is an unreadable object (see [Informer.Unreadable]), an
 	// object whose last event a handler has missed because the handler
 	// panicked, a function of the program that has not returned for a minute,
-	// or a watch that has failed for a minute.
+	// or a watch that has failed, or has had no answer, for a minute. For a
+	// wrapped informer, a watch that fails is not known.
 	Problems []Problem
 	// UnauthorizedSince is when the server began to answer every request of a
 	// watch with 401, after the watch had worked. This means that the
@@ -300,6 +301,19 @@ func (w timedWatch) Stop() {
 	w.Interface.Stop()
 }
 
+// hang returns the request under way as an outage, if it has no answer. Most
+// requests end by themselves, with an error. A request does not end if
+// something in the program holds it and ignores its context, as a credential
+// plugin does that does not return. mu must be held.
+func (p *progress) hang() outage {
+	r := &p.request
+	if !r.unanswered {
+		return outage{}
+	}
+	silence := time.Since(r.sent).Round(time.Second)
+	return outage{began: r.sent, err: fmt.Errorf("%s: no answer for %s", r.phase, silence), cause: requests.CauseNoAnswer}
+}
+
 // problem returns the outage as a problem, if it has lasted for
 // requests.OutageTime. It also returns when the server began to answer every
 // request with 401. That time is zero if there was another answer since, or if
@@ -307,7 +321,10 @@ func (w timedWatch) Stop() {
 func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := &p.outage
+	o := p.outage
+	if o.began.IsZero() {
+		o = p.hang()
+	}
 	if o.began.IsZero() || p.watchWorks() || !p.synced.Load() {
 		return nil, time.Time{}
 	}

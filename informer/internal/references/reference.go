@@ -61,7 +61,10 @@ type reference struct {
 	// resumes is true if the next watch may begin at received.
 	resumes bool
 	busy    bool // a request is under way, or will be soon
-	watch   *openWatch
+	// asked is when the last request began, if busy is true and the request has
+	// begun. It is zero otherwise.
+	asked time.Time
+	watch *openWatch
 	// shares is true if the watch of the namespace watches the object, or did
 	// so until it ended at its timeout. The reference then has no watch of its
 	// own.

@@ -302,8 +302,12 @@ func (r *Set) Status() Status {
 			s.WatchSince = requests.Earlier(s.WatchSince, w.opened)
 			s.LastActivity = requests.Earlier(s.LastActivity, w.lastActivity())
 		}
-		if err := ref.problem(); err != nil && r.session != nil && !ref.isShared() {
-			s.Failures = append(s.Failures, Failure{ref.key, err, ref.failing})
+		err, since := ref.problem(), ref.failing
+		if err == nil && !ref.asked.IsZero() && time.Since(ref.asked) >= requests.OutageTime {
+			err, since = watchError{r.cache.Kind(), ref.key, requests.ErrNoAnswer}, ref.asked
+		}
+		if err != nil && r.session != nil && !ref.isShared() {
+			s.Failures = append(s.Failures, Failure{ref.key, err, since})
 		}
 	}
 	return s

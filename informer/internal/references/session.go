@@ -297,13 +297,14 @@ func (r *Set) take(s *session) (*reference, time.Time) {
 	s.ready = s.ready[1:]
 	start := latest(time.Now(), s.next)
 	s.next = start.Add(openingPause)
+	f.asked = start
 	return f, start
 }
 
 // opened records how an attempt to list and watch a reference has ended.
 func (r *Set) opened(s *session, f *reference, err error) {
 	r.mu.Lock()
-	f.busy = false
+	f.busy, f.asked = false, time.Time{}
 	switch {
 	case s.ctx.Err() != nil || f.dropped || errors.Is(err, errNotHeld):
 		r.mu.Unlock()
