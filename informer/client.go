@@ -423,6 +423,9 @@ func (f follower[T]) Put(object T) {
 	f.UpdateResourceVersion(object.GetResourceVersion())
 }
 
+// Heard implements [follow.Store].
+func (f follower[T]) Heard() { f.progress.markActive() }
+
 // Delete implements [follow.Store].
 func (f follower[T]) Delete(object T, rv string) {
 	f.progress.markActive()

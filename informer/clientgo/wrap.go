@@ -35,6 +35,14 @@ var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 // because a new leader could not know whether its cache shows the last writes
 // of the previous one. A nil shared is reported like an invalid option, see
 // [informer.For].
+//
+// client-go does not say whether the watch of a shared informer works. So
+// Status.Problems of a wrapped informer does not name a watch that fails, for
+// example because the credentials have expired. Only Status.LastActivity shows
+// it: the time of the last event or bookmark, with which the alert
+// HomeostatWatchSilent (docs/operating.md) fires after ten minutes. The log of
+// client-go has the cause. A shared informer made with [NewSharedIndexInformer]
+// names a watch that fails after a minute, in [Informers.Status].
 func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
 	options := ptr.Deref(o, informer.Options{})
 	options.NoSharing = true
@@ -80,7 +88,7 @@ func followShared[T informer.Object](
 	case <-registration.HasSyncedChecker().Done():
 		f.waitForVersion(ctx)
 		f.storeFirst()
-		<-ctx.Done()
+		f.listen(ctx)
 	case <-ctx.Done():
 	}
 	f.mu.Lock()
@@ -128,6 +136,27 @@ func (f *following[T]) storeFirst() {
 		newest = cmp.Or(f.began, f.shared.LastSyncResourceVersion())
 	}
 	f.store.Replace(list, newest)
+}
+
+// listenPeriod is how often listen looks for bookmarks. A server sends one
+// about every minute.
+const listenPeriod = 20 * time.Second
+
+// listen records the bookmarks of the shared informer until ctx ends. A handler
+// does not get them, but the resourceVersion of the informer shows them.
+func (f *following[T]) listen(ctx context.Context) {
+	last := f.shared.LastSyncResourceVersion()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(listenPeriod):
+		}
+		if rv := f.shared.LastSyncResourceVersion(); rv != last {
+			last = rv
+			f.store.Heard()
+		}
+	}
 }
 
 // put handles an added or updated object.

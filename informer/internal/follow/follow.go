@@ -23,6 +23,9 @@ type Store[T any] interface {
 	// Delete removes an object. resourceVersion is the resourceVersion of the
 	// deletion, or empty if it is not known.
 	Delete(object T, resourceVersion string)
+	// Heard records that the followed cache has heard from the server, although
+	// no object has changed.
+	Heard()
 }
 
 // Client passes a followed cache to informer.For, which expects a client. Its
