@@ -17,8 +17,13 @@ import (
 )
 
 // slowMapping is the duration of a call of a mapper after which other calls
-// stop waiting for it.
-const slowMapping = time.Second
+// stop waiting for it. While slow calls run, the next ones are waited for half
+// as long for each of them, down to shortestMapping. So 300 calls that hang
+// delay another one by half a minute instead of five.
+const (
+	slowMapping     = time.Second
+	shortestMapping = 100 * time.Millisecond
+)
 
 // Mapped returns a trigger that reconciles the keys that f returns for each
 // changed object of cache.
@@ -37,7 +42,9 @@ const slowMapping = time.Second
 // Options.ReconcileTimeout. If it returns an error or panics, it is called
 // again, with back-off. If it fails for a minute, /readyz names it as a
 // problem. Calls for one object never overlap. Calls for different objects
-// overlap only if one of them takes longer than a second.
+// overlap only if one of them takes longer than a second. Namespaces are served
+// in turn. For example, if the calls for all objects of one namespace hang, a
+// call for an object of another namespace waits for a second.
 func Mapped[O informer.Object](
 	cache *informer.Informer[O], f func(ctx context.Context, old, new O) ([]Key, error),
 ) Trigger {
@@ -58,7 +65,9 @@ func (t mapped[O]) hasFunction() bool { return t.f != nil }
 // attach queues the events for the mapper, which runs in its own goroutines so
 // that it does not block the watch.
 func (t mapped[O]) attach(c *intake) binding {
-	q, _ := queue.New[Key](&queue.Options[Key]{Name: c.name + "/" + t.cache.Name()}) // these options are always valid
+	q, _ := queue.New(&queue.Options[Key]{ // these options are always valid
+		Name: c.name + "/" + t.cache.Name(), Group: func(key Key) string { return key.Namespace },
+	})
 	m := &mapping[O]{mapped: t, intake: c, queue: q, feed: feedOf(t.cache), events: map[Key]waitingEvent[O]{}}
 	m.source = c.sources.indexOf(typed[O]{t.cache})
 	return binding{detach: t.cache.Handle(m.add), run: m.run}
@@ -70,7 +79,8 @@ type mapping[O informer.Object] struct {
 	intake  *intake
 	queue   *queue.Queue[Key]
 	source  int
-	crossed atomic.Bool // whether checkShard has logged its error
+	crossed atomic.Bool  // whether checkShard has logged its error
+	slow    atomic.Int64 // how many calls other calls no longer wait for
 
 	mu     sync.Mutex // guards the fields below
 	feed   *feed[O]
@@ -134,12 +144,18 @@ func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
 			item.Done()
 			return true
 		}
+		patience := max(slowMapping>>min(m.slow.Load(), 10), shortestMapping)
 		if s.relief == nil {
-			s.relief = time.AfterFunc(slowMapping, func() { m.relieve(ctx, running, s) })
+			s.relief = time.AfterFunc(patience, func() { m.relieve(ctx, running, s) })
 		} else {
-			s.relief.Reset(slowMapping)
+			s.relief.Reset(patience)
 		}
-		defer s.relief.Stop()
+		defer func() { // also if the mapper ends the goroutine
+			s.relief.Stop()
+			if s.replaced {
+				m.slow.Add(-1)
+			}
+		}()
 		m.serve(ctx, s, item, e)
 		return !s.replaced
 	})
@@ -151,6 +167,7 @@ func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *wo
 	defer s.mu.Unlock()
 	if s.call != nil && !s.replaced { // while the call runs, running cannot end
 		s.replaced = true
+		m.slow.Add(1)
 		m.spawn(ctx, running)
 	}
 }

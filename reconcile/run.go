@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -73,10 +74,10 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 //
 // Errors name the cache that never synced, and the reason; the cached objects
 // that were modified in place (informer.Options.MutationCheck); or, with
-// [ErrGraceExpired], the calls that ignore their context. The goroutines of
-// such calls keep running, and keep the leadership. A second call of Run is an
-// error. The end of ctx is not an error once the caches are filled, or with
-// Options.Optional.
+// [ErrGraceExpired], the calls that ignore their context, and the informers
+// with a request that does so. The goroutines of such calls keep running, and
+// keep the leadership. A second call of Run is an error. The end of ctx is not
+// an error once the caches are filled, or with Options.Optional.
 func (c *Controller) Run(ctx context.Context) error {
 	syncing := inspect.Syncing
 	if !c.phase.CompareAndSwap(nil, &syncing) {
@@ -109,9 +110,10 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	ctx = logr.NewContext(ctx, klog.FromContext(ctx).WithName(c.name))
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
+	informing := make([]atomic.Bool, len(c.sources))
 	defer func() {
 		stop()
-		defer time.AfterFunc(returnTimeout, c.watchdog.giveUp).Stop()
+		defer time.AfterFunc(returnTimeout, func() { c.watchdog.giveUp(c.unended(informing)...) }).Stop()
 		running.Wait()
 	}()
 	defer c.queue.Stop()
@@ -122,7 +124,9 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	for i, s := range c.sources {
 		var join context.CancelFunc
 		joined[i], join = context.WithCancel(ctx)
+		informing[i].Store(true)
 		running.Go(func() {
+			defer informing[i].Store(false)
 			defer join()
 			if c.slots != nil && c.slots.caches != nil && referencesOf(s) == nil {
 				errs[i] = c.slots.caches.ranger.RunCache(background, s.Parts().Shards(), join)
@@ -147,6 +151,18 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 		c.orphans.run(ctx, &running, c.watchdog)
 	}
 	return c.lead(ctx)
+}
+
+// unended returns an error for each informer that has not ended. Such an
+// informer waits for a request that ignores its context.
+func (c *Controller) unended(informing []atomic.Bool) (errs []error) {
+	for i, s := range c.sources {
+		if informing[i].Load() {
+			errs = append(errs, fmt.Errorf("the informer of %s has not ended: a request, or a function of the program, "+
+				"ignores that its context has ended, and its goroutine remains until it returns", s.Name()))
+		}
+	}
+	return errs
 }
 
 // attach connects the informers and triggers to the queue, until detach is

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/names"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -391,6 +394,61 @@ func TestWhenAllReplacementsAreHeldOnlyARestartHelps(t *testing.T) {
 		close(release)
 		pass(time.Second)
 		w.Expect(c.Healthy()).To(Succeed())
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// The mapper asks an outside system, which does not answer for the objects of
+// one tenant.
+func TestMappersThatHangForOneNamespaceDoNotDelayAnother(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.in = informer.For(w.client.CoreV1().ConfigMaps(""), nil)
+		for n := range 300 {
+			busy := configMapNamed(fmt.Sprintf("c%03d", n))
+			busy.Namespace = "busy"
+			_, err := w.client.CoreV1().ConfigMaps("busy").Create(t.Context(), busy, metav1.CreateOptions{})
+			w.Expect(err).NotTo(HaveOccurred())
+		}
+		mapped := make(chan time.Time, 1)
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.Mapped(w.in, func(ctx context.Context, _, after *configMap) ([]reconcile.Key, error) {
+				if after.Namespace == "busy" {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				mapped <- time.Now()
+				return nil, nil
+			}),
+		}}, w.recorder())
+		pass(5 * time.Second)
+		began := time.Now()
+		w.create("quick")
+		w.Expect((<-mapped).Sub(began)).To(BeNumerically("<=", 2*time.Second))
+		w.Expect(stop()).To(Succeed())
+	})
+}
+
+// Namespaces do not help for the objects of a kind without namespaces.
+func TestMappersThatHangDelayTheOthersOnlyForAWhile(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		for n := range 300 {
+			w.create(fmt.Sprintf("c%03d", n))
+		}
+		mapped := make(chan time.Time, 1)
+		stop := w.start(&reconcile.Options{Triggers: []reconcile.Trigger{
+			reconcile.Mapped(w.in, func(ctx context.Context, _, after *configMap) ([]reconcile.Key, error) {
+				if after.Name != "quick" {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				mapped <- time.Now()
+				return nil, nil
+			}),
+		}}, w.recorder())
+		pass(time.Second)
+		began := time.Now()
+		w.create("quick")
+		w.Expect((<-mapped).Sub(began)).To(BeNumerically("<", time.Minute))
 		w.Expect(stop()).To(Succeed())
 	})
 }

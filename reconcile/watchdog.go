@@ -214,10 +214,10 @@ func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel fun
 	}
 }
 
-// giveUp makes Run return an error that names the abandoned calls, if there are
-// any.
-func (w *watchdog) giveUp() {
-	var errs []error
+// giveUp makes Run return an error that names the abandoned calls, and contains
+// errs, the errors of whatever else has not ended. It has no effect if
+// everything has ended.
+func (w *watchdog) giveUp(errs ...error) {
 	for _, s := range w.list() {
 		s.mu.Lock()
 		c := s.call

@@ -1,0 +1,71 @@
+package reconcile_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/reconcile"
+)
+
+// holding is a transport that can hold requests, and then ignores their
+// contexts, as client-go does while a credential plugin does not return.
+type holding struct {
+	next http.RoundTripper
+
+	mu       sync.Mutex    // guards released
+	released chan struct{} // nil while requests pass
+}
+
+func (h *holding) hold() (release func()) {
+	released := make(chan struct{})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released = released
+	return func() { close(released) }
+}
+
+func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.mu.Lock()
+	released := h.released
+	h.mu.Unlock()
+	if released != nil {
+		<-released
+	}
+	return h.next.RoundTrip(r)
+}
+
+func TestAStopDoesNotWaitForARequestOfAnInformerThatDoesNotReturn(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		sim, err := apisim.New(nil)
+		w.Expect(err).NotTo(HaveOccurred())
+		h := &holding{}
+		config := sim.Config("controller")
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			h.next = next
+			return h
+		})
+		w.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("d"), nil)
+		c := w.made(&reconcile.Options{Grace: time.Minute}, w.recorder())
+		stop := w.startRun(c.Run)
+		pass(time.Second)
+		release := h.hold()
+		sim.DropWatches("", "")
+		pass(time.Minute)
+		began := time.Now()
+		err = stop()
+		w.Expect(err).To(MatchError(reconcile.ErrGraceExpired))
+		w.Expect(err).To(MatchError(And(
+			ContainSubstring(`controller "test"`), ContainSubstring("the informer of configmaps has not ended"))))
+		w.Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second), "no reconcile needs the grace period")
+		release()
+		synctest.Wait()
+	})
+}
