@@ -297,7 +297,14 @@ func (s *Sweep) setListing(since time.Time) {
 	s.listing = since
 }
 
+// inScope reports whether this program cleans up a name. If Options.Scope
+// panics, it panics with an error that has the name.
 func (s *Sweep) inScope(name Name) bool {
+	defer func() {
+		if r := recover(); r != nil {
+			panic(fmt.Sprintf("names.Options.Scope for the name %q: %v", name.Key, r))
+		}
+	}()
 	if len(s.options.Namespaces) > 0 && !slices.Contains(s.options.Namespaces, name.Key.Namespace) {
 		return false
 	}

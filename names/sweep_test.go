@@ -52,7 +52,7 @@ func TestAFailedSweepEnqueuesNothingAndSaysWhy(t *testing.T) {
 		"listing names: the zone server is away":         {lister: returning(listing("default/gone"), broken)},
 		"listing names: panic: no zone":                  {lister: names.Func(func(context.Context) ([]names.Name, error) { panic("no zone") })},
 		"waiting for the cache: the zone server is away": {syncErr: broken, asked: []string{"names", "sync"}},
-		"panic: no scope": {
+		`names.Options.Scope for the name "default/gone": no scope`: {
 			options: names.Options{Scope: func(names.Name) bool { panic("no scope") }}, asked: []string{"names", "sync"},
 		},
 	} {

@@ -25,6 +25,11 @@ var (
 // return the error unchanged, and the controller reconciles the newest object.
 // A status 409 that is not the API server's own, for example the page of a
 // proxy or the refusal of an admission webhook, is a failure.
+//
+// IsStale is also true if the server could not change another object that it
+// changes together with this one. For example, creating a Pod also changes the
+// ResourceQuota of its namespace, and others may change the quota at the same
+// time. Nothing was written then, and the next reconcile tries again.
 func IsStale(err error) bool {
 	return absent.IsConflict(err)
 }

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/patch"
 )
 
@@ -163,4 +165,29 @@ func TestAnApplierSkipsByOwnershipWhereVersionsAreNoNumbers(t *testing.T) {
 	g.Expect(asks(owning("b", `{"f:metadata":{}}`))).To(BeZero(), "others have changed something else")
 	g.Expect(asks(owning("b", `{}`))).To(Equal(1), "a field was taken")
 	g.Expect(asks(owning("c", `{"f:metadata":{}}`))).To(BeZero(), "and is back")
+}
+
+// The API server changes the ResourceQuota of the namespace together with a new
+// Pod, and another creation may have changed it at the same moment.
+func TestAConflictAboutTheQuotaIsTriedAgainLikeAStaleWrite(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(&apisim.Options{Incomplete: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	calls := 0
+	sim.Deny(func(apisim.Call) error {
+		if calls++; calls > 1 {
+			return nil
+		}
+		return apierrors.NewConflict(corev1.Resource("resourcequotas"), "quota", errors.New("the object has been modified"))
+	})
+	client := kubernetes.NewForConfigOrDie(sim.Config("controller"))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "web"}}
+	_, err = patch.Ensure(t.Context(), client.CoreV1().Pods, pod, nil, relabel)
+	g.Expect(err).To(MatchError(And(ContainSubstring(`Pod "d/web"`), ContainSubstring(`resourcequotas "quota"`))))
+	g.Expect(patch.IsStale(err)).To(BeTrue())
+	g.Expect(calls).To(Equal(1), "it is not taken for a Pod that exists")
+
+	got, err := patch.Ensure(t.Context(), client.CoreV1().Pods, pod, nil, relabel)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.Labels).To(HaveKeyWithValue("a", "b"))
 }
