@@ -132,4 +132,23 @@ var operators = []operator{ //nolint:gochecknoglobals // a table
 		},
 		Ready: "Starting workers", Times: 10, Works: (*world).replacesMachineSet,
 	},
+	{
+		Name: "source-controller", Module: "github.com/fluxcd/source-controller", Version: "v1.9.6", Main: ".",
+		Caches: "Secrets", Changes: "Secret",
+		Note: "this is Flux's. v1.10 needs Go 1.27. The feature gate `CacheSecretsAndConfigMaps` is set; " +
+			"without it, the program caches none of this cluster's kinds, and asks the server in each reconcile. " +
+			"50 HelmRepositories have a Secret with a password. Flux's module `pkg/artifact` is v0.18.1, because the " +
+			"Go module proxy does not have v0.18.3.",
+		Replaces: []string{
+			"github.com/fluxcd/source-controller/api=github.com/fluxcd/source-controller/api@v1.9.6",
+			"github.com/fluxcd/pkg/artifact=github.com/fluxcd/pkg/artifact@v0.18.1",
+		},
+		Variants:  managers("main.go", "mgr, err := ctrl.NewManager(restConfig, mgrConfig)", "mgrConfig"),
+		Manifests: []string{"config/crd/bases/*.yaml"}, Objects: helmRepositories(50),
+		Args: []string{
+			"--feature-gates=CacheSecretsAndConfigMaps=true", "--metrics-addr=0", "--health-addr=0",
+			"--storage-path=.", "--storage-addr=127.0.0.1:0", "--storage-adv-addr=127.0.0.1:1",
+		},
+		Ready: "Starting workers", Times: 5, Works: (*world).fetchesIndex,
+	},
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +28,7 @@ type world struct {
 	cluster *e2e.Cluster
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
+	charts  net.Listener // of the server of charts
 }
 
 // newWorld starts a server that keeps its data in a folder, and fills the
@@ -39,6 +42,10 @@ func newWorld(ctx context.Context, folder string) (*world, error) {
 		return nil, err
 	}
 	w := &world{cluster: c}
+	if w.charts, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	go func() { _ = http.Serve(w.charts, http.HandlerFunc(charts)) }() //nolint:gosec // the clients are our own
 	if err := w.fill(ctx, filepath.Join(folder, "filled")); err != nil {
 		return nil, errors.Join(err, w.stop())
 	}
@@ -69,7 +76,7 @@ func (w *world) fill(ctx context.Context, done string) error {
 	return os.WriteFile(done, nil, 0o644)
 }
 
-func (w *world) stop() error { return w.cluster.Stop() }
+func (w *world) stop() error { return errors.Join(w.charts.Close(), w.cluster.Stop()) }
 
 // apply applies the manifests of an operator: files of its module, and text.
 func (w *world) apply(ctx context.Context, source string, o *operator) error {
@@ -91,7 +98,7 @@ func (w *world) apply(ctx context.Context, source string, o *operator) error {
 			}
 		}
 	}
-	return w.cluster.Apply(ctx, o.Objects)
+	return w.cluster.Apply(ctx, strings.ReplaceAll(o.Objects, chartServer, "http://"+w.charts.Addr().String()))
 }
 
 // change writes an annotation of objects of the kind in turn, at a steady rate,
