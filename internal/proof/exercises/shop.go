@@ -32,7 +32,7 @@ type program = func(*reconciletest.Env) error
 
 // run returns the program that calls a step for each app. newStep makes the
 // step when the program starts, so a restart of the program loses the step's
-// memory. triggers are additional triggers.
+// memory. triggers are added to the trigger for the apps' Secrets.
 func run(newStep func() step, triggers ...func(*shop) reconcile.Trigger) program {
 	return func(env *reconciletest.Env) error {
 		s, take := &shop{client: env.Client()}, newStep()
@@ -56,7 +56,7 @@ func run(newStep func() step, triggers ...func(*shop) reconcile.Trigger) program
 }
 
 // always returns a program that calls s, a step without a memory of earlier
-// reconciles. triggers are additional triggers.
+// reconciles. triggers are the same as in run.
 func always(s step, triggers ...func(*shop) reconcile.Trigger) program {
 	return run(func() step { return s }, triggers...)
 }
