@@ -319,19 +319,26 @@ type switchable struct {
 	mu    sync.Mutex // guards the fields below
 	why   string
 	asked int
+	next  []string // what it answers first
 }
 
 func (g *switchable) Blocked(context.Context) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked++
+	if len(g.next) > 0 {
+		why := g.next[0]
+		g.next = g.next[1:]
+		return why
+	}
 	return g.why
 }
 
-func (g *switchable) set(why string) {
+// set sets what the gate answers, after the answers that are next.
+func (g *switchable) set(why string, next ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.why = why
+	g.why, g.next = why, next
 }
 
 func TestNothingBeginsWhileTheGateIsClosed(t *testing.T) {
@@ -350,6 +357,22 @@ func TestNothingBeginsWhileTheGateIsClosed(t *testing.T) {
 		gate.set("")
 		s.pass(controller.DefaultGatePeriod)
 		s.Expect(s.state("n2").Now).NotTo(gomega.BeNil())
+	})
+}
+
+// The controller asks before it reads the groups and nodes live, and once more
+// after that.
+func TestAGateThatClosesBetweenTwoQuestionsIsAskedAgain(t *testing.T) {
+	gate := &switchable{why: "Prometheus has NodeDown"}
+	playWith(t, &controller.Options{Gate: gate}, func(s *stage) {
+		s.group("g", intstr.FromInt32(1), nil)
+		s.asking("n1")
+		s.pass(time.Second)
+		gate.set("", "", "Prometheus has NodeDown")
+		s.pass(controller.DefaultGatePeriod)
+		s.Expect(s.state("n1").Now).To(gomega.BeNil())
+		s.pass(controller.DefaultGatePeriod)
+		s.Expect(s.state("n1").Now).NotTo(gomega.BeNil())
 	})
 }
 

@@ -39,9 +39,9 @@ func (c *Controller) reconcile(
 		node := c.cachedNode(slot.Node)
 		decision := rules.ForSlot(v.situation(i, node), slot, node)
 		if decision.Step != rules.Wait {
-			err := c.advance(ctx, group.Name, slot.Node)
+			after, err := c.advance(ctx, group.Name, slot.Node)
 			if err == nil {
-				return reconcile.Result{}, errors.Join(errs...)
+				return again(after), errors.Join(errs...)
 			}
 			errs = append(errs, err)
 			continue
@@ -52,10 +52,17 @@ func (c *Controller) reconcile(
 	if errs = append(errs, err); errors.Join(errs...) != nil {
 		return reconcile.Result{}, errors.Join(errs...)
 	}
-	if wait = rules.Sooner(wait, recheck); wait > 0 {
-		return reconcile.After(wait), nil
+	return again(rules.Sooner(wait, recheck)), nil
+}
+
+// again is the result of a reconcile after which the group must be reconciled
+// again when the time has passed, even if nothing has changed. 0 means that it
+// need not be.
+func again(after time.Duration) reconcile.Result {
+	if after > 0 {
+		return reconcile.After(after)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}
 }
 
 // assign assigns the free slots of a group, or reports its state if there is no
@@ -68,7 +75,7 @@ func (c *Controller) assign(ctx context.Context, v view) (time.Duration, error) 
 	}
 	r := c.free(ctx, &v)
 	if len(r.Slots) > 0 || !slices.Equal(r.Queue, group.Status.Queue) {
-		return 0, c.reserve(ctx, group.Name)
+		return c.reserve(ctx, group.Name)
 	}
 	stuck, recheck := c.stuck(v)
 	return rules.Sooner(r.After, recheck), c.report(ctx, v, stuck)
@@ -79,10 +86,10 @@ func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result
 	if name != api.DefaultName {
 		return reconcile.Result{}, nil
 	}
-	membership := rules.NewMembership(c.cachedGroups())
+	membership := c.cachedGroups().membership()
 	for node := range c.nodeCache.Snapshot().All() {
 		if needsDefault(membership, node) {
-			return reconcile.Result{}, c.createDefault(ctx, node.Name)
+			return c.createDefault(ctx, node.Name)
 		}
 	}
 	return reconcile.Result{}, nil
@@ -97,18 +104,16 @@ func needsDefault(membership rules.Membership, node *corev1.Node) bool {
 }
 
 // createDefault creates the built-in group if the live node needs it and no
-// live group selects the node.
-func (c *Controller) createDefault(ctx context.Context, name string) error {
+// live group selects the node. While the selector of a group cannot be read, the
+// built-in group only says that its nodes wait.
+func (c *Controller) createDefault(ctx context.Context, name string) (reconcile.Result, error) {
 	live, err := c.liveGroups(ctx)
-	if err == nil && live.unknown != "" { // this group may select the node
-		err = live.unreadable[live.unknown]
-	}
 	if err != nil {
-		return err
+		return reconcile.Result{}, err
 	}
 	node, err := protocol.Live(ctx, c.nodes, name)
-	if err != nil || node == nil || !needsDefault(rules.NewMembership(live.groups), node) {
-		return err
+	if err != nil || node == nil || !needsDefault(live.membership(), node) {
+		return again(live.reread()), err
 	}
 	group := &api.RebootGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: api.DefaultName},
@@ -116,14 +121,14 @@ func (c *Controller) createDefault(ctx context.Context, name string) error {
 	}
 	_, err = c.groups.Create(ctx, group, metav1.CreateOptions{FieldManager: c.options.Name})
 	if patch.IsStale(err) {
-		return nil // The cache will show it.
+		return reconcile.Result{}, nil // The cache will show it.
 	}
 	if err != nil {
-		return fmt.Errorf("creating RebootGroup %q: %w", api.DefaultName, err)
+		return reconcile.Result{}, fmt.Errorf("creating RebootGroup %q: %w", api.DefaultName, err)
 	}
 	logr.FromContextOrDiscard(ctx).Info("created the built-in group for a node that no group selects",
 		"group", api.DefaultName, "node", name)
-	return nil
+	return reconcile.Result{}, nil
 }
 
 // stuck returns a text for each node that has held a slot for too long, with

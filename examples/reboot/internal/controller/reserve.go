@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -12,32 +13,43 @@ import (
 
 // reserve assigns the free slots of a group, and updates the group's queue. It
 // decides from live reads: it first reads the ledgers of all groups and then,
-// if the decision depends on the nodes, all nodes.
-func (c *Controller) reserve(ctx context.Context, group string) error {
-	ledger, groups, err := c.ledger(ctx, group)
+// if the decision depends on the nodes, all nodes. If there is nothing to
+// assign, it reports the group's state, because its reason may not be in the
+// cache: the gate has closed a moment ago, or a group cannot be decoded. It
+// returns the time after which the group must be reconciled again, or 0: no
+// event follows such a reason.
+func (c *Controller) reserve(ctx context.Context, group string) (time.Duration, error) {
+	ledger, all, err := c.ledger(ctx, group)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if ledger == nil || ledger.DeletionTimestamp != nil {
-		return nil
+		return 0, nil
 	}
 	nodes, err := c.liveNodes(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	v := c.newView(ledger, groups, nodes)
+	v := c.newView(ledger, all, nodes)
 	r := c.free(ctx, &v)
 	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
-		return nil
+		stuck, recheck := c.stuck(v)
+		return rules.Sooner(all.reread(), rules.Sooner(r.After, recheck)), c.report(ctx, v, stuck)
 	}
 	if len(r.Slots) > 0 && !slices.Contains(ledger.Finalizers, finalizer) {
-		return c.guard(ctx, ledger) // The event of this write causes the next reconcile, which reads the ledger again.
+		return 0, c.guard(ctx, ledger) // The event of this write causes the next reconcile, which reads the ledger again.
 	}
+	return 0, c.assigned(ctx, v, r)
+}
+
+// assigned writes the new slots and the new queue to the ledger of a group.
+func (c *Controller) assigned(ctx context.Context, v view, r rules.Reservation) error {
+	ledger := v.group
 	stuck, _ := c.stuck(v)
 	next := ledger.Status.DeepCopy()
 	next.Slots, next.Queue = append(next.Slots, r.Slots...), r.Queue
 	c.describe(v, stuck, next)
-	if err = c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) { *s = *next }); err != nil {
+	if err := c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) { *s = *next }); err != nil {
 		return err
 	}
 	c.announce(v, stuck, next)

@@ -15,27 +15,29 @@ import (
 )
 
 // advance performs the next step for the slot of a node. It decides from live
-// reads. It first reads the ledgers of all groups, and then the node.
-func (c *Controller) advance(ctx context.Context, group, node string) error {
-	ledger, groups, err := c.ledger(ctx, group)
+// reads. It first reads the ledgers of all groups, and then the node. It returns
+// the time after which the group must be reconciled again, even if nothing has
+// changed, or 0.
+func (c *Controller) advance(ctx context.Context, group, node string) (time.Duration, error) {
+	ledger, all, err := c.ledger(ctx, group)
 	if err != nil || ledger == nil {
-		return err
+		return 0, err
 	}
 	live, err := protocol.Live(ctx, c.nodes, node)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	i := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
 	if i < 0 {
-		return nil // Another controller has released the slot.
+		return 0, nil // Another controller has released the slot.
 	}
 	slot := ledger.Status.Slots[i]
-	v := c.newView(ledger, groups, c.cachedNodes()) // The cached nodes are only counted, to evaluate percentages.
+	v := c.newView(ledger, all, c.cachedNodes()) // The cached nodes are only counted, to evaluate percentages.
 	decision := rules.ForSlot(v.situation(i, live), slot, live)
 	if decision.Step == rules.Wait {
-		return nil
+		return decision.After, nil
 	}
-	return c.step(ctx, decision, v, i, live)
+	return 0, c.step(ctx, decision, v, i, live)
 }
 
 // step carries out the decision about the slot with this index in the ledger.

@@ -99,3 +99,96 @@ func TestTheBuiltInGroupIsNotCreatedBesideAGroupThatIsNotKnown(t *testing.T) {
 		s.Expect(err).NotTo(HaveOccurred())
 	})
 }
+
+// made creates a group as it is, with a field that its Go type does not have.
+func (s *stage) made(name string, spec map[string]any) {
+	spec["maxUnavailable"], spec["minReadySeconds"] = int64(1), "soon"
+	_, err := s.raw().Create(s.ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": api.GroupVersion().String(), "kind": "RebootGroup", "metadata": map[string]any{"name": name}, "spec": spec,
+	}}, metav1.CreateOptions{})
+	s.Expect(err).NotTo(HaveOccurred())
+}
+
+// The controller has never seen the group as a whole, but can read its selector
+// and its slots.
+func TestTheDefaultGroupLeavesTheNodesOfAGroupThatCannotBeDecoded(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.group(api.DefaultName, intstr.FromInt32(5), nil)
+		s.made("bad", map[string]any{"nodeSelector": map[string]any{"matchLabels": map[string]any{"name": "b"}}})
+		s.asking("a", "b", "c")
+		s.pass(time.Second)
+		s.Expect(s.rawHolders(api.DefaultName)).To(Equal([]string{"a", "c"}))
+		_, err := s.raw().Patch(s.ctx, "bad", types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`), metav1.PatchOptions{})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.pass(time.Second)
+		s.Expect(s.rawHolders("bad")).To(Equal([]string{"b"}), "it heals")
+	})
+}
+
+func TestASlotOfAGroupThatCannotBeDecodedKeepsTheNodeFromOthers(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.group(api.DefaultName, intstr.FromInt32(5), nil)
+		s.node("a", nil)
+		a, err := s.core.CoreV1().Nodes().Get(s.ctx, "a", metav1.GetOptions{})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.made("bad", map[string]any{"nodeSelector": map[string]any{"matchLabels": map[string]any{"name": "x"}}})
+		slots := `{"status":{"slots":[{"node":"a","nodeUID":"` + string(a.UID) + `","request":"","epoch":1}]}}`
+		_, err = s.raw().Patch(s.ctx, "bad", types.MergePatchType, []byte(slots), metav1.PatchOptions{}, "status")
+		s.Expect(err).NotTo(HaveOccurred())
+		s.ask("a")
+		s.pass(time.Minute)
+		s.Expect(s.rawHolders(api.DefaultName)).To(BeEmpty())
+		s.Expect(s.condition(api.DefaultName, "Waiting")).To(ContainSubstring("a: RebootGroup bad still holds a slot for it"))
+		s.Expect(s.raw().Delete(s.ctx, "bad", metav1.DeleteOptions{})).To(Succeed())
+		s.pass(2 * time.Minute)
+		s.Expect(s.rawHolders(api.DefaultName)).To(Equal([]string{"a"}), "it heals")
+	})
+}
+
+// Which nodes the group selects is not known. A node that a different group
+// selects certainly belongs to that one.
+func TestTheNodesOfTheDefaultGroupWaitWhileASelectorCannotBeRead(t *testing.T) {
+	for name, spoil := range map[string]func(s *stage){
+		"not decoded": func(s *stage) { s.made("bad", map[string]any{"nodeSelector": "role=web"}) },
+		"without values": func(s *stage) {
+			s.group("bad", intstr.FromInt32(1), &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "role", Operator: metav1.LabelSelectorOpIn},
+			}})
+		},
+	} {
+		for made, before := range map[string]bool{"": false, ", with the built-in group": true} {
+			t.Run(name+made, func(t *testing.T) {
+				playPlainly(t, func(s *stage) {
+					if before {
+						s.group(api.DefaultName, intstr.FromInt32(1), nil)
+					}
+					s.group("web", intstr.FromInt32(1), selecting("c"))
+					spoil(s)
+					s.asking("a", "c")
+					s.pass(time.Minute)
+					s.Expect(s.rawHolders("web")).To(Equal([]string{"c"}))
+					s.Expect(s.rawHolders(api.DefaultName)).To(BeEmpty())
+					s.Expect(s.condition(api.DefaultName, "Waiting")).To(And(HavePrefix("True NodesHeldBack"),
+						ContainSubstring("a: RebootGroup bad may select it: its spec.nodeSelector cannot be read")))
+					s.Expect(s.raw().Delete(s.ctx, "bad", metav1.DeleteOptions{})).To(Succeed())
+					s.pass(2 * time.Minute)
+					s.Expect(s.rawHolders(api.DefaultName)).To(Equal([]string{"a"}), "it heals")
+				})
+			})
+		}
+	}
+}
+
+func TestADrainOfTheDefaultGroupGoesOnWhileASelectorCannotBeRead(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.group(api.DefaultName, intstr.FromInt32(1), nil)
+		s.asking("b")
+		s.pass(time.Second)
+		s.change("b", accepted(`"drained":false`))
+		s.pass(time.Second)
+		s.made("bad", map[string]any{"nodeSelector": "role=web"})
+		s.pass(2 * time.Minute)
+		s.Expect(s.state("b").InProgress).NotTo(BeNil())
+		s.Expect(s.rawHolders(api.DefaultName)).To(Equal([]string{"b"}))
+	})
+}

@@ -30,15 +30,15 @@ type view struct {
 	now        time.Time // the current time by the controller's clock
 }
 
-// newView returns the view of group, which is one of groups. nodes are all
+// newView returns the view of group, which is one of all groups. nodes are all
 // nodes.
-func (c *Controller) newView(group *api.RebootGroup, groups []*api.RebootGroup, nodes []*corev1.Node) view {
+func (c *Controller) newView(group *api.RebootGroup, all groupSet, nodes []*corev1.Node) view {
 	v := view{
-		group: group, membership: rules.NewMembership(groups), overlaps: map[string][]string{},
+		group: group, membership: all.membership(), overlaps: map[string][]string{},
 		barred: map[string]string{}, now: c.options.Now(),
 	}
 	holders := map[types.UID]string{}
-	for _, g := range groups {
+	for _, g := range all.groups {
 		for _, s := range g.Status.Slots {
 			holders[s.NodeUID] = g.Name
 		}
@@ -63,6 +63,8 @@ func place(v *view, n *corev1.Node, holder string) {
 		v.size++
 		if holder != "" && holder != name {
 			v.barred[n.Name] = fmt.Sprintf("RebootGroup %s still holds a slot for it", holder)
+		} else if doubt := v.membership.Doubt(name); doubt != "" {
+			v.barred[n.Name] = doubt
 		}
 	case slices.Contains(rivals, name):
 		v.overlaps[n.Name], v.barred[n.Name] = rivals, rules.Contested(rivals)

@@ -18,7 +18,8 @@ import (
 // several other groups select belongs to none of them. A group selects no nodes
 // if its selector is malformed or it is being deleted.
 type Membership struct {
-	groups []selecting
+	groups  []selecting
+	unclear []string // the groups whose selectors cannot be read
 }
 
 type selecting struct {
@@ -26,14 +27,22 @@ type selecting struct {
 	selector labels.Selector
 }
 
-// NewMembership returns the membership of the given groups.
-func NewMembership(groups []*api.RebootGroup) Membership {
-	var m Membership
+// NewMembership returns the membership of the given groups. unclear are the
+// names of further groups of which it is not known what they select.
+func NewMembership(groups []*api.RebootGroup, unclear ...string) Membership {
+	m := Membership{unclear: slices.Clone(unclear)}
 	for _, g := range groups {
-		if s, err := Selector(g); err == nil && g.DeletionTimestamp == nil {
+		s, err := Selector(g)
+		switch {
+		case g.DeletionTimestamp != nil:
+		case err != nil:
+			m.unclear = append(m.unclear, g.Name)
+		default:
 			m.groups = append(m.groups, selecting{g.Name, s})
 		}
 	}
+	slices.Sort(m.unclear)
+	m.unclear = slices.Compact(m.unclear)
 	slices.SortFunc(m.groups, func(a, b selecting) int {
 		return cmp.Or(cmp.Compare(last(a.name), last(b.name)), cmp.Compare(a.name, b.name))
 	})
@@ -80,6 +89,18 @@ func (m Membership) Group(node *corev1.Node) (group string, rivals []string) {
 	}
 }
 
+// Doubt returns why it is not certain that the nodes of a group belong to it, or
+// the empty string. The nodes of [api.DefaultName] are the ones that no other
+// group selects. So while the selector of a group cannot be read, any of them
+// may belong to that group. A node that a group selects by its own selector
+// certainly belongs to it.
+func (m Membership) Doubt(group string) string {
+	if group != api.DefaultName || len(m.unclear) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("RebootGroup %s may select it: its spec.nodeSelector cannot be read", strings.Join(m.unclear, " or "))
+}
+
 // Contested returns the reason why a node gets no slot if several groups, the
 // rivals, select it.
 func Contested(rivals []string) string {
@@ -87,12 +108,13 @@ func Contested(rivals []string) string {
 		strings.Join(rivals, " and "))
 }
 
-// Stray returns why the node of a slot no longer belongs to the group, or the
-// empty string.
+// Stray returns why the node of a slot no longer belongs to the group, or may
+// not belong to it. It returns the empty string if the node belongs to the
+// group.
 func (m Membership) Stray(group string, node *corev1.Node) string {
 	switch owner, rivals := m.Group(node); {
 	case owner == group:
-		return ""
+		return m.Doubt(group)
 	case slices.Contains(rivals, group):
 		return Contested(rivals)
 	case owner != "":

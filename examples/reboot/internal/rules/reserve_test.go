@@ -241,6 +241,20 @@ var _ = Describe("Membership", func() {
 		Expect(rules.HolderOf(recreated, []*api.RebootGroup{a, b})).To(BeNil())
 	})
 
+	It("doubts the nodes of the default group while a selector is not known", func() {
+		groups := []*api.RebootGroup{selecting("web", web), selecting("default", nil)}
+		Expect(rules.NewMembership(groups).Doubt("default")).To(BeEmpty())
+		gone := selecting("gone", broken)
+		gone.DeletionTimestamp = &metav1.Time{Time: start}
+		Expect(rules.NewMembership(append(groups, gone)).Doubt("default")).To(BeEmpty(), "it selects no nodes")
+		m := rules.NewMembership(append(groups, selecting("b", broken)), "a", "b")
+		Expect(m.Doubt("default")).To(Equal("RebootGroup a or b may select it: its spec.nodeSelector cannot be read"))
+		Expect(m.Doubt("web")).To(BeEmpty())
+		other := makeNode("n", func(n *corev1.Node) { n.Labels = map[string]string{"role": "db"} })
+		Expect(m.Stray("default", other)).To(Equal(m.Doubt("default")))
+		Expect(rules.PlaceOf(other, append(groups, selecting("b", broken))).Doubt).To(ContainSubstring("RebootGroup b may select it"))
+	})
+
 	It("names the field of a broken selector", func() {
 		_, err := rules.Selector(selecting("a", broken))
 		Expect(err).To(MatchError(And(ContainSubstring(`"a"`), ContainSubstring("spec.nodeSelector"), ContainSubstring("correct it"))))

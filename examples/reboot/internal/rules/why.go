@@ -37,17 +37,20 @@ type Place struct {
 	Held bool
 	// Rivals are the groups that select the node, if there are several.
 	Rivals []string
+	// Doubt is why it is not certain that the node belongs to Group, or empty.
+	Doubt string
 }
 
 // PlaceOf returns the relation of a node to all groups.
 func PlaceOf(node *corev1.Node, groups []*api.RebootGroup) Place {
-	name, rivals := NewMembership(groups).Group(node)
+	membership := NewMembership(groups)
+	name, rivals := membership.Group(node)
 	if g := HolderOf(node, groups); g != nil {
 		return Place{Group: g, Held: true, Rivals: rivals}
 	}
 	for _, g := range groups {
 		if g.Name == name {
-			return Place{Group: g}
+			return Place{Group: g, Doubt: membership.Doubt(name)}
 		}
 	}
 	return Place{Rivals: rivals}
@@ -136,7 +139,7 @@ func waits(node *corev1.Node, s protocol.State, place Place, now time.Time) []st
 	if group == nil {
 		return lines
 	}
-	held := HeldBack(node, entryOf(node, group), "", group.Spec.MaxReboots, now).Why
+	held := HeldBack(node, entryOf(node, group), place.Doubt, group.Spec.MaxReboots, now).Why
 	switch {
 	case held == "":
 	case s.Paused:
