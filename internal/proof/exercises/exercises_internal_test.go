@@ -51,10 +51,10 @@ func comeAgain(p program) *reconciletest.Case {
 func payOnce(p program) *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{newApp("shop", nil)},
-		Outside: func() any { return &outside{} },
+		Outside: func() any { return &outsideWorld{} },
 		Run:     p,
 		Goal: func(w *reconciletest.World) error {
-			if n := len(w.Outside().(*outside).charges); n != 1 {
+			if n := len(w.Outside().(*outsideWorld).charges); n != 1 {
 				return fmt.Errorf("the customer has paid %d times", n)
 			}
 			return nil
@@ -65,10 +65,10 @@ func payOnce(p program) *reconciletest.Case {
 func mailOnce(p program) *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{newApp("shop", map[string]string{"owner": "ann"})},
-		Outside: func() any { return &outside{} },
+		Outside: func() any { return &outsideWorld{} },
 		Run:     p,
 		Goal: func(w *reconciletest.World) error {
-			if n := len(w.Outside().(*outside).mails); n > 1 {
+			if n := len(w.Outside().(*outsideWorld).mails); n > 1 {
 				return fmt.Errorf("ann has got %d mails", n)
 			}
 			return nil
@@ -78,7 +78,7 @@ func mailOnce(p program) *reconciletest.Case {
 
 func cleanUp(p program) *reconciletest.Case {
 	return &reconciletest.Case{
-		Outside: func() any { return &outside{} },
+		Outside: func() any { return &outsideWorld{} },
 		Run:     p,
 		Workload: []reconciletest.Step{
 			reconciletest.Create(newApp("shop", nil)),
@@ -86,7 +86,7 @@ func cleanUp(p program) *reconciletest.Case {
 		},
 		Goal: func(w *reconciletest.World) error {
 			apps, err := reconciletest.List[corev1.ConfigMap](w, "configmaps")
-			if left := w.Outside().(*outside).buckets; err == nil && len(left)+len(apps) > 0 {
+			if left := w.Outside().(*outsideWorld).buckets; err == nil && len(left)+len(apps) > 0 {
 				return fmt.Errorf("buckets %v and %d apps are left", left, len(apps))
 			}
 			return err
@@ -161,7 +161,7 @@ func twoApps(p program) *reconciletest.Case {
 func upgraded(p program) *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{newApp("shop", nil)},
-		Before:  always(ownLabel), // version 1
+		Before:  stateless(ownLabel), // version 1
 		Run:     p,
 	}
 }
@@ -176,30 +176,30 @@ type exercise struct {
 }
 
 var exercises = []exercise{
-	{"The customer paid twice", payOnce, always(chargeAndNote), always(chargeByToken), "goal"},
-	{"All owners were welcomed again after the update", mailOnce, run(mailAndRemember), always(noteAndMail), "goal"},
-	{"We pay for storage that no app uses", cleanUp, always(deleteWhenNotFound), always(deleteByFinalizer), "goal"},
-	{"The app cannot be deleted", cleanUp, always(cleanOnce), always(deleteByFinalizer), "goal"},
-	{"The labels of the backup team vanish", comeAndGo, always(wholeLabels), always(ownLabel), "lost"},
-	{"The API server is busy, and nothing happens", comeAndGo, always(timeOfLook), always(resultOfLook), "tail"},
-	{"One in a thousand has no Secret", comeAndGo, always(logAndGoOn), always(ownLabel), "state"},
-	{"After a new name there are two", renamed, always(newNameOnly), always(newNameAndNoOther), "goal"},
+	{"The customer paid twice", payOnce, stateless(chargeAndNote), stateless(chargeByToken), "goal"},
+	{"All owners were welcomed again after the update", mailOnce, run(mailAndRemember), stateless(noteAndMail), "goal"},
+	{"We pay for storage that no app uses", cleanUp, stateless(deleteWhenNotFound), stateless(deleteByFinalizer), "goal"},
+	{"The app cannot be deleted", cleanUp, stateless(cleanOnce), stateless(deleteByFinalizer), "goal"},
+	{"The labels of the backup team vanish", comeAndGo, stateless(wholeLabels), stateless(ownLabel), "lost"},
+	{"The API server is busy, and nothing happens", comeAndGo, stateless(timeOfLook), stateless(resultOfLook), "tail"},
+	{"One in a thousand has no Secret", comeAndGo, stateless(logAndGoOn), stateless(ownLabel), "state"},
+	{"After a new name there are two", renamed, stateless(newNameOnly), stateless(newNameAndNoOther), "goal"},
 	{
 		// Not found any more ("past" before): where a cache has selectors, the
 		// controller asks the server before it reconciles a key whose object
 		// the cache does not have.
 		"A restart during maintenance deleted live Secrets", comeAgain,
-		always(sweepByCache, secretNames), always(sweepByServer, secretNames), "",
+		stateless(sweepByCache, secretNames), stateless(sweepByServer, secretNames), "",
 	},
-	{"It overwrote our Secret", taken, always(createOrUpdate), always(createOrRefuse, named), "goal"},
-	{"The new prices arrive hours later", pricesChange, always(notePrice), always(notePrice, prices), "goal"},
-	{"Values that no client has written", comeAndGo, always(editTheCache), always(editACopy), "mutation"},
+	{"It overwrote our Secret", taken, stateless(createOrUpdate), stateless(createOrRefuse, named), "goal"},
+	{"The new prices arrive hours later", pricesChange, stateless(notePrice), stateless(notePrice, prices), "goal"},
+	{"Values that no client has written", comeAndGo, stateless(editTheCache), stateless(editACopy), "mutation"},
 	{
 		"The license was renewed, and the app says the old number", licensed,
-		always(noteLicense), always(noteLicense, licenses), "tail",
+		stateless(noteLicense), stateless(noteLicense, licenses), "tail",
 	},
-	{"One refused Secret, and nobody got any", twoApps, always(keepAll), always(keepEach), "others"},
-	{"Since the update the log is full", upgraded, always(keepTyped), always(replaceUntyped), "vain"},
+	{"One refused Secret, and nobody got any", twoApps, stateless(keepAll), stateless(keepEach), "others"},
+	{"Since the update the log is full", upgraded, stateless(keepTyped), stateless(replaceUntyped), "vain"},
 }
 
 // budget is more than finding any bug takes; budgetMended is as much as the

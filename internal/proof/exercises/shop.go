@@ -20,7 +20,7 @@ type shop struct {
 	client  kubernetes.Interface
 	apps    *informer.Informer[*corev1.ConfigMap]
 	secrets *informer.Informer[*corev1.Secret]
-	*outside
+	*outsideWorld
 }
 
 // A step is called when an app or one of its Secrets has changed. app is nil if
@@ -36,7 +36,7 @@ type program = func(*reconciletest.Env) error
 func run(newStep func() step, triggers ...func(*shop) reconcile.Trigger) program {
 	return func(env *reconciletest.Env) error {
 		s, take := &shop{client: env.Client()}, newStep()
-		s.outside, _ = env.Outside().(*outside)
+		s.outsideWorld, _ = env.Outside().(*outsideWorld)
 		s.apps = informer.For(s.client.CoreV1().ConfigMaps("default"), &informer.Options{LabelSelector: "app"})
 		s.secrets = informer.For(s.client.CoreV1().Secrets("default"), nil)
 		reconcileApp := func(ctx context.Context, q reconcile.Request[*corev1.ConfigMap]) (reconcile.Result, error) {
@@ -55,14 +55,14 @@ func run(newStep func() step, triggers ...func(*shop) reconcile.Trigger) program
 	}
 }
 
-// always returns a program that calls s, a step without a memory of earlier
+// stateless returns a program that calls s, a step without a memory of earlier
 // reconciles. triggers are the same as in run.
-func always(s step, triggers ...func(*shop) reconcile.Trigger) program {
+func stateless(s step, triggers ...func(*shop) reconcile.Trigger) program {
 	return run(func() step { return s }, triggers...)
 }
 
-// outside is the state outside the cluster.
-type outside struct {
+// outsideWorld is the state outside the cluster.
+type outsideWorld struct {
 	mu      sync.Mutex // guards the fields below
 	charges []string
 	mails   []string
@@ -71,7 +71,7 @@ type outside struct {
 
 // charge charges a customer. The bank does so once for each token, and for each
 // call without a token.
-func (o *outside) charge(token string) {
+func (o *outsideWorld) charge(token string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, t := range o.charges {
@@ -82,13 +82,13 @@ func (o *outside) charge(token string) {
 	o.charges = append(o.charges, token)
 }
 
-func (o *outside) mail(recipient string) {
+func (o *outsideWorld) mail(recipient string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mails = append(o.mails, recipient)
 }
 
-func (o *outside) createBucket(name string) {
+func (o *outsideWorld) createBucket(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.buckets == nil {
@@ -100,7 +100,7 @@ func (o *outside) createBucket(name string) {
 // errNoBucket is the error of deleteBucket for a bucket that does not exist.
 var errNoBucket = errors.New("no such bucket")
 
-func (o *outside) deleteBucket(name string) error {
+func (o *outsideWorld) deleteBucket(name string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.buckets[name] {

@@ -157,7 +157,7 @@ func (p *plain) reconcile(ctx context.Context, name types.NamespacedName) error 
 	return p.reconciles(ctx, p, app)
 }
 
-func (p *plain) outside() any { return p.world }
+func (p *plain) outsideState() any { return p.world }
 
 func (p *plain) kube() kubernetes.Interface { return p.client }
 

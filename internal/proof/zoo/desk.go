@@ -20,9 +20,9 @@ type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 type Desk interface { //nolint:interfacebloat // each is for one kind of reconcile
 	// kube returns the client for all other requests.
 	kube() kubernetes.Interface
-	// outside returns the state outside the cluster, which is
+	// outsideState returns the state outside the cluster, which is
 	// reconciletest.Case.Outside.
-	outside() any
+	outsideState() any
 	// secrets returns the cached Secrets with the label of the named App. For
 	// the empty name it returns all of them.
 	secrets(app string) []*corev1.Secret

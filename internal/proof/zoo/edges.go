@@ -17,7 +17,7 @@ const classEdge = "unobserved state"
 const optIn = "wants-key"
 
 func edges() []Specimen {
-	onEvent := always(onRequest(nil))
+	onEvent := stateless(onRequest(nil))
 	return []Specimen{
 		Specimen{
 			Name: "cleans up when it sees the App gone", Class: classEdge, World: datacenter,
@@ -25,8 +25,8 @@ func edges() []Specimen {
 		}.reconciles(switches(), starts(true)),
 		{
 			Name: "takes the key away in the event handler", Class: classEdge, World: optOut, Found: "state",
-			Bug: handlesOptOut(onEvent), Twin: onClientGo(always(onRequest(removeUnwanted))),
-			SDKTwin: onSDK(always(onRequest(removeUnwanted))),
+			Bug: handlesOptOut(onEvent), Twin: onClientGo(stateless(onRequest(removeUnwanted))),
+			SDKTwin: onSDK(stateless(onRequest(removeUnwanted))),
 			Why:     "no event reaches a Reconciler: it gets a key",
 		},
 	}
@@ -42,12 +42,12 @@ func switches() wiring {
 			running = map[types.NamespacedName]types.UID{}
 			return func(_ context.Context, d Desk, app *corev1.ConfigMap) error {
 				running[types.NamespacedName{Namespace: app.Namespace, Name: app.Name}] = app.UID
-				d.outside().(*machines).start(app.UID)
+				d.outsideState().(*machines).start(app.UID)
 				return nil
 			}
 		},
 		gone: func(_ context.Context, d Desk, name types.NamespacedName) error {
-			delete(d.outside().(*machines).running, running[name])
+			delete(d.outsideState().(*machines).running, running[name])
 			return nil
 		},
 	}

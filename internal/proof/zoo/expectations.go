@@ -54,7 +54,7 @@ func byName() wiring {
 // that could become wrong: a recreated App has a different UID, so it gets a
 // new key.
 func byUID() wiring {
-	return always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	return stateless(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		key, ok := find(d.secrets(app.Name), app.Name+"-key")
 		if !ok || key.OwnerReferences[0].UID != app.UID {
 			if err := d.create(ctx, newKey(app)); err != nil {

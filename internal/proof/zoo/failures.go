@@ -13,11 +13,11 @@ func failures() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "an error is swallowed", Class: classFailure, World: comeAndGo, Found: "state", SDKFound: "state",
-		}.reconciles(always(swallow), always(right)),
+		}.reconciles(stateless(swallow), stateless(right)),
 		Specimen{
 			Name: "comes again at once when told to wait", Class: classFailure, World: comeAndGo, Found: "retry",
 			Why: "an error that says when to come again is retried then, and no sooner",
-		}.reconciles(always(impatientClient), always(right)),
+		}.reconciles(stateless(impatientClient), stateless(right)),
 	}
 }
 

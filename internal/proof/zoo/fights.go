@@ -17,11 +17,11 @@ func fights() []Specimen {
 		Specimen{
 			Name: "two answers in one controller", Class: classFight, World: noted, Found: "rest", SDKFound: "rest",
 			Options: reconciletest.Options{Steps: 2000},
-		}.reconciles(always(bothTiers), always(oneTier)),
+		}.reconciles(stateless(bothTiers), stateless(oneTier)),
 		Specimen{
 			Name: "writes the whole map", Class: classFight, World: checked, Found: "rest", SDKFound: "rest",
 			Options: reconciletest.Options{Steps: 2000},
-		}.reconciles(always(wholeMap), always(marks)),
+		}.reconciles(stateless(wholeMap), stateless(marks)),
 	}
 }
 

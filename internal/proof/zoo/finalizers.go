@@ -23,8 +23,8 @@ func finalizers() []Specimen {
 		Specimen{
 			Name: "will not clean up what is invalid", Class: classFinalizer, World: invalid, Found: "goal", SDKFound: "goal",
 		}.reconciles(
-			wiring{reconcile: always(validFirst(guarded(removeOwn).reconcile())).reconcile, deleting: true},
-			wiring{reconcile: always(validAlive(guarded(removeOwn).reconcile())).reconcile, deleting: true},
+			wiring{reconcile: stateless(validFirst(guarded(removeOwn).reconcile())).reconcile, deleting: true},
+			wiring{reconcile: stateless(validAlive(guarded(removeOwn).reconcile())).reconcile, deleting: true},
 		),
 		Specimen{
 			Name: "cleans up what its cache shows", Class: "own write not seen yet", World: comeAndGo,
@@ -37,7 +37,7 @@ func finalizers() []Specimen {
 // being deleted, the program calls the reconcile clean before it removes the
 // finalizer.
 func guarded(clean Reconcile) wiring {
-	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	i := stateless(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.DeletionTimestamp != nil {
 			if err := clean(ctx, d, app); err != nil {
 				return err
@@ -59,7 +59,7 @@ func guarded(clean Reconcile) wiring {
 func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()
-	return wiring{deleting: true, reconcile: always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+	return wiring{deleting: true, reconcile: stateless(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.DeletionTimestamp != nil {
 			return inner(ctx, d, app)
 		}

@@ -14,7 +14,7 @@ const classGhost = "ghost in a cache"
 func ghosts() []Specimen {
 	return []Specimen{{
 		Name: "takes no notice of a deletion that was missed", Class: classGhost, World: comeAndGo, Found: "cache",
-		Bug: indexes(false), Twin: indexes(true), SDKTwin: onSDK(always(right)),
+		Bug: indexes(false), Twin: indexes(true), SDKTwin: onSDK(stateless(right)),
 		Why: "no event reaches a Reconciler, and an informer.Index follows its cache by itself",
 	}}
 }
@@ -58,7 +58,7 @@ func (i *index) list() []any {
 // key.
 func indexes(tombstones bool) Program {
 	return func(env *reconciletest.Env) error {
-		p := newPlain(env.Client(), always(right))
+		p := newPlain(env.Client(), stateless(right))
 		i := &index{keys: map[string]*corev1.Secret{}}
 		p.list = i.list
 		env.Cache("secrets", p.list)

@@ -17,10 +17,10 @@ func hotLoops() []Specimen {
 		Specimen{
 			Name: "counts its reconciles", Class: classHotLoop, World: noted, Found: "rest", SDKFound: "rest",
 			Options: reconciletest.Options{Steps: 2000},
-		}.reconciles(always(counts), always(marks)),
+		}.reconciles(stateless(counts), stateless(marks)),
 		Specimen{
 			Name: "notes the time of each look", Class: classHotLoop, World: noted, Found: "tail", SDKFound: "tail",
-		}.reconciles(always(stamps), always(stampsOnce)),
+		}.reconciles(stateless(stamps), stateless(stampsOnce)),
 	}
 }
 

@@ -12,10 +12,10 @@ func intermediate() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "ready before the work", Class: classIntermediate, World: comeAndGo, Found: "state", SDKFound: "state",
-		}.reconciles(always(readyFirst), always(right)),
+		}.reconciles(stateless(readyFirst), stateless(right)),
 		Specimen{
 			Name: "one of two stands for both", Class: classIntermediate, World: comeAndGo, Found: "state", SDKFound: "state",
-		}.reconciles(always(oneForBoth), always(eachForItself)),
+		}.reconciles(stateless(oneForBoth), stateless(eachForItself)),
 	}
 }
 

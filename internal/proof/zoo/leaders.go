@@ -61,7 +61,7 @@ func led(configure func(t *term, p *plain)) Program {
 }
 
 func run(env *reconciletest.Env, configure func(t *term, p *plain)) error {
-	p := newPlain(env.Client(), always(marksOnce(env.Replica())))
+	p := newPlain(env.Client(), stateless(marksOnce(env.Replica())))
 	p.handle(p.apps, p.appHandler())
 	p.handle(p.secretCache, p.secretHandler())
 	defer p.queue.ShutDown()
@@ -165,7 +165,7 @@ func ledSDK(env *reconciletest.Env) error {
 		return err
 	}
 	client := kubernetes.NewForConfigOrDie(elector.Fence(env.Config()))
-	return runSDK(env, client, always(marksOnce(env.Replica())), elector)
+	return runSDK(env, client, stateless(marksOnce(env.Replica())), elector)
 }
 
 // pair returns a case with two replicas.

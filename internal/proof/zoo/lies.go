@@ -79,7 +79,7 @@ func imageOf(d *appsv1.Deployment) string { return d.Spec.Template.Spec.Containe
 
 func ofDeployments(do work) Program {
 	return func(env *reconciletest.Env) error {
-		p := newPlain(env.Client(), always(nil))
+		p := newPlain(env.Client(), stateless(nil))
 		p.apps = informers.NewSharedInformerFactory(p.client, 0).Apps().V1().Deployments().Informer()
 		p.look = func(ctx context.Context, name types.NamespacedName) error {
 			obj, exists, err := p.apps.GetStore().GetByKey(name.String())

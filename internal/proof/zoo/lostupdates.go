@@ -18,13 +18,14 @@ func lostUpdates() []Specimen {
 	return []Specimen{
 		{
 			Name: "the newest resourceVersion on an old copy", Class: classLostUpdate, World: noted, Found: "state",
-			Bug: onClientGo(always(restamps)), Twin: onClientGo(always(marks)), SDKTwin: onSDK(always(marks)),
+			Bug: onClientGo(stateless(restamps)), Twin: onClientGo(stateless(marks)), SDKTwin: onSDK(stateless(marks)),
 			Why: "as long as package patch writes, which has no update",
 		},
 		{
 			Name: "a merge patch replaces a list", Class: classLostUpdate, World: theirs, Found: "state",
-			Bug: onClientGo(always(replacesList)), Twin: onClientGo(always(finalizes)), SDKTwin: onSDK(always(finalizes)),
-			Why: "as long as package patch writes, which merges lists or locks them",
+			Bug: onClientGo(stateless(replacesList)), Twin: onClientGo(stateless(finalizes)),
+			SDKTwin: onSDK(stateless(finalizes)),
+			Why:     "as long as package patch writes, which merges lists or locks them",
 		},
 	}
 }

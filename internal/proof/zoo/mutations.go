@@ -15,11 +15,11 @@ func mutations() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "edits what the lister gave", Class: classMutation, World: comeAndGo, Found: "mutation", SDKFound: "mutation",
-		}.reconciles(always(editsShared), always(right)),
+		}.reconciles(stateless(editsShared), stateless(right)),
 		Specimen{
 			Name: "a helper merges into its argument", Class: classMutation, World: labelLost,
 			Found: "mutation", SDKFound: "mutation",
-		}.reconciles(always(mergesShared), always(mergesCopy)),
+		}.reconciles(stateless(mergesShared), stateless(mergesCopy)),
 	}
 }
 

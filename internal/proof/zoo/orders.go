@@ -15,11 +15,11 @@ func orders() []Specimen {
 	return []Specimen{
 		Specimen{
 			Name: "the first that it sees is the first", Class: classOrder, World: laterFirst, Found: "tail", SDKFound: "tail",
-		}.reconciles(firstSeen(), always(byBirth)),
+		}.reconciles(firstSeen(), stateless(byBirth)),
 		Specimen{
 			Name: "the number of keys is the next name", Class: classOrder, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.reconciles(always(nextByCount), always(eachByNumber)),
+		}.reconciles(stateless(nextByCount), stateless(eachByNumber)),
 	}
 }
 

@@ -14,11 +14,11 @@ func replies() []Specimen {
 		Specimen{
 			Name: "a name by chance, written down afterwards", Class: classReply, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.reconciles(always(writtenDown), always(right)),
+		}.reconciles(stateless(writtenDown), stateless(right)),
 		Specimen{
 			Name: "what is there already is a failure", Class: classReply, World: comeAndGo,
 			Found: "state", SDKFound: "state",
-		}.reconciles(always(mustBeNew), always(right)),
+		}.reconciles(stateless(mustBeNew), stateless(right)),
 	}
 }
 

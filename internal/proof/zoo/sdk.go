@@ -69,7 +69,7 @@ func (s *sdk) Reconcile(
 	return reconcile.Result{}, s.reconciles(ctx, s, app)
 }
 
-func (s *sdk) outside() any { return s.world }
+func (s *sdk) outsideState() any { return s.world }
 
 func (s *sdk) kube() kubernetes.Interface { return s.client }
 

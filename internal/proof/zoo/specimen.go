@@ -56,8 +56,8 @@ func (s Specimen) reconciles(bug, twin wiring) Specimen {
 	return s
 }
 
-// always returns a wiring whose reconcile has no memory of earlier calls.
-func always(t Reconcile) wiring { return wiring{reconcile: func() Reconcile { return t }} }
+// stateless returns a wiring whose reconcile has no memory of earlier calls.
+func stateless(t Reconcile) wiring { return wiring{reconcile: func() Reconcile { return t }} }
 
 // Catalogue lists all specimens, class by class.
 func Catalogue() []Specimen {

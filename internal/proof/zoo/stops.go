@@ -16,7 +16,7 @@ func stops() []Specimen {
 		Specimen{
 			Name: "leaves a goroutine behind", Class: classStop, World: noted, Found: "stop", SDKFound: "stop",
 			Options: reconciletest.Options{Steps: 2000},
-		}.reconciles(always(refreshes(true)), always(refreshes(false))),
+		}.reconciles(stateless(refreshes(true)), stateless(refreshes(false))),
 	}
 }
 

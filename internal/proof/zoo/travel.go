@@ -68,8 +68,8 @@ func (m *machines) start(uid types.UID) {
 // whether the App still exists before it starts a machine, because the cache
 // may be stale.
 func starts(asks bool) wiring {
-	i := always(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
-		m := d.outside().(*machines)
+	i := stateless(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
+		m := d.outsideState().(*machines)
 		if app.DeletionTimestamp != nil {
 			delete(m.running, app.UID)
 			return d.finalize(ctx, app, false)

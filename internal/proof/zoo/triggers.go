@@ -15,16 +15,16 @@ import (
 const classTrigger = "missed watch"
 
 func triggers() []Specimen {
-	blindly, polled, watched := always(blind), always(fromSeed(true)), always(fromSeed(false))
+	blindly, polled, watched := stateless(blind), stateless(fromSeed(true)), stateless(fromSeed(false))
 	return []Specimen{
 		{
 			Name: "does not watch what it makes", Class: classTrigger, World: comeAndGo, Found: "watch", SDKFound: "watch",
-			Bug: unwatched(blindly), Twin: onClientGo(always(right)),
-			SDKBug: unwatchedSDK(blindly), SDKTwin: onSDK(always(right)),
+			Bug: unwatched(blindly), Twin: onClientGo(stateless(right)),
+			SDKBug: unwatchedSDK(blindly), SDKTwin: onSDK(stateless(right)),
 		},
 		{
 			Name: "does not hear of deletions", Class: classTrigger, World: comeAndGo, Found: "state",
-			Bug: noDeletes(always(right)), Twin: onClientGo(always(right)), SDKTwin: onSDK(always(right)),
+			Bug: noDeletes(stateless(right)), Twin: onClientGo(stateless(right)), SDKTwin: onSDK(stateless(right)),
 			Why: "a trigger gets every change",
 		},
 		Specimen{

@@ -13,7 +13,7 @@ import (
 const classUnsynced = "cache not filled yet"
 
 func unsynced() []Specimen {
-	tidy := always(right)
+	tidy := stateless(right)
 	tidy.gone = removeKey
 	return []Specimen{
 		{

@@ -125,7 +125,7 @@ func (d *Drain) evict(ctx context.Context, pods []*corev1.Pod) ([]Leftover, erro
 			continue
 		}
 		evictions.Go(func() {
-			leftovers[i].State, leftovers[i].Why, errs[i] = d.ask(ctx, pod)
+			leftovers[i].State, leftovers[i].Reason, errs[i] = d.ask(ctx, pod)
 			<-places
 		})
 	}

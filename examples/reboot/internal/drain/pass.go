@@ -21,9 +21,10 @@ type Leftover struct {
 	// Pod is the Pod as namespace/name.
 	Pod   string
 	State State
-	// Why is the reason for a refusal, or the error if there was no answer. If
-	// a disruption budget caused the refusal, the reason names it.
-	Why string
+	// Reason is why the server refused the eviction, or the error if there was
+	// no answer. If a disruption budget caused the refusal, the reason names
+	// it.
+	Reason string
 	// NeverAsked is true if the server has never answered a request for this
 	// Pod's eviction.
 	NeverAsked bool
@@ -34,9 +35,9 @@ func (l Leftover) String() string {
 	case Terminating:
 		return "Pod " + l.Pod + " is still terminating"
 	case Refused:
-		return "Pod " + l.Pod + ": " + l.Why
+		return "Pod " + l.Pod + ": " + l.Reason
 	case NoAnswer:
-		return "Pod " + l.Pod + ": no answer to its eviction: " + l.Why
+		return "Pod " + l.Pod + ": no answer to its eviction: " + l.Reason
 	default:
 		return "Pod " + l.Pod + ": not asked yet"
 	}

@@ -80,7 +80,7 @@ func TestEachStateOfAPodHasItsWord(t *testing.T) {
 		drain.NoAnswer:    "Pod n/a: no answer to its eviction: why",
 		drain.NotAsked:    "Pod n/a: not asked yet",
 	} {
-		g.Expect(drain.Leftover{Pod: "n/a", State: state, Why: "why"}.String()).To(gomega.Equal(want))
+		g.Expect(drain.Leftover{Pod: "n/a", State: state, Reason: "why"}.String()).To(gomega.Equal(want))
 	}
 }
 
