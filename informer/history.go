@@ -35,7 +35,7 @@ func (r *reflectorStore[T]) historyOf(cached Snapshot[T], before string) *histor
 // another history, because it was restored or replaced by another server.
 func (h *history[T]) lacks(item T) bool {
 	listed, key := item.GetResourceVersion(), bound.KeyOf(item)
-	if h.cachedRV == "" || listed == "" || versions.Older(h.cachedRV, listed) || !h.reflector.comparable() {
+	if h.cachedRV == "" || listed == "" || versions.Older(h.cachedRV, listed) || !h.reflector.isOrdered() {
 		return false
 	}
 	seenRV, uid, ok := h.reflector.newest(h.cached, key)

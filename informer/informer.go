@@ -270,6 +270,11 @@ func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error
 // It lists the objects page by page, but retains only their resourceVersions.
 // It stops listing when the watch has caught up.
 //
+// Lists of some aggregated API servers have an older resourceVersion than an
+// object in them, so it is not known how new such a list is. WaitForLatest then
+// compares each cached object with the list. It does not wait for the deletion
+// of an object that was created, and deleted again, shortly before the call.
+//
 // WaitForLatest retries failed requests. If ctx ends first, it returns the
 // error of ctx with the reason why the cache is not as new. A wrapped informer
 // returns an error at once.

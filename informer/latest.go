@@ -124,7 +124,7 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, target *types.Namespace
 		if !more {
 			break
 		}
-		if first && b.wait(ctx, time.After(watchCatchUp), b.reached) == nil {
+		if first && !r.disordered.Load() && b.wait(ctx, time.After(watchCatchUp), b.reached) == nil {
 			return b.verdict()
 		}
 	}
@@ -212,10 +212,17 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	b.rv, b.token = list.GetResourceVersion(), list.GetContinue()
-	if b.reflector.comparable() && b.rv != "" && versions.Older(b.rv, b.startRV) {
+	rv, newest := list.GetResourceVersion(), newestOn[T](page)
+	b.reflector.noteOrder(rv, newest)
+	b.token = list.GetContinue()
+	switch ordered := b.reflector.isOrdered(); {
+	case ordered && rv != "" && versions.Older(rv, b.startRV):
+		b.rv = rv
 		return false, b.restored()
+	case !ordered && b.reflector.comparable():
+		rv = b.atLeast(rv, newest)
 	}
+	b.rv = rv
 	return b.token != "", meta.EachListItem(page, func(object runtime.Object) error {
 		item, ok := object.(T)
 		switch {
@@ -272,7 +279,7 @@ func (b *backlog[T]) hasLost(seenRV string, uid types.UID, item T) bool {
 // verdict returns requests.ErrRestored if the cache has a state that the server
 // cannot have had. It must be called after reached has returned true.
 func (b *backlog[T]) verdict() error {
-	if !b.reflector.comparable() || b.rv == "" {
+	if !b.reflector.isOrdered() || b.rv == "" {
 		return nil
 	}
 	cached := b.reflector.sink.store.snapshot()
@@ -344,7 +351,7 @@ func (b *backlog[T]) mark() string { return b.reflector.sink.marks.Of(b.reflecto
 // empty removes the entries that have been delivered, and reports whether all
 // are removed.
 func (b *backlog[T]) empty() bool {
-	if b.reached() {
+	if b.reached() && !b.reflector.disordered.Load() {
 		return true
 	}
 	cached := b.reflector.sink.store.snapshot() // a snapshot is never newer than the results of Get
@@ -477,7 +484,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	if !rvorder.Comparable(b.startRV, b.rv) || rvorder.Older(b.rv, b.startRV) {
+	if r.disordered.Load() || !rvorder.Comparable(b.startRV, b.rv) || rvorder.Older(b.rv, b.startRV) {
 		return false // the two resourceVersions prove nothing
 	}
 	ctx, cancel = context.WithTimeout(ctx, proofWait)

@@ -75,6 +75,8 @@ type reflectorStore[T Object] struct {
 	// consistent reports whether the last list was as new as the server at the
 	// time of its request.
 	consistent atomic.Bool
+	// disordered is true once a list was older than an object in it.
+	disordered atomic.Bool
 	// lists counts the lists in flight. The reflector may leave one behind when
 	// it ends.
 	lists  requests.Calls
@@ -394,6 +396,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	r.progress.listed()
 	r.specs.listed()
 	r.streamed = nil
+	r.noteOrder(rv, newestListed(items))
 	how := r.listed(items, rv)
 	r.pending = func() {
 		done := func() {

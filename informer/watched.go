@@ -278,7 +278,7 @@ func (r *reflectorStore[T]) listed(items []*tree.Item[T], rv string) versions.Oc
 // whether rv is older.
 func (r *reflectorStore[T]) isBefore(rv string) (seen string, older bool) {
 	seen = r.sink.marks.Of(r.source.namespace)
-	return seen, r.comparable() && rv != "" && versions.Older(rv, seen)
+	return seen, r.isOrdered() && rv != "" && versions.Older(rv, seen)
 }
 
 // comparable reports whether resourceVersions of this source can be compared.
@@ -293,7 +293,7 @@ func (r *reflectorStore[T]) brokeOff() {
 	if r.progress.endedMute() {
 		r.mustListBecause(requests.ErrMute)
 	}
-	if r.progress.endedEarly() && !r.watched.endedByProgram() && r.comparable() {
+	if r.progress.endedEarly() && !r.watched.endedByProgram() && r.isOrdered() {
 		r.clockMu.Lock()
 		r.clock.unsure = true
 		r.clockMu.Unlock()
