@@ -62,17 +62,17 @@ type checker interface {
 // names no server, contradicts itself, or has unreadable certificates.
 func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config == nil {
-		return nil, errors.New("making a cluster: the rest.Config is nil")
+		return nil, errors.New("configuring a cluster: the rest.Config is nil")
 	}
 	if config.Host == "" { // client-go would connect to localhost
-		return nil, fmt.Errorf("making a cluster: %w", option.Wrong("rest.Config.Host", "", "must name the server"))
+		return nil, fmt.Errorf("configuring a cluster: %w", option.Wrong("rest.Config.Host", "", "must name the server"))
 	}
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a cluster of host %q: %w", config.Host, err)
+		return nil, fmt.Errorf("configuring the cluster at %q: %w", config.Host, err)
 	}
 	if _, err := rest.TransportFor(config); err != nil {
-		return nil, fmt.Errorf("making a cluster of host %q: %w", config.Host, err)
+		return nil, fmt.Errorf("configuring the cluster at %q: %w", config.Host, err)
 	}
 	if o == nil {
 		o = &Options{}
@@ -84,7 +84,7 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 	}
 	if c.config.QPS > 0 && config.RateLimiter == nil {
 		if config.Burst < 0 {
-			return nil, fmt.Errorf("making a cluster of host %q: %w", config.Host,
+			return nil, fmt.Errorf("configuring the cluster at %q: %w", config.Host,
 				option.Wrong("rest.Config.Burst", config.Burst, option.Negative))
 		}
 		c.config.Burst = cmp.Or(config.Burst, rest.DefaultBurst)

@@ -36,7 +36,7 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// website-operator -1
-	// making a cluster: rest.Config.Host is "": must name the server
+	// configuring a cluster: rest.Config.Host is "": must name the server
 }
 
 // Website is a custom resource. controller-gen generates its DeepCopy

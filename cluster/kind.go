@@ -87,7 +87,7 @@ func NewKind[T informer.Object, L runtime.Object](
 ) (*Kind[T, L], error) {
 	k, err := newKind[T, L](c, resource, register)
 	if err != nil {
-		return nil, fmt.Errorf("making clients of %s: %w", resourceName(resource), err)
+		return nil, fmt.Errorf("creating clients for %s: %w", resourceName(resource), err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func newKind[T informer.Object, L runtime.Object](
 ) (*Kind[T, L], error) {
 	switch {
 	case c == nil:
-		return nil, errors.New("the cluster is nil: cluster.New has returned an error")
+		return nil, errors.New("the cluster is nil: check the error that cluster.New returned")
 	case register == nil:
 		return nil, errors.New("register is nil: pass the AddToScheme of the types' package")
 	case resource.Resource == "" || resource.Version == "":
@@ -120,13 +120,14 @@ func newKind[T informer.Object, L runtime.Object](
 		return nil, err
 	}
 	if list != kind+"List" {
-		return nil, fmt.Errorf("type %v is registered as kind %s: must be %sList", reflect.TypeFor[L](), list, kind)
+		return nil, fmt.Errorf("type %v is registered as kind %s, but must be registered as %sList",
+			reflect.TypeFor[L](), list, kind)
 	}
 	if err := addTypes(func() error {
 		metav1.AddToGroupVersion(scheme, version)
 		return autoscalingv1.AddToScheme(scheme) // the scale subresource
 	}); err != nil {
-		return nil, fmt.Errorf("registering the types that every API has: %w", err)
+		return nil, fmt.Errorf("registering the common API types: %w", err)
 	}
 	config := c.Config()
 	config.GroupVersion, config.APIPath = &version, "/apis"
@@ -319,7 +320,7 @@ func (k *Kind[T, L]) unserved(ctx context.Context, notFound error) error {
 	served, err := k.serves(ctx, version)
 	switch {
 	case err != nil:
-		return fmt.Errorf("listing the served versions after the answer %q: %w", notFound.Error(), err)
+		return fmt.Errorf("listing the versions that the server serves, after it answered %q: %w", notFound.Error(), err)
 	case served:
 		return fmt.Errorf("%v is listed as served, but was not found: perhaps it is not ready yet, or a proxy or gateway "+
 			"has answered: %w", version, notFound)

@@ -120,7 +120,8 @@ func TestAKindNamesWhatIsWrongWithItsTypes(t *testing.T) {
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, schema.GroupVersionResource{}, appsv1.AddToScheme)
 	g.Expect(err).To(MatchError(ContainSubstring("a resource needs a name and a version")))
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments, corev1.AddToScheme)
-	g.Expect(err).To(MatchError(And(ContainSubstring("making clients of deployments.apps: type *v1.Deployment is not registered"))))
+	g.Expect(err).To(MatchError(And(ContainSubstring(
+		"creating clients for deployments.apps: type *v1.Deployment is not registered"))))
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c,
 		ofDeployments.GroupResource().WithVersion("v2"), appsv1.AddToScheme)
 	g.Expect(err).To(MatchError(ContainSubstring("none of which is in apps/v2")))
@@ -149,9 +150,10 @@ func TestAKindNeedsAClusterAndTypes(t *testing.T) {
 	c, err := cluster.New(&rest.Config{Host: "https://h"}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](nil, ofDeployments, appsv1.AddToScheme)
-	g.Expect(err).To(MatchError("making clients of deployments.apps: the cluster is nil: cluster.New has returned an error"))
+	g.Expect(err).To(MatchError("creating clients for deployments.apps: " +
+		"the cluster is nil: check the error that cluster.New returned"))
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments, nil)
-	g.Expect(err).To(MatchError("making clients of deployments.apps: register is nil: " +
+	g.Expect(err).To(MatchError("creating clients for deployments.apps: register is nil: " +
 		"pass the AddToScheme of the types' package"))
 }
 

@@ -209,7 +209,7 @@ func (m *led) lead(ctx context.Context) error {
 			k.refs.Parts().Renew()
 		}
 		if err := m.cache.informers.WaitForLatest(waiting); err != nil {
-			return fmt.Errorf("waiting for the caches before this replica leads: %w", err)
+			return fmt.Errorf("waiting for the caches to sync before this replica leads: %w", err)
 		}
 	}
 	close(m.elected)

@@ -87,7 +87,7 @@ func (s *seeing[R]) Reconcile(ctx context.Context, r R) (reconcile.Result, error
 		w.kind.remove(w)
 	}
 	if len(missing) > 0 && ctx.Err() == nil {
-		log.FromContext(ctx).Info("the cache has not seen the reconcile's own writes in time, continuing", "writes", missing)
+		log.FromContext(ctx).Info("the cache did not see the reconcile's own writes in time, continuing", "writes", missing)
 	}
 	return result, err
 }

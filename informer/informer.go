@@ -117,7 +117,7 @@ func newInformer[T Object](sources []source, o *Options) *Informer[T] {
 	i.feed.complete = i.feed.hasSynced
 	i.store.delivery.counted, i.store.delivery.log = i.counted, i.feed.log
 	i.store.calls.Report = func(c calls.Call) {
-		i.feed.log().Error(nil, "a function of the program blocks the informer",
+		i.feed.log().Error(nil, "a function has not returned, blocking the informer",
 			"function", c.Function, "namespace", c.Key.Namespace, "name", c.Key.Name, "since", c.Since)
 	}
 	return i

@@ -159,7 +159,7 @@ func (p *progress) askedToWait() {
 	}
 	p.err = fmt.Errorf("%s: %w", p.request.phase, requests.ErrAsksToWait)
 	p.outage.add(p.err)
-	p.complain(requests.ErrAsksToWait, "the server asks to wait")
+	p.complain(requests.ErrAsksToWait, "the server asked the client to wait, retrying after that time")
 }
 
 // failed records an error of the reflector, unless it is the recorded answer to

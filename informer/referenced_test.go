@@ -405,7 +405,7 @@ func TestAForbiddenReferenceConcernsNoOtherAndHeals(t *testing.T) {
 		w.Expect(states).To(Equal(1))
 		w.mu.Lock()
 		w.Expect(w.logged).To(ConsistOf(And(
-			ContainSubstring(`"cannot watch an object that others refer to, retrying"`), ContainSubstring(`"informer"="secrets"`))))
+			ContainSubstring(`"watching a referenced object failed, retrying"`), ContainSubstring(`"informer"="secrets"`))))
 		w.mu.Unlock()
 		w.Expect(w.state("a")).To(Equal("known"))
 		w.Expect(w.secrets.Status().Problems).To(ConsistOf(And(

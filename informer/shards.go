@@ -192,9 +192,8 @@ func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error
 	if versions.Older(p.toRV, p.fromRV) {
 		return apierrors.NewResourceExpired(requests.ErrRestored.Error()) // the server has lost the deletions since then
 	}
-	return f.retry(ctx, r.ended, "cannot watch the deletions before a shard was added", absent.IsExpired, func() error {
-		return d.replay(ctx, p)
-	})
+	const message = "reading the deletions from before a shard was added failed"
+	return f.retry(ctx, r.ended, message, absent.IsExpired, func() error { return d.replay(ctx, p) })
 }
 
 // reachedRV returns the resourceVersion that the cache has reached. As long as
@@ -294,7 +293,7 @@ func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keysp
 		return err
 	}
 	final := func(err error) bool { return errors.Is(err, partial.ErrGivenUp) }
-	if err := d.feed.retry(ctx, r.ended, "cannot list the objects of more shards", final, func() error {
+	if err := d.feed.retry(ctx, r.ended, "listing the objects of the added shards failed", final, func() error {
 		return d.list(ctx, r, missing)
 	}); err != nil {
 		return err

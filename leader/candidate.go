@@ -234,7 +234,7 @@ func (c *candidate) renew(ctx context.Context, t *term) (step, error) {
 	c.observe(r.lease)
 	switch {
 	case record.Holder(r.lease) != c.holder:
-		t.cancel(fmt.Errorf("%w: %q holds %q", ErrLost, record.Holder(r.lease), c.lease.key()))
+		t.cancel(fmt.Errorf("%w: %q now holds lease %q", ErrLost, record.Holder(r.lease), c.lease.key()))
 		return reading, nil
 	case !r.made:
 		return renewing, c.explain(renewing, errEdited)
@@ -263,7 +263,7 @@ func (c *candidate) release(ctx context.Context, t *term) {
 			lease, err = c.get(ctx, c.options.RequestTimeout)
 		}
 		if err != nil {
-			log.Info("lease left to expire: releasing it failed", "cause", err.Error())
+			log.Info("releasing the lease failed, leaving it to expire", "cause", err.Error())
 			return
 		}
 		c.observe(lease)

@@ -124,13 +124,13 @@ func (e *Elector) runTerms(ctx context.Context, single bool, fn func(context.Con
 		case t.ctx.Err() == nil:
 			return err
 		case single:
-			lost := fmt.Errorf("leading by lease %q: %w", e.candidate.lease.key(), context.Cause(t.ctx))
+			lost := fmt.Errorf("leading under lease %q: %w", e.candidate.lease.key(), context.Cause(t.ctx))
 			if ended {
 				return lost
 			}
 			return errors.Join(lost, err)
 		case !ended:
-			klog.FromContext(ctx).Error(err, "work failed when the leadership ended")
+			klog.FromContext(ctx).Error(err, "work failed after the leadership ended")
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 		log.Error(context.Cause(t.ctx), "leadership lost")
 	case abandoned:
 	case arriving > 0:
-		log.Info("lease left to expire: a request without an answer may still arrive", "within", arriving)
+		log.Info("leaving the lease to expire: a request without an answer may still arrive", "within", arriving)
 	default:
 		e.candidate.release(ctx, t)
 	}

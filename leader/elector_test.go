@@ -238,7 +238,7 @@ func TestAnErrorThatIsNotTheLossOfTheLeadershipIsLogged(t *testing.T) {
 			inBubble(t, func(x *fixture) {
 				e, lines := x.elector("a"), 0
 				log := funcr.New(func(_, line string) {
-					if strings.Contains(line, "work failed when the leadership ended") {
+					if strings.Contains(line, "work failed after the leadership ended") {
 						lines++
 					}
 				}, funcr.Options{})

@@ -75,7 +75,7 @@ func ExampleNew_badOptions() {
 	//   leader.Lease.Identity is "":
 	//   use a name that no other replica has, such as the pod's
 	// leader.Options.RenewDeadline is 14s:
-	//   must be less than LeaseDuration 15s minus RequestTimeout 750ms and 300ms for drift, or a late write could meet the next leader
+	//   must be less than LeaseDuration 15s minus RequestTimeout 750ms and 300ms for drift, or a late write could arrive after the next leader has started
 }
 
 // The methods for probes and pages, and a process that leads only once.

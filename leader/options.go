@@ -146,7 +146,7 @@ func (o Options) validate() error {
 	drift := o.drift()
 	check.That(o.RenewDeadline < o.LeaseDuration-o.RequestTimeout-drift, "RenewDeadline", o.RenewDeadline,
 		"must be less than LeaseDuration %v minus RequestTimeout %v and %v for drift, "+
-			"or a late write could meet the next leader",
+			"or a late write could arrive after the next leader has started",
 		o.LeaseDuration, o.RequestTimeout, drift)
 	check.That(o.RetryPeriod < o.RenewDeadline-o.RequestTimeout, "RetryPeriod", o.RetryPeriod,
 		"must be less than RenewDeadline %v minus RequestTimeout %v, or one failed renewal ends the leadership",

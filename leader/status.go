@@ -90,11 +90,11 @@ func (e *Elector) Healthy() error {
 	pending := c.pending
 	c.mu.Unlock()
 	if d := now.Sub(ended); !ended.IsZero() && d > e.options.DrainTimeout {
-		return fmt.Errorf("leading by lease %q: work still runs %v after the leadership ended, longer than "+
+		return fmt.Errorf("leading under lease %q: work still runs %v after the leadership ended, longer than "+
 			"leader.Options.DrainTimeout (%v)", c.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
 	}
 	if d := now.Sub(pending); !pending.IsZero() && d > e.options.LeaseDuration {
-		return fmt.Errorf("asking for lease %q: a request has been under way for %v, longer than "+
+		return fmt.Errorf("requesting lease %q: a request has been in flight for %v, longer than "+
 			"leader.Options.RenewDeadline (%v)", c.lease.key(), d.Round(time.Second), e.options.RenewDeadline)
 	}
 	return nil

@@ -71,7 +71,8 @@ func (c *certificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 	if time.Since(c.readAt) >= readInterval {
 		previous := c.readErr
 		if c.load(); c.readErr != nil && (previous == nil || previous.Error() != c.readErr.Error()) {
-			klog.FromContext(hello.Context()).Error(c.readErr, "keeping the certificate, reading its files again later")
+			klog.FromContext(hello.Context()).Error(c.readErr,
+				"reading the certificate failed, keeping the old one and retrying later")
 		}
 	}
 	return c.current, nil

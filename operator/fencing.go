@@ -35,7 +35,7 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	resources, unfenced := writableResources(permissions)
 	if len(resources) == 0 {
 		return "", fmt.Errorf("making the fencing policy: %w", option.Wrong("operator.Program.Needs", p.Needs,
-			"must have a write in the cluster of the Lease"))
+			"must include a write in the cluster of the Lease"))
 	}
 	shards, condition := p.Replicas != LeaderElected, "holds the Lease"
 	if shards {

@@ -104,7 +104,7 @@ func TestAPolicyThatCannotBePrintedIsExplained(t *testing.T) {
 			with(func(p *operator.Program) { p.Needs = []string{"get nodes"} }),
 			[]string{"--print-fencing-policy=a/b"},
 			1,
-			"must have a write in the cluster of the Lease",
+			"must include a write in the cluster of the Lease",
 		},
 		"all of a group": {
 			with(func(p *operator.Program) { p.Needs = []string{"patch *.apps"} }),

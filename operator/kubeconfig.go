@@ -179,7 +179,8 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 		return
 	}
 	if previous := k.readErr.Swap(&err); previous == nil || (*previous).Error() != err.Error() {
-		klog.FromContext(req.Context()).Error(err, "keeping the credentials, reading the kubeconfig again later")
+		klog.FromContext(req.Context()).Error(err,
+			"reading the kubeconfig failed, keeping the old credentials and retrying later")
 	}
 }
 

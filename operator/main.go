@@ -105,7 +105,7 @@ func isCancellation(err error) bool {
 // and the message of a terminated container show the end.
 func (p Program) fail(w io.Writer, f *flags, err error) {
 	if f.logsJSON() {
-		Logger(w, true, 0).Error(err, "the program ends", "program", p.Name)
+		Logger(w, true, 0).Error(err, "the program failed, exiting", "program", p.Name)
 		return
 	}
 	_, _ = fmt.Fprintf(w, "%s: %s\n", p.Name, strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
@@ -331,7 +331,7 @@ func (p Program) checkReaders(env Env, controllers []*reconcile.Controller) erro
 func (p Program) checkControllers(controllers []*reconcile.Controller, f *flags) error {
 	if i := slices.Index(controllers, nil); i >= 0 {
 		return option.Wrong("operator.Program.Setup", option.Set,
-			"must not return nil as controller [%d]: reconcile.New has returned an error", i)
+			"must not return nil as controller [%d]: check the error that reconcile.New returned", i)
 	}
 	elects := slices.ContainsFunc(controllers, func(c *reconcile.Controller) bool { return c.Status(0).Elects })
 	switch {

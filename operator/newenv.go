@@ -54,19 +54,19 @@ func (d directRecorder) Eventf(
 	if err := d.send(regarding, related, &eventsv1.Event{
 		Type: eventType, Reason: reason, Action: action, Note: fmt.Sprintf(note, args...),
 	}); err != nil {
-		klog.FromContext(d.ctx).Error(err, "cannot send an Event, dropping it")
+		klog.FromContext(d.ctx).Error(err, "sending an Event failed, dropping it")
 	}
 }
 
 func (d directRecorder) send(regarding, related runtime.Object, e *eventsv1.Event) error {
 	ref, err := reference.GetReference(scheme.Scheme, regarding)
 	if err != nil {
-		return fmt.Errorf("naming the object of an Event: %w", err)
+		return fmt.Errorf("creating a reference to the object of an Event: %w", err)
 	}
 	e.Regarding = *ref
 	if related != nil {
 		if e.Related, err = reference.GetReference(scheme.Scheme, related); err != nil {
-			return fmt.Errorf("naming the related object of an Event: %w", err)
+			return fmt.Errorf("creating a reference to the related object of an Event: %w", err)
 		}
 	}
 	e.Namespace = ref.Namespace

@@ -115,10 +115,10 @@ func TestTheControllersOfSetupAreChecked(t *testing.T) {
 	}
 	nothing := func(operator.Env) ([]*reconcile.Controller, error) { return []*reconcile.Controller{nil}, nil }
 	for says, p := range map[string]operator.Program{
-		"operator.Program.Setup is set: must return at least one controller":         {Setup: none},
-		"must not return nil as controller [0]: reconcile.New has returned an error": {Setup: nothing},
-		"must return one controller, whose keys the replicas share, and not 2":       {Setup: two, Replicas: operator.Sharded},
-		"no controller has the Leader or the Shards":                                 {Setup: alone},
+		"operator.Program.Setup is set: must return at least one controller":                 {Setup: none},
+		"must not return nil as controller [0]: check the error that reconcile.New returned": {Setup: nothing},
+		"must return one controller, whose keys the replicas share, and not 2":               {Setup: two, Replicas: operator.Sharded},
+		"no controller has the Leader or the Shards":                                         {Setup: alone},
 		"operator.Program.Shards is set: must return shards": {Setup: none, Replicas: operator.Sharded, Shards: func(leader.Lease, leader.Options) (reconcile.Shards, error) {
 			return nil, nil
 		}},
@@ -296,7 +296,7 @@ func TestACollectorRegisteredTwiceIsNamed(t *testing.T) {
 
 func TestPartsWithoutAClusterAreRefused(t *testing.T) {
 	g := NewWithT(t)
-	none := ContainSubstring("the cluster is nil: cluster.New has returned an error")
+	none := ContainSubstring("the cluster is nil: check the error that cluster.New returned")
 	g.Expect(operator.CheckPermissions(t.Context(), nil, time.Minute, "get pods")).To(MatchError(none))
 	g.Expect(operator.Env{Context: t.Context()}.CheckPermissions("get pods")).To(MatchError(none))
 	_, _, err := operator.Recorder(t.Context(), nil, "test")

@@ -50,7 +50,7 @@ func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Dura
 }
 
 // errNoCluster is the error of a call with a nil cluster.
-var errNoCluster = errors.New("the cluster is nil: cluster.New has returned an error")
+var errNoCluster = errors.New("the cluster is nil: check the error that cluster.New returned")
 
 // asker asks clusters which permissions this process has.
 type asker struct {
@@ -175,7 +175,7 @@ func review(ctx context.Context, client kubernetes.Interface, needs []permission
 		case errs[i] != nil && (p.consequence == "" || unanswered):
 			return errs[i] // the other errors are usually the same
 		case errs[i] != nil:
-			logr.FromContextOrDiscard(ctx).Info("cannot check a permission, continuing without the answer",
+			logr.FromContextOrDiscard(ctx).Info("checking a permission failed, continuing without the answer",
 				"permission", p.String(), "consequence", p.consequence, "error", errs[i].Error())
 		case p.consequence != "":
 			logr.FromContextOrDiscard(ctx).Info("missing permission, continuing without it", "permission", p.String(),

@@ -45,10 +45,10 @@ func Recorder(
 	ctx context.Context, c *cluster.Cluster, component string,
 ) (r events.EventRecorder, stop func(), err error) {
 	if c == nil {
-		return nil, nil, fmt.Errorf("starting to send events: %w", errNoCluster)
+		return nil, nil, fmt.Errorf("starting the event recorder: %w", errNoCluster)
 	}
 	if reasons := validation.IsQualifiedName(component); len(reasons) > 0 {
-		return nil, nil, fmt.Errorf("starting to send events: invalid component %q: %s", component, reasons[0])
+		return nil, nil, fmt.Errorf("starting the event recorder: invalid component %q: %s", component, reasons[0])
 	}
 	counting := &sink{EventSink: &events.EventSinkImpl{Interface: c.Client().EventsV1()}}
 	broadcaster := events.NewBroadcaster(counting)
@@ -59,7 +59,7 @@ func Recorder(
 	}
 	if err != nil {
 		cancel()
-		return nil, nil, fmt.Errorf("starting to send events: %w", err)
+		return nil, nil, fmt.Errorf("starting the event recorder: %w", err)
 	}
 	return broadcaster.NewRecorder(scheme.Scheme, component), func() {
 		counting.drain()

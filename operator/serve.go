@@ -224,7 +224,7 @@ func (f *front) starting() error {
 	if len(waits) > 0 {
 		return fmt.Errorf("starting: %s", strings.Join(waits, "; "))
 	}
-	return errors.New("starting: the controllers are being made")
+	return errors.New("starting: the controllers are being created")
 }
 
 // problems returns the problems of all sources.

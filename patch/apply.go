@@ -333,11 +333,11 @@ func withCondition[C any](config C, meta configMeta, cached informer.Object, sub
 		copied, dst = fresh.Interface().(C), fresh.Interface()
 	}
 	if err := json.Unmarshal(data, dst); err != nil {
-		return config, fmt.Errorf("putting the UID into the configuration: %w", err)
+		return config, fmt.Errorf("adding the UID to the configuration: %w", err)
 	}
 	if encoded, err := json.Marshal(copied); err != nil || !sameJSON(encoded, data) {
 		return config, errors.Join(err,
-			errors.New("the configuration changes when it is encoded as JSON and decoded: put the UID into it"))
+			errors.New("the configuration changes when it is encoded as JSON and decoded: add the UID to it"))
 	}
 	return copied, nil
 }

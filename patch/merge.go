@@ -228,7 +228,7 @@ func checkIdentity(cached, edited informer.Object, rv string) error {
 	var errs []error
 	changed := func(field, oldValue, newValue string) {
 		if oldValue != newValue {
-			errs = append(errs, fmt.Errorf("the edit changes %s from %q to %q", field, oldValue, newValue))
+			errs = append(errs, fmt.Errorf("the edit must not change %s from %q to %q", field, oldValue, newValue))
 		}
 	}
 	oldKind, newKind := cached.GetObjectKind().GroupVersionKind(), edited.GetObjectKind().GroupVersionKind()

@@ -115,8 +115,8 @@ func explainRefusal[C Client[T], T informer.Object](
 		return apierrors.NewConflict(schema.GroupResource{Resource: kindOf(cached)}, cached.GetName(),
 			fmt.Errorf("the object was changed since it was read: %w", refusal))
 	}
-	return fmt.Errorf("the server has more in %s than the Go type or a Transform lets the program see, "+
-		"and the edit could lose it: add the missing fields to the type, or edit fewer elements at once: %w",
+	return fmt.Errorf("the server has fields in %s that the Go type lacks or a Transform removes, "+
+		"and the edit could delete them: add the missing fields to the type, or edit fewer elements at once: %w",
 		strings.Join(p.Fields, ", "), refusal)
 }
 
@@ -154,7 +154,7 @@ func explainNotFound[C Client[T], T informer.Object](
 	case errors.Is(err, errCannotRead), absent.From(c, err, cached):
 		return notFound
 	case err != nil:
-		return fmt.Errorf("reading the object after the answer %q: %w", notFound.Error(), err)
+		return fmt.Errorf("reading the object, after the server answered %q: %w", notFound.Error(), err)
 	case got.GetUID() != cached.GetUID():
 		return notFound
 	}
@@ -232,8 +232,8 @@ func checkAnswer(want, got informer.Object) error {
 	switch {
 	case got.GetName() != want.GetName() || differs(want.GetNamespace(), got.GetNamespace()) ||
 		differs(string(want.GetUID()), string(got.GetUID())):
-		return fmt.Errorf("the client has written %q with UID %q instead of %q with UID %q: "+
-			"it is of another namespace or kind", bound.KeyOf(got), got.GetUID(), bound.KeyOf(want), want.GetUID())
+		return fmt.Errorf("the client wrote %q with UID %q instead of %q with UID %q: "+
+			"it is for another namespace or kind", bound.KeyOf(got), got.GetUID(), bound.KeyOf(want), want.GetUID())
 	case want.GetUID() != "" && got.GetUID() == "":
 		return absent.Answer(got, want)
 	default:

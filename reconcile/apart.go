@@ -24,7 +24,7 @@ const maxParked = 10 * time.Minute
 // line about the key.
 var (
 	errUnsynced   = errors.New("the key's namespace has not been listed yet")
-	errOutOfScope = errors.New("the key is out of the informer's scope, so it is not known whether its object exists")
+	errOutOfScope = errors.New("the key is outside the informer's scope, so it is not known whether its object exists")
 )
 
 // parking holds the keys that wait until the caches have the first list of

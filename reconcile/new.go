@@ -119,7 +119,7 @@ func (o Options) validate(own source) error {
 		"must be nil with Shards: one replica works, or all do")
 	for field, value := range map[string]any{"Leader": o.Leader, "Shards": o.Shards, "Events": o.Events} {
 		check.That(value == nil || !bound.IsNil(value), field, option.Word("an interface with a nil pointer in it"),
-			"must not be set: a variable of a pointer type that stays nil does not leave the option out")
+			"must be nil itself: assign the variable only if its pointer is not nil")
 	}
 	check.That(o.Sweep == nil || o.Known != nil, "Sweep", option.Set,
 		"must be nil without Known: there are no names to sweep")

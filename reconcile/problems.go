@@ -125,7 +125,7 @@ func (c *Controller) stuckCalls() []inspect.Problem {
 
 // logStuck logs a call of a function that must not block.
 func (c *Controller) logStuck(call calls.Call) {
-	klog.Background().Error(nil, "a function of the program blocks the controller", "controller", c.name,
+	klog.Background().Error(nil, "a function has not returned, blocking the controller", "controller", c.name,
 		"function", call.Function, "namespace", call.Key.Namespace, "name", call.Key.Name, "since", call.Since)
 }
 

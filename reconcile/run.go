@@ -38,7 +38,7 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 	names := map[string]bool{}
 	for i, c := range controllers {
 		if c == nil {
-			return fmt.Errorf("running controllers: controllers[%d] is nil: New has returned an error", i)
+			return fmt.Errorf("running controllers: controllers[%d] is nil: check the error that New returned", i)
 		}
 		if names[c.name] {
 			return fmt.Errorf(

@@ -240,7 +240,7 @@ func ServeOn(ctx context.Context, listener net.Listener, h http.Handler) error {
 	}
 	if h == nil { // package http would serve its global handlers, with the profiles of net/http/pprof
 		_ = listener.Close() // it has served nothing
-		return errors.New("serving status: the handler is nil: New has returned an error")
+		return errors.New("serving status: the handler is nil: check the error that New returned")
 	}
 	background := context.WithoutCancel(ctx)
 	server := &http.Server{

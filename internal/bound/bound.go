@@ -24,7 +24,7 @@ func ClientFor[C any](clientOf func(namespace string) C, obj metav1.Object) (C, 
 			"patch.ClusterScoped(clientset.CoreV1().Nodes()) for a cluster-scoped one", namespace)
 	}
 	if reach := clients.ReachOf(c); wrong(reach, namespace) {
-		return c, fmt.Errorf("the client is of namespace %q and would write %q instead: pass clientset.CoreV1().Pods, "+
+		return c, fmt.Errorf("the client is for namespace %q, and would write %q instead: pass clientset.CoreV1().Pods, "+
 			"for example", reach.Namespace, types.NamespacedName{Namespace: reach.Namespace, Name: obj.GetName()})
 	}
 	return c, nil

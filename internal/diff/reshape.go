@@ -62,7 +62,7 @@ func reshapes(t reflect.Type, k kind) bool {
 func reread(t reflect.Type, sample string) (written shape, err error) {
 	defer func() {
 		if recover() != nil {
-			written, err = shapeNull, errors.New("the type cannot read the sample")
+			written, err = shapeNull, errors.New("the type cannot decode the sample")
 		}
 	}()
 	value := reflect.New(t).Interface()

@@ -11,7 +11,7 @@ import (
 
 // ErrGoexit is the error of a function that ended its goroutine instead of
 // returning.
-var ErrGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests: return an error instead")
+var ErrGoexit = errors.New("runtime.Goexit was called, as t.FailNow does in tests: return an error instead")
 
 // Call calls f in a goroutine of its own, so that the caller continues even if
 // f panics or ends its goroutine. It returns an error in either case.

@@ -52,7 +52,7 @@ func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 				delete(k.logged, slot)
 				k.hold(ctx, slot, lease)
 			case errors.Is(err, fleet.ErrUnlabelled):
-				k.logOnce(ctx, slot, err, "cannot take a slot, retrying")
+				k.logOnce(ctx, slot, err, "taking a slot failed, retrying")
 			}
 			return nil
 		}
@@ -109,7 +109,7 @@ func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time)
 		}
 		if errors.Is(err, fleet.ErrUnlabelled) {
 			k.reports <- func() error {
-				k.logOnce(ctx, slot, err, "other replicas cannot see the owner of a slot, retrying")
+				k.logOnce(ctx, slot, err, "other replicas cannot see the owner of a slot because its record lacks labels, retrying")
 				return nil
 			}
 		}
@@ -198,7 +198,7 @@ func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Le
 		cut := fleet.Keep(free, k.Left(slot), fleet.LeftRoom)
 		_, err = k.Records.Update(ctx, free)
 		if err == nil && cut > 0 {
-			klog.FromContext(ctx).Info("the record of a slot has no room for all its keys, the next owner may miss some",
+			klog.FromContext(ctx).Info("the record of a slot is full, its next owner may miss some keys",
 				"slot", slot, "keys", cut)
 		}
 		if !apierrors.IsConflict(err) {

@@ -73,10 +73,10 @@ func (c *call[T]) validate(wanted []Child[T]) error {
 	for _, w := range wanted {
 		key := c.keyOf(w)
 		if err := c.mayBeIn(w, key.Namespace, divided); err != nil {
-			errs = append(errs, fmt.Errorf("owning %q: %w", key, err))
+			errs = append(errs, fmt.Errorf("setting the owner of %q: %w", key, err))
 		}
 		if w.Name == "" || w.Edit == nil || c.wanted[key] {
-			errs = append(errs, fmt.Errorf("child %q must have a name and an Edit, and must not be wanted twice", key))
+			errs = append(errs, fmt.Errorf("child %q must have a name and an Edit, and must not be passed twice", key))
 		}
 		c.wanted[key] = true
 	}
@@ -184,7 +184,7 @@ func (c *call[T]) blank(key types.NamespacedName) (T, error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Pointer {
 		var zero T
-		return zero, fmt.Errorf("type %v is not a pointer, so no object of it can be made", t)
+		return zero, fmt.Errorf("type %v is not a pointer, so no object of it can be created", t)
 	}
 	obj := reflect.New(t.Elem()).Interface().(T) //nolint:forcetypeassert // it is T
 	obj.SetNamespace(key.Namespace)

@@ -55,7 +55,7 @@ func ExampleOwn() {
 	fmt.Println(children.Own(exampleOwner(), kind, there))
 	// Output:
 	// <nil> ConfigMap
-	// owning "bank/page": ConfigMap "shop/site" cannot own a child in namespace "bank": the garbage collector would delete the child; own it by label instead, see children.Options.ByLabel
+	// setting the owner of "bank/page": ConfigMap "shop/site" cannot own a child in namespace "bank": the garbage collector would delete the child; own it by label instead, see children.Options.ByLabel
 }
 
 // The safety limit has an error of its own, so that a status can say so.
@@ -78,7 +78,7 @@ func ExampleSet_Ensure() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// ensuring the children of ConfigMap "shop/site": the safety limit refuses to delete the children: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: no child is deleted; if that is intended, annotate the owner with homeostat.dev/confirm-deletion=a4021776, or raise children.Options.MaxCount or MaxShare
+	// ensuring the children of ConfigMap "shop/site": the safety limit refuses to delete the children: 4 of 4 children are no longer wanted (such as shop/page-0), more than 2 and more than 50 %: not deleting any child; if that is intended, annotate the owner with homeostat.dev/confirm-deletion=a4021776, or raise children.Options.MaxCount or MaxShare
 }
 
 // A copy in each namespace is owned by label: an owner reference does not reach

@@ -129,7 +129,7 @@ func TestAChildWithoutANamespaceIsAnErrorThatSaysSo(t *testing.T) {
 		inFixture(t, o, func(w *fixture) {
 			_, err := w.set.Ensure(w.t.Context(), configMap("", "site", "1"), wants("a")...)
 			w.Expect(err).To(MatchError(ContainSubstring(
-				`owning "/a": the child and its owner have no namespace: set children.Child.Namespace`)))
+				`setting the owner of "/a": the child and its owner have no namespace: set children.Child.Namespace`)))
 			w.Expect(terminal.Is(err)).To(BeTrue())
 			w.Expect(w.requests()).To(BeEmpty())
 		})

@@ -56,7 +56,7 @@ func (c *call[T]) checkLimit(unwanted []T) error {
 	}
 	c.note(func(n *note) { n.refused = c.countBefore })
 	return fmt.Errorf("%w: %d of %d children are no longer wanted (such as %s), more than %d and more than %g %%: "+
-		"no child is deleted; if that is intended, annotate the owner with %s=%s, or raise children.Options.MaxCount "+
+		"not deleting any child; if that is intended, annotate the owner with %s=%s, or raise children.Options.MaxCount "+
 		"or MaxShare",
 		ErrLimit, n, total, bound.KeyOf(unwanted[0]), c.options.MaxCount, 100*c.options.MaxShare,
 		ConfirmAnnotation, confirmation)

@@ -29,13 +29,14 @@ import (
 // that has no namespace. If Own returns an error, it has not changed child.
 func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	if bound.IsNil(owner) || bound.IsNil(child) {
-		return terminal.Mark(fmt.Errorf("owning a child of a %s: the owner and the child must not be nil", kind.Kind))
+		return terminal.Mark(fmt.Errorf("setting the owner of a child of a %s: the owner and the child must not be nil",
+			kind.Kind))
 	}
 	if err := mayOwn(owner, kind, child.GetNamespace()); err != nil {
-		return terminal.Mark(fmt.Errorf("owning %q: %w", bound.KeyOf(child), err))
+		return terminal.Mark(fmt.Errorf("setting the owner of %q: %w", bound.KeyOf(child), err))
 	}
 	if err := checkFree(owner, kind, child); err != nil {
-		return fmt.Errorf("owning a child: %w", err)
+		return fmt.Errorf("setting the owner of a child: %w", err)
 	}
 	ref := *metav1.NewControllerRef(owner, kind)
 	refs := slices.Clone(child.GetOwnerReferences())
@@ -59,7 +60,7 @@ func mayOwn(owner metav1.Object, kind schema.GroupVersionKind, namespace string)
 	case owner.GetNamespace() == "" || owner.GetNamespace() == namespace:
 		return nil
 	case namespace == "":
-		return fmt.Errorf("%s is in a namespace and its child in none: the garbage collector would never delete the child; "+
+		return fmt.Errorf("%s has a namespace but its child does not: the garbage collector would never delete the child; "+
 			"own it by label instead, see children.Options.ByLabel", ownerName)
 	default:
 		return fmt.Errorf("%s cannot own a child in namespace %q: the garbage collector would delete the child; "+

@@ -37,7 +37,8 @@ func TestOwnRefusesWhatWouldBePunished(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			g, child := NewWithT(t), secretIn(c.namespace)
 			err := children.Own(c.owner, ownerKind, child)
-			g.Expect(err).To(MatchError(And(ContainSubstring(why), ContainSubstring(`owning "`+c.namespace+`/s"`))))
+			g.Expect(err).To(MatchError(And(ContainSubstring(why),
+				ContainSubstring(`setting the owner of "`+c.namespace+`/s"`))))
 			g.Expect(terminal.Is(err)).To(BeTrue())
 			g.Expect(child).To(Equal(secretIn(c.namespace)), "unchanged")
 		})
@@ -57,7 +58,7 @@ func TestOwnRefusesNil(t *testing.T) {
 		children.Own(nil, ownerKind, secretIn("d")), children.Own((*corev1.ConfigMap)(nil), ownerKind, secretIn("d")),
 		children.Own(owner, ownerKind, nil), children.Own(owner, ownerKind, (*corev1.Secret)(nil)),
 	} {
-		g.Expect(err).To(MatchError("owning a child of a ConfigMap: the owner and the child must not be nil"))
+		g.Expect(err).To(MatchError("setting the owner of a child of a ConfigMap: the owner and the child must not be nil"))
 		g.Expect(terminal.Is(err)).To(BeTrue())
 	}
 }

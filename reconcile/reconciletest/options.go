@@ -155,7 +155,8 @@ func (o *Options) validate() error {
 	check.That(o.Shards >= 0, "Shards", o.Shards, option.Negative)
 	check.That(o.Shard >= 0 && o.Shard < o.Shards, "Shard", o.Shard, "must be from 0 to %d", o.Shards-1)
 	for i, text := range o.KnownFindings {
-		check.That(text != "", fmt.Sprintf("KnownFindings[%d]", i), text, "must not be empty: that is in every finding")
+		check.That(text != "", fmt.Sprintf("KnownFindings[%d]", i), text,
+			"must not be empty: an empty text matches every finding")
 	}
 	return check.Err()
 }

@@ -100,8 +100,8 @@ func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 	case err == nil:
 		return nil, suspect.Answerf("the list has an object that is not of kind %q", r.sender.kind)
 	default:
-		return answer, fmt.Errorf("%w (if an object cannot be decoded, it cannot be skipped: the client %s hides how it "+
-			"sends requests, or does more than send them)", err, r.name)
+		return answer, fmt.Errorf("%w (objects that cannot be decoded cannot be skipped, because the client %s does not "+
+			"show its REST client, or does more than send requests)", err, r.name)
 	}
 	deep := isNested(err)
 	answer, err = r.sender.list(ctx, opts)
@@ -215,7 +215,7 @@ func kindsIn(list runtime.Object) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		_ = meta.EachListItem(list, func(object runtime.Object) error {
 			if !yield(object.GetObjectKind().GroupVersionKind().Kind) {
-				return errors.New("no more kinds are needed")
+				return errors.New("stopped by the caller")
 			}
 			return nil
 		})

@@ -60,7 +60,7 @@ func divide(data []byte, begin json.Delim, f func(name string, value json.RawMes
 		_, err = d.Token()
 	}
 	if err != nil {
-		return fmt.Errorf("dividing JSON: %w", err)
+		return fmt.Errorf("splitting JSON: %w", err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // ErrGivenUp is the error of an additional list whose shards were removed in
 // the meantime.
-var ErrGivenUp = errors.New("the shards were removed in the meantime")
+var ErrGivenUp = errors.New("the shards were removed before their list was complete")
 
 // ErrOtherHistory is the error of an additional list if the server was restored
 // after the list began.

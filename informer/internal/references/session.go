@@ -327,7 +327,7 @@ func (r *Set) opened(s *session, f *reference, err error) {
 	r.mu.Unlock()
 	if (problem != nil) != before {
 		if problem != nil {
-			s.log.Error(problem, "cannot watch an object that others refer to, retrying",
+			s.log.Error(problem, "watching a referenced object failed, retrying",
 				"namespace", f.key.Namespace, "name", f.key.Name)
 		}
 		r.Notify(f.key)

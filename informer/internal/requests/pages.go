@@ -166,4 +166,4 @@ func firstIn(page runtime.Object) (first string) {
 	return first
 }
 
-var errFirst = errors.New("the first object is enough")
+var errFirst = errors.New("stopped after the first object")

@@ -46,34 +46,34 @@ const (
 
 var (
 	// ErrNoAnswer is the error of a request that was not answered in time.
-	ErrNoAnswer = errors.New("the server has not answered in time")
+	ErrNoAnswer = errors.New("the server did not answer in time")
 	// ErrAsksToWait is the failure of a watch whose request the server answers by
 	// asking to wait, with a Retry-After. client-go then waits inside of the call,
 	// for as long as the server asks and up to ten times.
-	ErrAsksToWait = fmt.Errorf("the server or a proxy answers each request by asking to wait, with a Retry-After, "+
+	ErrAsksToWait = fmt.Errorf("the server or a proxy answers each request with a Retry-After header, "+
 		"as it does with status 429 to clients that it throttles: %w", ErrNoAnswer)
 	// ErrCutOff is the error for a watch that had already ended when client-go
 	// returned it.
 	ErrCutOff = errors.New("the connection ended, or timed out, before the server answered")
 	// ErrRestored means that the informer has seen a state that the server has
 	// lost, as after a restore of the server's storage from a backup.
-	ErrRestored = errors.New("the server's resourceVersions have gone back, as after a restore of its storage: " +
-		"everything is listed again")
+	ErrRestored = errors.New("the server's resourceVersions went back, as after a restore of its storage: " +
+		"listing everything again")
 	// ErrEndsAtOnce is the failure of watches that end before they deliver an
 	// event, and before they have been open for the time in Steady. The server,
 	// a proxy or a connection that breaks may have ended them. The reason is
 	// known only if the server has sent an error event.
-	ErrEndsAtOnce = errors.New("watching: watches are opened, and end within ten seconds without an event")
+	ErrEndsAtOnce = errors.New("watches end within ten seconds after they are opened, without an event")
 	// ErrMute is the failure of watches that stay open beyond their timeout and
 	// deliver nothing, not even a bookmark. Something between the program and
 	// the server may hold their events back, as nginx does with
 	// proxy_buffering. Events are then missing although no request fails.
-	ErrMute = errors.New("watching: watches stay open and deliver nothing, so everything is listed again at the end " +
-		"of each, and the cache is late until then")
+	ErrMute = errors.New("watches stay open but deliver nothing, so everything is listed again when a watch ends, " +
+		"and the cache is stale until then")
 	// ErrGoexit is the failure of a handler that ends the goroutine on which it
 	// was called. It is also the failure of the request from which the
 	// handler's object was received.
-	ErrGoexit = errors.New("runtime.Goexit was called, as require and t.FailNow do in tests")
+	ErrGoexit = errors.New("runtime.Goexit was called, as t.FailNow does in tests")
 	// ErrNotRunning is the error of a call that waits for an informer that is
 	// not running.
 	ErrNotRunning = errors.New("the informer is not running")

@@ -166,7 +166,7 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	log := klog.FromContext(ctx).WithValues("lease", r.replica.Records.Key())
 	for _, heavy := range d.Heavy {
 		if heavy.Share > 1.0/3 {
-			log.Info("namespace too heavy to be balanced: shards do not divide it",
+			log.Info("namespace has too many objects to be balanced: shards do not divide a namespace",
 				"namespace", heavy.Name, "objects", namespaces[heavy.Name], "share", heavy.Share)
 		}
 	}
@@ -177,7 +177,7 @@ func (r *Shards) record(ctx context.Context, config *coordinationv1.Lease, left 
 	fleet.Annotate(config, rangesAnnotation, d.String())
 	fleet.Annotate(config, heavyAnnotation, plan.FormatHeavy(d.Heavy))
 	if cut := fleet.Keep(config, left, fleet.AllRoom); cut > 0 {
-		log.Info("the record has no room for all keys left with the slots, their next owners may miss some", "keys", cut)
+		log.Info("the record is full, the next owners of the slots may miss some keys", "keys", cut)
 	}
 	_, err := r.replica.Records.Write(ctx, config)
 	switch {

@@ -99,7 +99,7 @@ func (s *schema) Validate(obj, old map[string]any, _ string) field.ErrorList {
 	case s.rules == nil:
 		return errs
 	case blocked(errs):
-		return append(errs, field.Invalid(nil, nil, "some rules were not asked because the object is invalid"))
+		return append(errs, field.Invalid(nil, nil, "some rules were not checked because the object is invalid"))
 	}
 	var previous any
 	if old != nil {

@@ -69,7 +69,7 @@ func (r Records) Validate(identity string) error {
 		check.Wrong("Name", r.Name, "%s", problem)
 	}
 	for _, problem := range validation.IsDNS1123Subdomain(r.MemberName(identity)) {
-		check.Wrong("Identity", identity, "makes the invalid name %q: %s", r.MemberName(identity), problem)
+		check.Wrong("Identity", identity, "leads to the invalid name %q: %s", r.MemberName(identity), problem)
 	}
 	return check.Err()
 }
@@ -116,7 +116,7 @@ func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Leas
 	if len(labelled.Labels) == len(lease.Labels) {
 		return nil
 	}
-	klog.FromContext(ctx).Info("labels were removed from a record of the shards, restoring them",
+	klog.FromContext(ctx).Info("labels were removed from a shard record, restoring them",
 		"lease", lease.Name)
 	_, err := r.Update(ctx, labelled)
 	return err
@@ -124,8 +124,8 @@ func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Leas
 
 // ErrUnlabelled means that a Lease has the name of a record but not the labels
 // of the shards, so it may belong to another program.
-var ErrUnlabelled = errors.New("a lease that has the name of a record of the shards does not have their labels, " +
-	"so no replica takes it: put the labels back, or delete the lease if nothing uses it")
+var ErrUnlabelled = errors.New("a lease with the name of a shard record does not have the labels of the shards, " +
+	"so no replica takes it: restore the labels, or delete the lease if nothing uses it")
 
 func (r Records) leases() coordinationclient.LeaseInterface { return r.Client.Leases(r.Namespace) }
 
@@ -165,7 +165,7 @@ func (r Records) ConfirmEnded(ctx context.Context, holder string) error {
 	case err != nil:
 		return fmt.Errorf("reading record %q of a member: %w", name, err)
 	case record.Holder(lease) == holder:
-		return fmt.Errorf("the list of records lacks %q, although its member has not ended", name)
+		return fmt.Errorf("the list of records lacks %q, although its replica is still a member", name)
 	}
 	return nil
 }

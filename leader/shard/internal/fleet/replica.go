@@ -20,7 +20,7 @@ import (
 )
 
 // ErrConfig is the error that package shard exports as ErrConfig.
-var ErrConfig = errors.New("the replicas divide the keys differently")
+var ErrConfig = errors.New("the replicas' shard configurations differ")
 
 // Parts are the methods of shard.Shards that package ranges needs.
 type Parts interface {

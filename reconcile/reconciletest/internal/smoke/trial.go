@@ -283,7 +283,7 @@ func (t *trial) clean(ctx context.Context) error {
 	for _, w := range creations {
 		for !t.s.remote.isDeleted(ctx, w) {
 			if !wait(ctx, pollInterval) {
-				return fmt.Errorf("waiting for the end of %s: %w (%s)", w.title(), ctx.Err(), report.NoControllers.Hint())
+				return fmt.Errorf("waiting for the deletion of %s: %w (%s)", w.title(), ctx.Err(), report.NoControllers.Hint())
 			}
 		}
 	}
