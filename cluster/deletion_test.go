@@ -74,9 +74,9 @@ func TestAnAnswerWhoseBodyHasAnotherCodeIsAnError(t *testing.T) {
 			g := NewWithT(t)
 			pods := answering(g, code, runtime.ContentTypeJSON, body).CoreV1().Pods
 			object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "u"}}
-			g.Expect(patch.Delete(t.Context(), pods, object, nil)).To(MatchError(ContainSubstring("is not the API server's")))
+			g.Expect(patch.Delete(t.Context(), pods, object, nil)).To(MatchError(ContainSubstring("is not from the API server")))
 			_, live, err := names.Live(t.Context(), pods("d"), "a")
-			g.Expect(err).To(MatchError(ContainSubstring("is not the API server's")))
+			g.Expect(err).To(MatchError(ContainSubstring("is not from the API server")))
 			g.Expect(live).To(BeFalse())
 		})
 	}

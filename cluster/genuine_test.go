@@ -74,7 +74,7 @@ func TestAnAnswerOfAProxyIsAnError(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			pods := answering(g, page.code, page.contentType, page.body).CoreV1().Pods
-			of := MatchError(ContainSubstring("is not the API server's"))
+			of := MatchError(ContainSubstring("is not from the API server"))
 			var r reconciling
 			ctx := ownwrites.NewContext(t.Context(), &r)
 			object := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "a", UID: "u"}}
@@ -251,7 +251,7 @@ func TestTheBodyOfARefusedAnswerIsClosed(t *testing.T) {
 	)}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = c.Client().CoreV1().Pods("d").Get(t.Context(), "a", metav1.GetOptions{})
-	g.Expect(err).To(MatchError(ContainSubstring("is not the API server's")))
+	g.Expect(err).To(MatchError(ContainSubstring("is not from the API server")))
 	g.Expect(body.closed).To(BeTrue(), "or its connection would be lost")
 }
 

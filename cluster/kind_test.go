@@ -126,7 +126,7 @@ func TestAKindNamesWhatIsWrongWithItsTypes(t *testing.T) {
 		ofDeployments.GroupResource().WithVersion("v2"), appsv1.AddToScheme)
 	g.Expect(err).To(MatchError(ContainSubstring("none of which is in apps/v2")))
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.ReplicaSetList](c, ofDeployments, appsv1.AddToScheme)
-	g.Expect(err).To(MatchError(ContainSubstring("is registered as kind ReplicaSetList: must be DeploymentList")))
+	g.Expect(err).To(MatchError(ContainSubstring("is registered as kind ReplicaSetList, but must be registered as DeploymentList")))
 	_, err = cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c, ofDeployments,
 		func(*runtime.Scheme) error { return http.ErrAbortHandler })
 	g.Expect(err).To(MatchError(http.ErrAbortHandler))

@@ -92,8 +92,8 @@ func Status(cached cache.Cache) []informer.Status {
 // form identifies the objects of one kind in one representation, such as Pods
 // with only their metadata.
 type form struct {
-	gvk schema.GroupVersionKind
-	as  representation
+	gvk  schema.GroupVersionKind
+	form representation
 }
 
 // onDemand is a cache of controller-runtime that caches the kinds in named on
@@ -208,13 +208,13 @@ func (c *onDemand) isStarted() bool {
 }
 
 // all returns the kinds on demand that have been used.
-func (c *onDemand) all() (all []*kind) {
+func (c *onDemand) kinds() (kinds []*kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range c.kinds {
-		all = append(all, k)
+		kinds = append(kinds, k)
 	}
-	return all
+	return kinds
 }
 
 // Start runs the cache until ctx ends.

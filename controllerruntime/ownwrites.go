@@ -225,7 +225,7 @@ func (k *seenKind) add(w *ownWrite) {
 func (k *seenKind) remove(w *ownWrite) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.writes[w.key] = slices.DeleteFunc(k.writes[w.key], func(other *ownWrite) bool { return other == w })
+	k.writes[w.key] = slices.DeleteFunc(k.writes[w.key], func(candidate *ownWrite) bool { return candidate == w })
 	if len(k.writes[w.key]) == 0 {
 		delete(k.writes, w.key)
 	}

@@ -146,7 +146,7 @@ type shown struct {
 
 // failure is the last error of a key, and when its failures began.
 type failure struct {
-	since  time.Time
+	began  time.Time
 	key    string
 	reason string
 }
@@ -160,7 +160,7 @@ func (s *shown) note(key any, err error) {
 	}
 	f, known := s.failing[key]
 	if !known {
-		f = failure{since: time.Now(), key: fmt.Sprint(key)}
+		f = failure{began: time.Now(), key: fmt.Sprint(key)}
 	}
 	f.reason = redact.Error(err)
 	s.failing[key] = f
@@ -175,15 +175,15 @@ func (s *shown) problems() (problems []inspect.Problem) {
 	defer s.mu.Unlock()
 	for _, f := range s.failing {
 		problems = append(problems, inspect.Problem{
-			Check: "controller/" + s.name, Object: f.key, Cause: "reconcile failed", Reason: f.reason, Since: f.since,
+			Check: "controller/" + s.name, Object: f.key, Cause: "reconcile failed", Reason: f.reason, Since: f.began,
 		})
 	}
 	slices.SortFunc(problems, func(a, b inspect.Problem) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Object, b.Object))
 	})
-	if more := len(problems) - mostFailures; more > 0 {
+	if hidden := len(problems) - mostFailures; hidden > 0 {
 		problems = problems[:mostFailures]
-		problems[mostFailures-1].More = more
+		problems[mostFailures-1].More = hidden
 	}
 	return problems
 }

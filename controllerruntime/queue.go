@@ -49,8 +49,8 @@ func (q *Queues[R]) Stats() map[string]queue.Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	stats := make(map[string]queue.Stats, len(q.queues))
-	for _, one := range q.queues {
-		stats[one.Name()] = one.Stats()
+	for _, member := range q.queues {
+		stats[member.Name()] = member.Stats()
 	}
 	return stats
 }
@@ -62,8 +62,8 @@ func (q *Queues[R]) Entries(limit int) map[string][]queue.EntryStatus[R] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	entries := make(map[string][]queue.EntryStatus[R], len(q.queues))
-	for _, one := range q.queues {
-		entries[one.Name()] = one.Entries(limit)
+	for _, member := range q.queues {
+		entries[member.Name()] = member.Entries(limit)
 	}
 	return entries
 }

@@ -88,7 +88,7 @@ func (r *reader) Get(ctx context.Context, name string, o metav1.GetOptions) (inf
 
 // List lists the objects that the selectors of the config select.
 func (r *reader) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.as)
+	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.form)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (r *reader) List(ctx context.Context, o metav1.ListOptions) (runtime.Object
 
 // Watch watches the objects that the selectors of the config select.
 func (r *reader) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.as)
+	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.form)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (r *reader) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	if err != nil {
 		return nil, err
 	}
-	if r.kind.as != metadataOnly && r.config.Transform == nil {
+	if r.kind.form != metadataOnly && r.config.Transform == nil {
 		return opened, nil
 	}
 	prepared := &preparedWatch{source: opened, events: make(chan watch.Event), stopped: make(chan struct{})}
@@ -179,7 +179,7 @@ func (r *reader) selecting(o metav1.ListOptions) *client.ListOptions {
 // prepare returns an object in the form in which it is cached, after the
 // Transform of the config.
 func (r *reader) prepare(object runtime.Object) (informer.Object, error) {
-	if r.kind.as == metadataOnly {
+	if r.kind.form == metadataOnly {
 		object.GetObjectKind().SetGroupVersionKind(r.kind.gvk)
 	}
 	var prepared any = object

@@ -59,7 +59,7 @@ func (r *reflectorStore[T]) admits(obj any) error {
 	return nil
 }
 
-// isTable reports whether object is a Table, which a server sends to clients
+// isTable reports whether object is a Table. A server sends Tables to clients
 // that print objects. client-go's reflector skips it, so a change would be
 // missed.
 func isTable(object Object) bool {
@@ -78,7 +78,7 @@ func isInNamespace(obj any) bool {
 // of the request. Call it before the object is transformed.
 func (r *reflectorStore[T]) selected(object T) error {
 	if r.sink.options.LabelSelector == "" || r.source.isSimulated() ||
-		itemwise.Why(itemwise.WithoutFault(object)) != nil { // its labels may not be known
+		itemwise.RefusalOf(itemwise.WithoutFault(object)) != nil { // its labels may not be known
 		return nil
 	}
 	if r.sink.selector.Matches(labels.Set(object.GetLabels())) {
@@ -141,7 +141,7 @@ func (r *reflectorStore[T]) follows(object T) error {
 // that the deletion is newer than the cached state, and that the object is of
 // the right kind.
 func (r *reflectorStore[T]) deletes(object T) error {
-	if refusal := itemwise.Why(object); refusal != nil && refusal.Cause == itemwise.CauseKind {
+	if refusal := itemwise.RefusalOf(object); refusal != nil && refusal.Cause == itemwise.CauseKind {
 		return refusal.Err
 	}
 	if err := r.follows(object); err != nil {
@@ -232,7 +232,7 @@ func (r *reflectorStore[T]) bookmarkFault(obj any, kind string) error {
 	if !ok {
 		return wrongType[T](obj)
 	}
-	if refusal := itemwise.Why(object); refusal != nil {
+	if refusal := itemwise.RefusalOf(object); refusal != nil {
 		return refusal.Err
 	}
 	if got := kindOf(object); got != "" && kind != "" && got != kind {

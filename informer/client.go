@@ -263,7 +263,7 @@ func (r *reflectorStore[T]) unpacked(list runtime.Object) (runtime.Object, error
 		if object, err = r.transform(object); err != nil {
 			return nil, err
 		}
-		if itemwise.Why(object) == nil {
+		if itemwise.RefusalOf(object) == nil {
 			r.sink.store.share(object)
 		}
 		items[n] = object
@@ -313,7 +313,7 @@ func (o observed[T]) Remove(last T) {
 	key := bound.KeyOf(last)
 	cached := s.table.Get(key)
 	s.removeLocked(key, last)
-	switch unknown := itemwise.Why(last) != nil; {
+	switch unknown := itemwise.RefusalOf(last) != nil; {
 	case !unknown:
 		o.observer.Deleted(last)
 	case cached != nil:

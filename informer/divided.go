@@ -136,7 +136,7 @@ func (d *divided[T]) Replace(rv string, items []*tree.Item[T], occasion versions
 	s.delivery.notifyDelivered(done)
 }
 
-// newest returns items, which were listed at rv, together with newer states
+// newest returns the items that were listed at rv, together with newer states
 // from the cache. Items that are older than the cached ones are replaced, and
 // cached objects that were created after rv are added. store.writing must be
 // held.
@@ -315,9 +315,9 @@ func (d *divided[T]) keepHeld() {
 	d.feed.mu.Lock()
 	set := d.held()
 	d.feed.mu.Unlock()
-	before := d.cover.Wanted()
+	previous := d.cover.Wanted()
 	d.cover.Change(set)
-	if len(before) == 0 || !set.Includes(before) {
+	if len(previous) == 0 || !set.Includes(previous) {
 		d.store.retainLocked(func(namespace string) bool { return len(set) > 0 && keyspace.Has(set, namespace) })
 	}
 	d.store.writing.Unlock()

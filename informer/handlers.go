@@ -171,12 +171,12 @@ func (d *delivery[T]) add(call func(Event[T]), known func() Snapshot[T]) *handle
 	for object := range replayed.All() {
 		d.call(h, Event[T]{New: object, Type: Added, Initial: true})
 	}
-	for more := true; more; {
+	for unfinished := true; unfinished; {
 		d.mu.Lock()
 		pending := h.pending
 		h.pending = nil
-		more = len(pending) > 0
-		h.joining = more
+		unfinished = len(pending) > 0
+		h.joining = unfinished
 		d.mu.Unlock()
 		d.callAll(h, pending)
 	}
@@ -198,13 +198,13 @@ func (d *delivery[T]) remove(h *handler[T]) {
 // count returns the number of handlers, and the time at which the oldest
 // undelivered change was published. The time is zero if all changes have been
 // delivered to all handlers.
-func (d *delivery[T]) count() (handlers int, since time.Time) {
+func (d *delivery[T]) count() (handlers int, oldest time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for n := 0; since.IsZero() && n < len(d.batches); n++ {
-		since = d.batches[n].published
+	for n := 0; oldest.IsZero() && n < len(d.batches); n++ {
+		oldest = d.batches[n].published
 	}
-	return len(d.handlers), since
+	return len(d.handlers), oldest
 }
 
 // enqueue queues a batch. mu must be held. The caller calls run after it has
@@ -227,7 +227,7 @@ func (d *delivery[T]) notifyDelivered(done func()) {
 }
 
 // run delivers the queued batches, unless another goroutine is doing so
-// already, which is possible only with several watches. If a handler ends this
+// already. That is possible only with several watches. If a handler ends this
 // goroutine (runtime.Goexit), the rest of the batch is still in the queue, and
 // is delivered before the goroutine ends.
 func (d *delivery[T]) run() {

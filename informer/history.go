@@ -25,8 +25,8 @@ type history[T Object] struct {
 	contents int
 }
 
-func (r *reflectorStore[T]) historyOf(cached Snapshot[T], before string) *history[T] {
-	return &history[T]{reflector: r, cached: cached, cachedRV: before}
+func (r *reflectorStore[T]) historyOf(cached Snapshot[T], beforeRV string) *history[T] {
+	return &history[T]{reflector: r, cached: cached, cachedRV: beforeRV}
 }
 
 // lacks reports whether item, an object on the server, cannot be part of the
@@ -55,7 +55,7 @@ func (h *history[T]) lacks(item T) bool {
 // between. It does not compare the types, because some answers leave them out.
 func hasOtherContent[T Object](cached, listed T) bool {
 	if cached.GetUID() != listed.GetUID() || cached.GetResourceVersion() != listed.GetResourceVersion() ||
-		itemwise.Why(listed) != nil || intern.Alike(cached, listed) {
+		itemwise.RefusalOf(listed) != nil || intern.Alike(cached, listed) {
 		return false
 	}
 	listed = listed.DeepCopyObject().(T)
@@ -81,8 +81,8 @@ func (r *reflectorStore[T]) compare(ctx context.Context) error {
 	defer cancel()
 	b := newBacklog(r, proofPage, nil)
 	b.idle = true
-	more, err := b.addPage(ctx)
-	if err != nil || !more {
+	hasMore, err := b.addPage(ctx)
+	if err != nil || !hasMore {
 		return err
 	}
 	last, ok := b.lastChanged()

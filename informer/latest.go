@@ -117,11 +117,11 @@ func (r *reflectorStore[T]) catchUp(ctx context.Context, target *types.Namespace
 	}
 	b := newBacklog(r, catchUpPage, target)
 	for first := true; ; first = false {
-		more, err := b.addPage(ctx)
+		hasMore, err := b.addPage(ctx)
 		if err != nil {
 			return fmt.Errorf("listing: %w", err)
 		}
-		if !more {
+		if !hasMore {
 			break
 		}
 		if first && !r.disordered.Load() && b.wait(ctx, time.After(watchCatchUp), b.reached) == nil {
@@ -193,7 +193,7 @@ func (r *reflectorStore[T]) keeps(namespace string) bool {
 // addPage requests one page of the list, and reports whether there are more.
 // The request has no resourceVersion, so that the server answers it from etcd
 // instead of its cache.
-func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
+func (b *backlog[T]) addPage(ctx context.Context) (hasMore bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
 	options := metav1.ListOptions{Limit: b.limit, Continue: b.token}
@@ -236,8 +236,8 @@ func (b *backlog[T]) addPage(ctx context.Context) (more bool, err error) {
 	})
 }
 
-// contradicts reports whether item, which was listed, shows that the server's
-// history differs from the history in the cache.
+// contradicts reports whether the listed item shows that the server's history
+// differs from the history in the cache.
 func (b *backlog[T]) contradicts(item T) bool {
 	key := bound.KeyOf(item)
 	seenRV, _, ok := b.reflector.newest(b.reflector.sink.store.snapshot(), key)
@@ -480,7 +480,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 		limit = proofPage
 	}
 	b := newBacklog(r, limit, nil)
-	more, err := b.addPage(ctx)
+	hasMore, err := b.addPage(ctx)
 	if err != nil {
 		return false
 	}
@@ -489,7 +489,7 @@ func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	}
 	ctx, cancel = context.WithTimeout(ctx, proofWait)
 	defer cancel()
-	if !more {
+	if !hasMore {
 		b.addMissing()
 		return b.wait(ctx, nil, b.empty) == nil && (!b.reached() || b.verdict() == nil)
 	}

@@ -12,14 +12,14 @@ import (
 // the program and the server, such as a proxy with a buffer, delivers no events.
 type mute struct {
 	watches int
-	since   time.Time // when the first of these watches was opened
+	start   time.Time // when the first of these watches was opened
 }
 
 // proven reports whether several watches in a row were mute.
 func (m mute) proven() bool { return m.watches > 1 }
 
 // delivered reports whether the last watch has delivered data. mu must be held.
-func (p *progress) delivered() bool { return p.deliveries.Load() > p.request.before }
+func (p *progress) delivered() bool { return p.deliveries.Load() > p.request.deliveredBefore }
 
 // outlived reports whether the last request is a watch that has ended after its
 // timeout and has delivered nothing. mu must be held.
@@ -46,7 +46,7 @@ func (p *progress) noteMute() {
 	case r.phase != phaseWatch || r.opened.IsZero():
 	case p.outlived():
 		if p.mute.watches++; p.mute.watches == 1 {
-			p.mute.since = r.opened
+			p.mute.start = r.opened
 		}
 	case p.delivered(), !r.deadline.IsZero() && !r.ended.Before(r.deadline.Add(-requests.EndGrace-requests.TimelyEnd)):
 		p.mute = mute{}
@@ -59,7 +59,7 @@ func (p *progress) lastData() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.mute.watches > 0 && !p.delivered() {
-		return p.mute.since
+		return p.mute.start
 	}
 	return p.lastActivity()
 }

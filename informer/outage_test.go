@@ -190,7 +190,7 @@ func TestAWatchThatTheServerThrottlesIsNamed(t *testing.T) {
 		g.Expect(pods.Status().Problems).To(HaveLen(1))
 		problem := pods.Status().Problems[0]
 		g.Expect(problem.Cause).To(Equal("throttled"))
-		g.Expect(problem.Reason).To(ContainSubstring("asking to wait, with a Retry-After"))
+		g.Expect(problem.Reason).To(ContainSubstring("with a Retry-After header"))
 		g.Expect(problem.Remedy).NotTo(BeEmpty())
 		<-time.After(time.Hour)
 		g.Expect(pods.Status().Problems[0].Cause).To(Equal("throttled"))

@@ -46,7 +46,7 @@ func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
 		return nil, err
 	}
 	item := itemOf(object)
-	if itemwise.Why(object) != nil {
+	if itemwise.RefusalOf(object) != nil {
 		return item, nil
 	}
 	r.sink.store.share(object)
@@ -81,7 +81,7 @@ func wrongType[T Object](obj any) error {
 // that dropped parts use no memory. If Transform panics, or if the metadata of an
 // untyped object cannot be decoded, it returns a stub.
 func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
-	if object = itemwise.WithoutFault(object); itemwise.Why(object) != nil {
+	if object = itemwise.WithoutFault(object); itemwise.RefusalOf(object) != nil {
 		return object, nil
 	}
 	if r.sink.options.DropManagedFields || r.settings.DropManagedFields {
@@ -132,7 +132,7 @@ func (r *reflectorStore[T]) transformInPlace(object T) error {
 		reflect.ValueOf(object).Elem().Set(reflect.ValueOf(transformed).Elem())
 		return nil
 	}
-	if itemwise.Why(object) == nil {
+	if itemwise.RefusalOf(object) == nil {
 		r.sink.store.share(object)
 	}
 	return nil

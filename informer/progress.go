@@ -78,10 +78,10 @@ type request struct {
 	// open reports whether the server has answered and the answer continues.
 	open bool
 	// watch is the open watch, or nil.
-	watch  watch.Interface
-	opened time.Time
-	ended  time.Time // when the watch was stopped
-	before int64     // the deliveries before the watch was opened
+	watch           watch.Interface
+	opened          time.Time
+	ended           time.Time // when the watch was stopped
+	deliveredBefore int64     // the deliveries before the watch was opened
 	// deadline is the time at which the server should have ended the watch.
 	deadline  time.Time
 	bookmarks bool  // whether the watch has delivered a bookmark
@@ -208,7 +208,7 @@ func (p *progress) waitingFor() string {
 func (p *progress) opened(w watch.Interface, timeout *int64) {
 	p.markActive()
 	p.mu.Lock()
-	p.request.watch, p.request.opened, p.request.before = w, time.Now(), p.deliveries.Load()
+	p.request.watch, p.request.opened, p.request.deliveredBefore = w, time.Now(), p.deliveries.Load()
 	p.counted.Watches.Add(1)
 	if timeout != nil && !p.source.isSimulated() {
 		p.request.deadline = time.Now().Add(time.Duration(*timeout)*time.Second + requests.EndGrace)
@@ -345,7 +345,7 @@ func (p *progress) whyNotSynced() string {
 
 // firstList returns what the first list is waiting for. The caller holds mu.
 func (p *progress) firstList() string {
-	phase, ago := p.request.phase.String(), time.Since(p.request.sent).Round(time.Millisecond)
+	phase, elapsed := p.request.phase.String(), time.Since(p.request.sent).Round(time.Millisecond)
 	if p.request.page > 1 {
 		phase = fmt.Sprintf("%s page %d", phase, p.request.page)
 	}
@@ -357,13 +357,13 @@ func (p *progress) firstList() string {
 	case p.request.phase == phaseIdle:
 		return "no request has been sent yet"
 	case p.request.open:
-		return fmt.Sprintf("%s: the answer of %s ago is not complete", phase, ago)
+		return fmt.Sprintf("%s: the answer of %s ago is not complete", phase, elapsed)
 	case !p.request.unanswered:
 		return p.err.Error()
 	case p.err != nil:
-		return fmt.Sprintf("%s: no answer for %s; before that, %s", phase, ago, p.err)
+		return fmt.Sprintf("%s: no answer for %s; before that, %s", phase, elapsed, p.err)
 	default:
-		return fmt.Sprintf("%s: no answer for %s", phase, ago)
+		return fmt.Sprintf("%s: no answer for %s", phase, elapsed)
 	}
 }
 

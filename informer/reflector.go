@@ -397,7 +397,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	r.specs.listed()
 	r.streamed = nil
 	r.noteOrder(rv, newestListed(items))
-	how := r.listed(items, rv)
+	occasion := r.listed(items, rv)
 	r.pending = func() {
 		done := func() {
 			r.sink.marks.Advance(r.source.namespace, rv, true)
@@ -405,7 +405,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 			r.sink.updateSynced()
 			r.watched.streamed()
 		}
-		r.target.Replace(rv, items, how, done)
+		r.target.Replace(rv, items, occasion, done)
 	}
 	if !r.source.fake {
 		r.storePending()

@@ -158,7 +158,7 @@ func (s *state[T]) reindex(changes []tree.Change[T]) {
 // that isListed selects. It returns all items afterwards, and the changes that
 // lead to them. Items whose objects have not changed are kept.
 func (s *state[T]) replaced(
-	isListed func(string) bool, items []*tree.Item[T], how versions.Occasion,
+	isListed func(string) bool, items []*tree.Item[T], occasion versions.Occasion,
 ) (result []*tree.Item[T], changes []tree.Change[T]) {
 	var olds []*tree.Item[T]
 	result = make([]*tree.Item[T], 0, len(items))
@@ -184,7 +184,7 @@ func (s *state[T]) replaced(
 			c, olds, items = tree.Change[T]{Old: olds[0], New: items[0]}, olds[1:], items[1:]
 		}
 		switch {
-		case how != versions.RestoredList && !matters(c):
+		case occasion != versions.RestoredList && !matters(c):
 			result = append(result, c.Old)
 			continue
 		case c.New != nil:

@@ -177,9 +177,9 @@ func (s *specReader[T]) fullDecode() string {
 // was made. Afterwards the store makes equal parts of the received and the
 // cached object share memory. For this it writes to the received object, except
 // to parts that the two share already. If the cache has a different object by
-// now, the store would write to the spec of the former object, which other
-// goroutines may be reading. Therefore the received object gets the spec of the
-// new object if the specs are equal, and is copied otherwise.
+// now, the store would write to the spec of the former object, although other
+// goroutines may be reading it. Therefore the received object gets the spec of
+// the new object if the specs are equal, and is copied otherwise.
 func (s *specReader[T]) take(received T) (object T, sum wire.Fingerprint, err error) {
 	o, ok := any(received).(wire.Object)
 	if !ok || s.specs == nil {

@@ -45,10 +45,10 @@ type Status struct {
 	// Wrapped is true for an informer that follows a cache of client-go, so
 	// that WaitForLatest fails.
 	Wrapped bool
-	// Referenced is true for a cache made by Referenced, which holds only
-	// objects that others refer to. References is the number of objects that it
-	// holds or waits for, and OpenWatches the number of open watches. Such a
-	// cache counts as synced while it runs.
+	// Referenced is true for a cache made by Referenced. It holds only objects
+	// that others refer to. References is the number of objects that it holds or
+	// waits for, and OpenWatches the number of open watches. Such a cache counts
+	// as synced while it runs.
 	Referenced              bool
 	References, OpenWatches int
 	// Server is the URL of the API server. It is empty if the client does not

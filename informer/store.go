@@ -123,7 +123,7 @@ func (s *store[T]) putLocked(c tree.Change[T]) {
 // storeChange stores a change, and reports whether it could be stored. The
 // caller holds writing, and calls delivery.run after releasing it.
 func (s *store[T]) storeChange(c tree.Change[T]) bool {
-	refusal, next := itemwise.Why(c.New.Object), (*state[T])(nil)
+	refusal, next := itemwise.RefusalOf(c.New.Object), (*state[T])(nil)
 	if refusal == nil {
 		next, refusal = s.afterChange(c)
 	}
@@ -151,7 +151,7 @@ func (s *store[T]) removeLocked(key types.NamespacedName, last T) {
 	c := tree.Change[T]{Old: s.table.Get(key)}
 	next, b := s.latest.Load(), batch[T]{}
 	if c.Old != nil {
-		if itemwise.Why(last) != nil || c.Old.Object.GetUID() != last.GetUID() {
+		if itemwise.RefusalOf(last) != nil || c.Old.Object.GetUID() != last.GetUID() {
 			last = c.Old.Object
 		}
 		s.table.Remove(key)

@@ -88,8 +88,8 @@ func (i *Informer[T]) handleUnreadable(h func(key types.NamespacedName)) (remove
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		u.handlers = slices.DeleteFunc(slices.Clone(u.handlers), func(other *func(types.NamespacedName)) bool {
-			return other == handler
+		u.handlers = slices.DeleteFunc(slices.Clone(u.handlers), func(candidate *func(types.NamespacedName)) bool {
+			return candidate == handler
 		})
 	}
 }
@@ -118,16 +118,16 @@ func (u *unreadables) get(key types.NamespacedName) *UnreadableError {
 func (u *unreadables) set(e *UnreadableError) (isNew bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	before := u.byKey[e.Key]
-	if before != nil {
-		e.Since = before.Since
+	previous := u.byKey[e.Key]
+	if previous != nil {
+		e.Since = previous.Since
 	}
 	if u.byKey == nil {
 		u.byKey = map[types.NamespacedName]*UnreadableError{}
 	}
 	u.byKey[e.Key] = e
 	u.count.Store(int64(len(u.byKey)))
-	return before == nil || before.UID != e.UID || before.ResourceVersion != e.ResourceVersion
+	return previous == nil || previous.UID != e.UID || previous.ResourceVersion != e.ResourceVersion
 }
 
 // removeIf removes the objects for which end reports true, and returns their
@@ -277,8 +277,8 @@ func (s *store[T]) putRefused(c tree.Change[T], refusal *itemwise.Refusal) {
 // isRecreated reports whether two items with the same name are known to be
 // different objects.
 func isRecreated[T Object](old, item *tree.Item[T]) bool {
-	before, after := old.Object.GetUID(), item.Object.GetUID()
-	return before != after && before != "" && after != ""
+	oldUID, newUID := old.Object.GetUID(), item.Object.GetUID()
+	return oldUID != newUID && oldUID != "" && newUID != ""
 }
 
 // afterChange returns the state after a change, or a refusal if the function of
@@ -294,18 +294,18 @@ func (s *store[T]) afterChange(c tree.Change[T]) (next *state[T], refusal *itemw
 // unreadable and later than rv. In their place it returns the cached states of
 // the same objects.
 func (s *store[T]) readable(
-	items []*tree.Item[T], how versions.Occasion, rv string,
+	items []*tree.Item[T], occasion versions.Occasion, rv string,
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
 	readable = items[:0:len(items)]
 	for _, item := range items {
-		refusal := itemwise.Why(item.Object)
+		refusal := itemwise.RefusalOf(item.Object)
 		outdated := rv != "" && s.unreadable.isNewer(item.Key, item.Object.GetResourceVersion())
 		if refusal == nil && !outdated {
 			readable = append(readable, item)
 			continue
 		}
 		c := s.changeTo(item)
-		if !outdated && (how == versions.RestoredList || matters(c)) {
+		if !outdated && (occasion == versions.RestoredList || matters(c)) {
 			refused = append(refused, refusedItem[T]{item: item, reason: refusal})
 		}
 		if c.Old != nil && !isRecreated(c.Old, item) {
@@ -352,7 +352,7 @@ func (s *store[T]) withoutPanics(
 // objects. It returns the keys of the removed and of the refused objects.
 // writing must be held, and the list must have been stored.
 func (s *store[T]) removeReadable(
-	isListed func(string) bool, refused []refusedItem[T], how versions.Occasion, rv string,
+	isListed func(string) bool, refused []refusedItem[T], occasion versions.Occasion, rv string,
 ) (changed []types.NamespacedName) {
 	stillRefused := map[types.NamespacedName]bool{}
 	for _, r := range refused {
@@ -364,7 +364,7 @@ func (s *store[T]) removeReadable(
 			return false
 		}
 		cached := s.table.Get(e.Key)
-		return !e.stored || how == versions.RestoredList ||
+		return !e.stored || occasion == versions.RestoredList ||
 			cached == nil || cached.Object.GetResourceVersion() != e.ResourceVersion
 	})
 	return append(changed, ended...)

@@ -756,7 +756,7 @@ func TestAClientWithAListOfItsOwnIsNotReplaced(t *testing.T) {
 		defer running(logs.important(x.t.Context()), in)()
 		pass(time.Minute)
 		x.Expect(in.HasSynced()).To(BeFalse())
-		x.Expect(in.Status().Reason).To(And(ContainSubstring("informer_test.ownJobs hides how it sends requests"),
+		x.Expect(in.Status().Reason).To(And(ContainSubstring("informer_test.ownJobs does not show its REST client"),
 			ContainSubstring("it cannot be skipped")))
 	})
 }

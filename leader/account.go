@@ -32,7 +32,7 @@ func (c *client) Explain(err error) error {
 	}
 	err = fmt.Errorf("%w: the API server does not accept the token of ServiceAccount %q in namespace %q", err, t.name,
 		t.namespace)
-	ask := fmt.Sprintf("`kubectl -n %s get serviceaccount %s` shows whether the account exists", t.namespace, t.name)
+	ask := fmt.Sprintf("`kubectl -n %s get serviceaccount %s` says whether the account exists", t.namespace, t.name)
 	end := t.ends.UTC().Format(time.RFC3339)
 	offset, _ := c.clock.Difference() // the server decides by its own clock
 	clockName := "the clock of this machine"

@@ -191,8 +191,8 @@ func (c *candidate) report(ctx context.Context, s step, err error) {
 
 var numbers = regexp.MustCompile(`\d+`) //nolint:gochecknoglobals // compiled once
 
-// withoutNumbers returns the text of an error without times and durations,
-// which differ although the cause is the same.
+// withoutNumbers returns the text of an error without times and durations: they
+// differ although the cause is the same.
 func withoutNumbers(err error) string { return numbers.ReplaceAllString(err.Error(), "0") }
 
 // explain wraps the error of a request, and says what to do about it.

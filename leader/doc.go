@@ -84,7 +84,7 @@
 // A request that was cut off may still be in flight, or the server may work on
 // it until its timeout. It can no longer arrive after s + LeaseDuration, where
 // s is the last renewal before it. Until then the Lease keeps its holder. The
-// same applies after an answer of 500 or above, which may come from a proxy
+// same applies after an answer of 500 or above, because it may be from a proxy
 // that gave up. A request that got no connection was not sent.
 //
 // The clock is CLOCK_MONOTONIC. It keeps running while a process is stopped by

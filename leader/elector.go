@@ -164,8 +164,8 @@ func (e *Elector) enter(ctx context.Context) *term {
 	return nil
 }
 
-// join adds a call of Run to the running campaign, and starts a campaign if
-// there is none.
+// join adds a call of Run to the running campaign. If no campaign is running,
+// join starts one.
 func (e *Elector) join(ctx context.Context) *campaign {
 	for {
 		e.mu.Lock()
@@ -189,7 +189,7 @@ func (e *Elector) join(ctx context.Context) *campaign {
 
 // leave removes one call of Run from the campaign. If it is the last one, leave
 // ends the campaign and waits until the Lease is released. working reports
-// whether the function of that call was still running, which means that it has
+// whether the function of that call was still running. If it was, it has
 // panicked.
 func (e *Elector) leave(c *campaign, working bool) {
 	e.mu.Lock()

@@ -221,7 +221,7 @@ func TestALostLeadershipEndsRun(t *testing.T) {
 					how.lose(x, l)
 					err := wait()
 					x.Expect(err).To(MatchError(how.want))
-					x.Expect(err).To(MatchError(ContainSubstring(`leading by lease "default/test": `)))
+					x.Expect(err).To(MatchError(ContainSubstring(`leading under lease "default/test": `)))
 					x.Expect(errors.Is(err, own)).To(Equal(own != nil && own != context.Canceled)) //nolint:errorlint // itself
 					x.Expect(calls).To(Equal(1))
 				})
@@ -380,7 +380,7 @@ func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
 		pass(time.Until(client.asked.Add(15 * time.Second)))
 		x.Expect(e.Healthy()).To(Succeed(), "for a LeaseDuration")
 		pass(1)
-		x.Expect(e.Healthy()).To(MatchError(ContainSubstring("a request has been under way")))
+		x.Expect(e.Healthy()).To(MatchError(ContainSubstring("a request has been in flight")))
 		close(client.hang)
 		stop()
 	})

@@ -121,17 +121,17 @@ func (e *Elector) Ready() error {
 // to lead, or if this replica cannot know it.
 func (s Status) String() string {
 	var b strings.Builder
-	since, ended := s.Since.UTC().Format(time.RFC3339), s.Ended.UTC().Format(time.RFC3339)
+	seen, ended := s.Since.UTC().Format(time.RFC3339), s.Ended.UTC().Format(time.RFC3339)
 	switch replica := isReplica(s.Leader); {
 	case s.Leader == "":
 		b.WriteString("no replica leads")
 	case !replica && s.Ended.IsZero():
 		fmt.Fprintf(&b, "no replica of this program leads: %q, which is not the name of one, holds lease %q; this replica "+
-			"has seen it since %s", s.Leader, s.Lease, since)
+			"has seen it since %s", s.Leader, s.Lease, seen)
 	case !replica:
 		fmt.Fprintf(&b, "no replica is known to lead; %q held lease %q until %s", s.Leader, s.Lease, ended)
 	case s.Ended.IsZero():
-		fmt.Fprintf(&b, "%s leads; this replica has seen it since %s", s.Leader, since)
+		fmt.Fprintf(&b, "%s leads; this replica has seen it since %s", s.Leader, seen)
 	case s.Problem != nil:
 		fmt.Fprintf(&b, "this replica does not know who leads; as far as it knows, %s led until %s", s.Leader, ended)
 	default:

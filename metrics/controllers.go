@@ -136,12 +136,12 @@ func (s sender) queue(name string, stats queue.Stats) {
 		waiting += lane.Depth
 		dispatched += lane.Dispatched
 		waited += lane.Waited.Seconds()
-		below := uint64(0)
+		cumulative := uint64(0)
 		// The last bucket has no bound: its count is the count of all
 		// dispatches.
 		for i, n := range lane.Waits[:len(lane.Waits)-1] {
-			below += n
-			buckets[lane.WaitBound(i).Seconds()] += below
+			cumulative += n
+			buckets[lane.WaitBound(i).Seconds()] += cumulative
 		}
 	}
 	s.gauge(float64(waiting), depth, name, name)

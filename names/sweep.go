@@ -218,9 +218,9 @@ func (s *Sweep) Wake() {
 func (s *Sweep) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if since := time.Since(s.listing); !s.listing.IsZero() && since > s.options.Timeout {
+	if elapsed := time.Since(s.listing); !s.listing.IsZero() && elapsed > s.options.Timeout {
 		return fmt.Errorf("listing names has taken %v, although its context ended after names.Options.Timeout (%v)",
-			since.Truncate(time.Second), s.options.Timeout)
+			elapsed.Truncate(time.Second), s.options.Timeout)
 	}
 	return s.err
 }
@@ -291,10 +291,10 @@ func (s *Sweep) timeout(subject string) error {
 	return fmt.Errorf("%s took longer than names.Options.Timeout (%v)", subject, s.options.Timeout)
 }
 
-func (s *Sweep) setListing(since time.Time) {
+func (s *Sweep) setListing(start time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.listing = since
+	s.listing = start
 }
 
 // inScope reports whether this program cleans up a name. If Options.Scope

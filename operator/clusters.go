@@ -140,7 +140,7 @@ func (r *remote) note(ctx context.Context, err error) {
 }
 
 // problemOf returns the problem of a cluster. err is the error of the last
-// request to its server, which is at host.
+// request to its server at host.
 func problemOf(host string, err error) inspect.Problem {
 	p := inspect.Problem{Reason: err.Error(), Since: time.Now()}
 	switch {

@@ -27,7 +27,7 @@ var errCollectTimeout = fmt.Errorf("the collector has not returned after %v", co
 // runtime.Goexit would block every scrape.
 type guardedCollector struct {
 	prometheus.Collector
-	late atomic.Int32 // calls that have not returned in time
+	overdue atomic.Int32 // calls that have not returned in time
 }
 
 // Describe sends the descriptions of the collector. If it panics, the collector
@@ -49,7 +49,7 @@ func (c *guardedCollector) Collect(metrics chan<- prometheus.Metric) {
 }
 
 func (c *guardedCollector) collect(metrics chan<- prometheus.Metric) error {
-	if c.late.Load() > 0 {
+	if c.overdue.Load() > 0 {
 		return errCollectTimeout
 	}
 	sent, ended := make(chan prometheus.Metric), make(chan error, 1)
@@ -67,11 +67,11 @@ func (c *guardedCollector) collect(metrics chan<- prometheus.Metric) error {
 			}
 			metrics <- m
 		case <-timer.C:
-			c.late.Add(1)
+			c.overdue.Add(1)
 			go func() { // what it sends later must not block it: the registry closes metrics
 				for range sent {
 				}
-				c.late.Add(-1)
+				c.overdue.Add(-1)
 			}()
 			return errCollectTimeout
 		}

@@ -119,11 +119,11 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 // unreachable returns the error about a server that was not reached, because of
 // err, within the timeout.
 func unreachable(host string, timeout time.Duration, err error) error {
-	what := "no answer in %v: check that it runs and that the kubeconfig names it"
+	format := "no answer in %v: check that it runs and that the kubeconfig names it"
 	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); refused {
-		what = "no certificate that this program accepts in %v: check the address and the authority in the kubeconfig"
+		format = "no certificate that this program accepts in %v: check the address and the authority in the kubeconfig"
 	}
-	return fmt.Errorf("reaching the API server at %s: "+what+": %w", host, timeout, err)
+	return fmt.Errorf("reaching the API server at %s: "+format+": %w", host, timeout, err)
 }
 
 // askOnce calls ask with the time limit for one answer, so that a server that
@@ -217,10 +217,10 @@ func isAllowed(ctx context.Context, client kubernetes.Interface, p permission) (
 // accountError returns an error that names the account of this process, or nil
 // if the server does not name the account.
 func accountError(ctx context.Context, client kubernetes.Interface) error {
-	self, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
-	if err != nil || self.Status.UserInfo.Username == "" {
+	if err != nil || review.Status.UserInfo.Username == "" {
 		return nil
 	}
-	return fmt.Errorf("the account is %s", self.Status.UserInfo.Username)
+	return fmt.Errorf("the account is %s", review.Status.UserInfo.Username)
 }

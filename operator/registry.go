@@ -42,8 +42,8 @@ func clashes(g prometheus.Gatherer) error {
 		return nil
 	}
 	errs := []error{err}
-	if several, ok := errors.AsType[prometheus.MultiError](err); ok {
-		errs = several
+	if multi, ok := errors.AsType[prometheus.MultiError](err); ok {
+		errs = multi
 	}
 	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool {
 		return strings.HasPrefix(err.Error(), "error collecting metric ")

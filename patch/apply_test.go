@@ -190,7 +190,7 @@ func TestAnApplierRefusesAConfigurationThatTheUIDCannotBePutInto(t *testing.T) {
 	config.Metadata.Name = "n1"
 	cached := applied(1, "doorman", `{"f:metadata":{}}`)
 	_, err := patch.NewApplier(always(server)).Apply(t.Context(), cached, asDoorman, config)
-	f.Expect(err).To(MatchError(ContainSubstring("put the UID into it")))
+	f.Expect(err).To(MatchError(ContainSubstring("add the UID to it")))
 	f.Expect(server.asked).To(BeZero())
 }
 

@@ -34,8 +34,8 @@ import (
 // A gateway that makes a deletion a dry run, by changing its body, is noticed
 // with a client that is not of package cluster. With a client of package
 // cluster, it is noticed only if the answer contains the object. Most objects
-// without finalizers are answered with a Status, which is the same for a dry
-// run and a deletion. Delete then returns nil, and only the cache, which never
+// without finalizers are answered with a Status. It is the same for a dry run
+// and for a deletion. Delete then returns nil, and only the cache, which never
 // shows the deletion, tells the difference.
 //
 // The error satisfies [IsStale] if the object was recreated or, with a lock,

@@ -67,8 +67,8 @@ type describer struct {
 	lines  []string
 }
 
-// walk adds a line for each leaf of changed, which is the merge patch from
-// oldTree to newTree.
+// walk adds a line for each leaf of changed, the merge patch from oldTree to
+// newTree.
 func (d *describer) walk(path []string, changed, oldTree, newTree map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		full := append(slices.Clip(path), name)

@@ -33,8 +33,8 @@ import (
 //
 // Ensure sends at most one request. If the cache was wrong and the object
 // exists, it sends two more: it reads the object and patches it, locked by its
-// resourceVersion. Each call of edit gets a new copy of the object, which edit
-// may retain. If the object has a controller and needs a patch, edit is called
+// resourceVersion. Each call of edit gets a new copy of the object, and may
+// retain it. If the object has a controller and needs a patch, edit is called
 // once more with a copy without owner references. That call shows which
 // controller the edit itself sets.
 //

@@ -190,8 +190,8 @@ func TestAWrongFinalizerSaysWhatAndIsTerminal(t *testing.T) {
 func TestAFinalizersClientIsThatOfTheObject(t *testing.T) {
 	client := fake.NewClientset().CoreV1()
 	for want, of := range map[string]podClients{
-		`the client is of namespace "e" and would write "e/x" instead`: func(string) typedcorev1.PodInterface { return client.Pods("e") },
-		`there is no client for namespace "d"`:                         func(string) typedcorev1.PodInterface { return nil },
+		`the client is for namespace "e", and would write "e/x" instead`: func(string) typedcorev1.PodInterface { return client.Pods("e") },
+		`there is no client for namespace "d"`:                           func(string) typedcorev1.PodInterface { return nil },
 	} {
 		g := NewWithT(t)
 		object := blankPod("d")

@@ -45,7 +45,7 @@ var _ = Describe("On the real server, what the program does not see", func() {
 		cached = got.DeepCopy()
 		cached.Spec.Tolerations = nil
 		_, err = patch.Merge(ctx, pods, cached, nil, func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{added} })
-		Expect(err).To(MatchError(ContainSubstring("the server has more in spec.tolerations")))
+		Expect(err).To(MatchError(ContainSubstring("the server has fields in spec.tolerations")))
 	})
 
 	It("survives in ports of one number", func(ctx SpecContext) {

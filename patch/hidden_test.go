@@ -467,7 +467,7 @@ func (w hiddenWorld) survives(cases []hiddenCase) {
 			if c.refused == "" {
 				w.Expect(err).NotTo(HaveOccurred(), "%s: %s", how, c.name)
 			} else {
-				w.Expect(err).To(MatchError(ContainSubstring("the server has more in "+c.refused)), "%s: %s", how, c.name)
+				w.Expect(err).To(MatchError(ContainSubstring("the server has fields in "+c.refused)), "%s: %s", how, c.name)
 				w.Expect(patch.IsStale(err)).To(BeFalse())
 			}
 			w.Expect(w.has(name, part)).To(MatchJSON(c.want()), "%s: %s", how, c.name)

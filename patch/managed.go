@@ -18,9 +18,9 @@ import (
 
 // ownedBy returns a checksum of the fields that manager has applied to obj, in
 // all subresources, with their values. The values are included because another
-// replica may have applied different values under the same manager name, which
-// does not change the ownership. It returns false if the managed fields are
-// missing or cannot be read.
+// replica may have applied different values under the same manager name. Such a
+// write does not change the ownership. It returns false if the managed fields
+// are missing or cannot be read.
 func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
 	var zero [sha256.Size]byte
 	h := sha256.New()

@@ -57,7 +57,7 @@ import (
 // it may read a string as a struct. An edit inside such a value is patched in
 // the same way, and is refused if the server has the second form.
 //
-// The copy belongs to edit, which may retain it or parts of it; changes made
+// The copy belongs to edit. edit may retain it or parts of it, but changes made
 // after edit has returned are not sent. The copy of a Go struct has no managed
 // fields, because they belong to the server.
 //
@@ -246,8 +246,8 @@ func checkIdentity(cached, edited informer.Object, rv string) error {
 // again. Times are compared in seconds, as the server stores them.
 func checkServerFields(cached, edited informer.Object) error {
 	var errs []error
-	check := func(field string, same bool) {
-		if !same {
+	check := func(field string, unchanged bool) {
+		if !unchanged {
 			errs = append(errs, fmt.Errorf("the edit changes %s, which only the server sets", field))
 		}
 	}

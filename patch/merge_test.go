@@ -164,8 +164,8 @@ func TestMergeRefusesBadInputBeforeAnyRequest(t *testing.T) {
 		"another name":            {`metadata.name from "n1" to "n2"`, nil, func(n *corev1.Node) { n.Name = "n2" }},
 		"another namespace":       {`metadata.namespace`, nil, func(n *corev1.Node) { n.Namespace = "x" }},
 		"another UID":             {`metadata.uid from "u1"`, nil, func(n *corev1.Node) { n.UID = "x" }},
-		"another kind":            {`changes kind from "" to "Pod"`, nil, func(n *corev1.Node) { n.Kind = "Pod" }},
-		"another apiVersion":      {`changes apiVersion from "" to "v2"`, nil, func(n *corev1.Node) { n.APIVersion = "v2" }},
+		"another kind":            {`must not change kind from "" to "Pod"`, nil, func(n *corev1.Node) { n.Kind = "Pod" }},
+		"another apiVersion":      {`must not change apiVersion from "" to "v2"`, nil, func(n *corev1.Node) { n.APIVersion = "v2" }},
 		"another resourceVersion": {`metadata.resourceVersion`, nil, func(n *corev1.Node) { n.ResourceVersion = "x" }},
 		"nothing to lock on":      {"no metadata.resourceVersion to lock on", &patch.Options{Lock: true}, relabelNode},
 		"a patch that is too large": {"a server reads at most", nil, func(n *corev1.Node) {

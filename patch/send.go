@@ -198,8 +198,8 @@ func conditions(cached informer.Object, locked bool) []string {
 	return members
 }
 
-// appendMember appends a string member to members, which are the members of a
-// JSON object without its braces, and returns the result.
+// appendMember appends a string member to the members of a JSON object, and
+// returns the result. members is the object's JSON without its braces.
 func appendMember(members []byte, name, value string) []byte {
 	if len(members) > 0 {
 		members = append(members, ',')

@@ -160,9 +160,9 @@ func withhold(fields fieldTree) fieldTree {
 func unite(dst, fields fieldTree) {
 	for name, added := range fields {
 		nested, ok := dst[name].(fieldTree)
-		more, okMore := added.(fieldTree)
-		if ok && okMore {
-			unite(nested, more)
+		addedTree, addedOK := added.(fieldTree)
+		if ok && addedOK {
+			unite(nested, addedTree)
 		} else {
 			dst[name] = added
 		}

@@ -56,7 +56,7 @@ type causes struct {
 	known []string // the known triggers and types
 }
 
-// add adds c, which must not be empty, to the list of causes of a key. key is a
+// add adds c to the list of causes of a key. c must not be empty. key is a
 // pointer to the key. If the list already has a cause with the same object and
 // the same trigger, add merges c into that cause.
 func (s *causes) add(list *uint32, key any, c *Cause) {
@@ -200,7 +200,7 @@ func encodeVersion(version string) (n uint64) {
 	return n
 }
 
-func addSaturated(n uint16, more int) uint16 {
+func addSaturated(n uint16, increment int) uint16 {
 	const limit = 1<<16 - 1
-	return uint16(min(int(n)+max(more, 0), limit)) //nolint:gosec // bounded by limit
+	return uint16(min(int(n)+max(increment, 0), limit)) //nolint:gosec // bounded by limit
 }

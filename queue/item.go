@@ -285,7 +285,7 @@ func (s *schedule[K]) finish(place uint32, end *ending) {
 }
 
 // fail makes e back off, unless it was added with ResetBackoff while it was
-// held. failed is the list of the causes of the failed attempt, which are also
+// held. failed is the list of the causes of the failed attempt. They are also
 // causes of the retry. fail returns the list of causes that is no longer
 // needed, for the caller to drop.
 func (s *schedule[K]) fail(e *entry[K], failed uint32, end *ending, now int64) (rest uint32) {

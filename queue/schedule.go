@@ -242,11 +242,11 @@ func (s *schedule[K]) reschedule(n uint32, now int64) {
 	s.recount(e)
 }
 
-// recount records the surplus of e, which is the number of its timers that do
-// not stand for a delayed key. For example, the surplus is 1 if e waits for the
-// end of its back-off and was not added, and also if e has two timers, because
-// the key is then delayed only once. Stats subtracts the sum of all surpluses
-// from the number of timers.
+// recount records the surplus of e: the number of its timers that do not stand
+// for a delayed key. For example, the surplus is 1 if e waits for the end of
+// its back-off and was not added, and also if e has two timers, because the key
+// is then delayed only once. Stats subtracts the sum of all surpluses from the
+// number of timers.
 func (s *schedule[K]) recount(e *entry[K]) {
 	r := s.retries.get(e.retry)
 	if r == nil { // e has at most one timer, for a pending addition
@@ -265,14 +265,14 @@ func (s *schedule[K]) recount(e *entry[K]) {
 	s.retries.setSurplus(r, surplus)
 }
 
-// enqueue makes e, entry n, wait for a worker. since is the earliest time at
+// enqueue makes e, entry n, wait for a worker. start is the earliest time at
 // which a worker could have taken it.
-func (s *schedule[K]) enqueue(n uint32, e *entry[K], since int64) {
+func (s *schedule[K]) enqueue(n uint32, e *entry[K], start int64) {
 	s.unschedule(e)
 	if e.pending == timer {
 		e.expire()
 	}
-	e.state, e.stateTime = waiting, since
+	e.state, e.stateTime = waiting, start
 	s.counters.began++
 	s.lanes.push(n, e)
 }

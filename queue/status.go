@@ -82,13 +82,13 @@ func (q *Queue[K]) Stats() Stats {
 		}
 	}
 	for l := range stats.Lanes {
-		counted, since := &s.counters.lanes[l], now
+		counted, oldest := &s.counters.lanes[l], now
 		for head := range s.lanes.heads(Lane(l)) { //nolint:gosec // one of three
-			since = min(since, max(s.table.value(head).stateTime, s.opened))
+			oldest = min(oldest, max(s.table.value(head).stateTime, s.opened))
 		}
 		stats.Lanes[l] = LaneStats{
 			Depth:  s.lanes.rings[l].waiting,
-			Oldest: time.Duration(now - since),
+			Oldest: time.Duration(now - oldest),
 			Waited: time.Duration(counted.waited),
 			Waits:  counted.waits,
 		}

@@ -262,8 +262,8 @@ func changes(oldObject, newObject metav1.Object) asked {
 	return fields.bounded()
 }
 
-// clientFields removes from changed, which is a merge patch, the fields that
-// only the server writes, and preconditions. It returns changed.
+// clientFields removes the fields that only the server writes, and
+// preconditions, from the merge patch changed. It returns changed.
 func clientFields(changed map[string]any) map[string]any {
 	delete(changed, "apiVersion")
 	delete(changed, "kind")

@@ -115,12 +115,12 @@ func (s *shardCaches) gathered(ctx context.Context) bool {
 	if previous == 0 { // an earlier fill has taken all slots
 		return false
 	}
-	more := time.Tick(gatherPeriod)
+	ticks := time.Tick(gatherPeriod)
 	for range maxGatherings {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-more:
+		case <-ticks:
 		}
 		count := joined()
 		if count <= previous {

@@ -11,10 +11,10 @@ import (
 // The context also ends when the leadership or the shard is lost, with the
 // cause that the Leader or the Shards give.
 var (
-	// ErrGraceExpired means that a reconcile was still running at the end of
-	// the grace period of its controller, which is stopping. If some calls have
-	// still not returned five seconds later, [Controller.Run] returns
-	// ErrGraceExpired with the names of those calls.
+	// ErrGraceExpired means that a reconcile was still running when its controller
+	// stopped and the grace period ended. If some calls have still not returned
+	// five seconds later, [Controller.Run] returns ErrGraceExpired with the names
+	// of those calls.
 	ErrGraceExpired = errors.New("the controller is stopping and its grace period is over")
 	// ErrReconcileTimeout means that a reconcile took longer than
 	// Options.ReconcileTimeout. The context's Err is then

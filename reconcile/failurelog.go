@@ -201,28 +201,28 @@ func (f *failures) mostCommon() shared {
 		}
 		s.add(key, &failed)
 	}
-	var most shared
+	var largest shared
 	for _, s := range byError {
-		if s.keys > most.keys || s.keys == most.keys && isEarlier(s.key, &s.example, most.key, &most.example) {
-			most = *s
+		if s.keys > largest.keys || s.keys == largest.keys && isEarlier(s.key, &s.example, largest.key, &largest.example) {
+			largest = *s
 		}
 	}
-	return most
+	return largest
 }
 
 // sharedError returns one problem if many keys fail with the same error, and
 // nil otherwise.
 func (c *Controller) sharedError() []inspect.Problem {
 	const manyKeys = 10
-	most := c.failures.mostCommon()
-	if most.keys < manyKeys || c.Phase() != inspect.Working {
+	common := c.failures.mostCommon()
+	if common.keys < manyKeys || c.Phase() != inspect.Working {
 		return nil
 	}
 	return []inspect.Problem{{
 		Check: "controller/" + c.name, Cause: "same error",
-		Reason: fmt.Sprintf("%d of %d keys fail with the same error, the first since %s, for example %s: %s", most.keys,
-			c.ownedKeys(), most.example.began.UTC().Format(time.RFC3339), strings.TrimPrefix(most.key.String(), "/"),
-			most.example.text),
-		Since: most.example.began,
+		Reason: fmt.Sprintf("%d of %d keys fail with the same error, the first since %s, for example %s: %s", common.keys,
+			c.ownedKeys(), common.example.began.UTC().Format(time.RFC3339), strings.TrimPrefix(common.key.String(), "/"),
+			common.example.text),
+		Since: common.example.began,
 	}}
 }

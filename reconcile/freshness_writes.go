@@ -154,7 +154,7 @@ func (f *freshness) wasShown(ref objectRef, written *write, earlier []write) boo
 		}
 	}
 	for i := range earlier {
-		if other := &earlier[i]; other.key() == ref.key && other.object.GetUID() == uid {
+		if previous := &earlier[i]; previous.key() == ref.key && previous.object.GetUID() == uid {
 			return true
 		}
 	}
@@ -215,8 +215,8 @@ func (f *freshness) expectRemoval(w *heldKey, ref objectRef, written *write) {
 
 // expectUnseen makes w wait for the removal of an object that the cache does
 // not have. For example, the cache may not have seen the object yet, may have
-// removed it already, or may not have it in scope. expectUnseen calls endWait,
-// which ends the wait, when the cache cannot show the object any more.
+// removed it already, or may not have it in scope. expectUnseen calls endWait
+// when the cache cannot show the object any more. endWait ends the wait.
 func (f *freshness) expectUnseen(w *heldKey, ref objectRef, written *write, endWait func()) {
 	s := f.sources[ref.source]
 	covered, known := s.covers(written)

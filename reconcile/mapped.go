@@ -62,8 +62,8 @@ func (t mapped[O]) triggerType() string { return "mapped" }
 
 func (t mapped[O]) hasFunction() bool { return t.f != nil }
 
-// attach queues the events for the mapper, which runs in its own goroutines so
-// that it does not block the watch.
+// attach queues the events for the mapper. The mapper runs in its own
+// goroutines, so that it does not block the watch.
 func (t mapped[O]) attach(c *intake) binding {
 	q, _ := queue.New(&queue.Options[Key]{ // these options are always valid
 		Name: c.name + "/" + t.cache.Name(), Group: func(key Key) string { return key.Namespace },

@@ -72,12 +72,12 @@ type Options struct {
 	// Defaults to none.
 	Triggers []Trigger
 
-	// Leader, such as a leader.Elector, allows reconciles only while this
-	// replica leads. The caches fill before that, so that a standby takes over
-	// at once. When the leadership is lost, reconciles in flight are cancelled
-	// with its cause and without grace; the controller then waits until it
-	// leads again. Informers must be able to ask the server for its state,
-	// which informers of clientgo.Wrap cannot do. Defaults to no election.
+	// Leader, such as a leader.Elector, allows reconciles only while this replica
+	// leads. The caches fill before that, so that a standby takes over at once.
+	// When the leadership is lost, reconciles in flight are cancelled with its
+	// cause and without grace; the controller then waits until it leads again.
+	// Informers must be able to ask the server for its state. Informers of
+	// clientgo.Wrap cannot do that. Defaults to no election.
 	Leader Leader
 
 	// Shards, such as a shard.Shards, divides the keys among the replicas. All

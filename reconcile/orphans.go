@@ -29,8 +29,8 @@ type orphans struct {
 	replaced map[Key]struct{}
 }
 
-// newOrphans makes the sweep of Options.Known, which only looks at names for
-// which owns returns true.
+// newOrphans makes the sweep of Options.Known. The sweep only looks at names
+// for which owns returns true.
 func newOrphans(c *core, owns func(Key) bool) (*orphans, error) {
 	k := &orphans{controller: c, replaced: map[Key]struct{}{}}
 	options := ptr.Deref(c.options.Sweep, names.Options{})

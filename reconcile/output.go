@@ -188,7 +188,7 @@ func (w *writer) note(asks asked) (repeats, rewrites bool) {
 	}
 	for path, value := range asks {
 		if _, ok := w.asked[path]; !ok {
-			maps.DeleteFunc(w.asked, func(other string, _ uint64) bool { return overlap(path, other) })
+			maps.DeleteFunc(w.asked, func(known string, _ uint64) bool { return overlap(path, known) })
 			if len(w.asked) > 4*maxFields {
 				clear(w.asked)
 			}

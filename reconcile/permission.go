@@ -74,8 +74,8 @@ func (p *permission) String() string {
 func firstOf(names []string) string {
 	const shown = 3
 	text := strings.Join(names[:min(len(names), shown)], ", ")
-	if more := len(names) - shown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+	if hidden := len(names) - shown; hidden > 0 {
+		text += fmt.Sprintf(" and %d more", hidden)
 	}
 	return text
 }
@@ -95,8 +95,8 @@ func (p *permission) allowedNamespaces(writes []write) map[string]bool {
 			resource += "/" + w.content.Subresource
 		}
 		done := w.outcome == ownwrites.Written || w.outcome == ownwrites.Removed || w.outcome == ownwrites.Accepted
-		namespace, same := w.object.GetNamespace(), verb == p.verb && resource == p.resource
-		if done && same && !slices.Contains(p.namespaces, namespace) {
+		namespace, isSame := w.object.GetNamespace(), verb == p.verb && resource == p.resource
+		if done && isSame && !slices.Contains(p.namespaces, namespace) {
 			found[namespace] = true
 		}
 	}

@@ -157,8 +157,8 @@ func (c *Controller) Refused() error {
 		return nil
 	}
 	const shown = 3
-	if more := len(missing) - shown; more > 0 {
-		missing = append(missing[:shown], fmt.Sprintf("%d more", more))
+	if hidden := len(missing) - shown; hidden > 0 {
+		missing = append(missing[:shown], fmt.Sprintf("%d more", hidden))
 	}
 	return fmt.Errorf("the writes of nearly all keys (%d) have been refused for more than a minute; "+
 		"missing permissions: %s", len(refused), strings.Join(missing, ", "))
@@ -175,8 +175,8 @@ func (c *Controller) isWidespread(refused map[Key]bool) bool {
 	if len(namespaces) < 2 && (len(refused) < 2 || c.spansNamespaces()) {
 		return false
 	}
-	const nearly = 0.9
-	return float64(len(refused)) >= nearly*float64(min(c.ownedKeys(), maxFailures))
+	const nearlyAll = 0.9
+	return float64(len(refused)) >= nearlyAll*float64(min(c.ownedKeys(), maxFailures))
 }
 
 // ownedKeys counts the cached keys that this replica reconciles.

@@ -177,7 +177,7 @@ func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 const longestAskedDelay = 5 * time.Minute
 
 // askedDelay returns the delay before a retry that the server asks for in err.
-// It returns zero if err asks for no delay or for a delay of zero, which would
+// It returns zero if err asks for no delay, or for a delay of zero: that would
 // make a busy loop.
 func askedDelay(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)

@@ -48,7 +48,7 @@ type Key = types.NamespacedName
 // Request asks a Reconciler to reconcile one object.
 //
 // It does not contain the event that led to it, because a level-driven
-// controller must not depend on events, which are merged, missed and repeated.
+// controller must not depend on events: they can be merged, missed or repeated.
 type Request[T informer.Object] struct {
 	// Key is the object's namespace and name.
 	Key Key

@@ -92,7 +92,7 @@ func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *ans
 	req.write, req.ended = w, true
 	closed, onLate := r.closed, req.onLate
 	if !closed {
-		r.requests = slices.DeleteFunc(r.requests, func(other *request) bool { return other == req })
+		r.requests = slices.DeleteFunc(r.requests, func(candidate *request) bool { return candidate == req })
 		if outcome != ownwrites.Refused {
 			r.writes = append(r.writes, w)
 		}

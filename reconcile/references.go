@@ -230,7 +230,7 @@ func (r *referrers) update(key Key) {
 		r.unpark(key)
 	}
 	if !r.owns(key) {
-		r.forget(func(other Key) bool { return other == key })
+		r.forget(func(candidate Key) bool { return candidate == key })
 	}
 }
 

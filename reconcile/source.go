@@ -103,12 +103,12 @@ func isOfKind[T informer.Object](s kindSource, obj metav1.Object) bool {
 	if object, ok := obj.(runtime.Object); ok {
 		kind = object.GetObjectKind().GroupVersionKind()
 	}
-	_, same := obj.(T)
+	_, isT := obj.(T)
 	generic := isGeneric(reflect.TypeFor[T]())
 	switch {
-	case same && (!generic || kind.Kind == ""):
+	case isT && (!generic || kind.Kind == ""):
 		return true
-	case !same && !generic && !isGeneric(reflect.TypeOf(obj)):
+	case !isT && !generic && !isGeneric(reflect.TypeOf(obj)):
 		return false // two Go types are two kinds
 	case kind.Kind == "":
 		return kindOf(obj) == s.Kind()
@@ -216,7 +216,7 @@ type sources []source
 // indexOf returns the index of an informer, or -1 if the controller does not
 // use it.
 func (informers sources) indexOf(s source) int {
-	return slices.IndexFunc(informers, func(other source) bool { return other.identity() == s.identity() })
+	return slices.IndexFunc(informers, func(candidate source) bool { return candidate.identity() == s.identity() })
 }
 
 func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }

@@ -128,10 +128,10 @@ func (c *Controller) Healthy() error {
 		return nil
 	}
 	for _, s := range c.sources {
-		since := s.Status().UnauthorizedSince
-		if !since.IsZero() && time.Since(since) >= unauthorizedFor {
+		start := s.Status().UnauthorizedSince
+		if !start.IsZero() && time.Since(start) >= unauthorizedFor {
 			return fmt.Errorf("the API server has answered 401 to the informer of %s for %v: its credentials are not valid",
-				s.Name(), time.Since(since).Round(time.Second))
+				s.Name(), time.Since(start).Round(time.Second))
 		}
 	}
 	return nil

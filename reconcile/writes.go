@@ -46,8 +46,8 @@ type objectRef struct {
 	key    Key
 }
 
-// isReportedBy reports whether report is about the same write as w, which the
-// transport has seen.
+// isReportedBy reports whether report is about the same write as w. The
+// transport has seen w.
 func (w *write) isReportedBy(report *write) bool {
 	if w.resource.Resource == "" || w.object.GetUID() == "" || w.object.GetUID() != report.object.GetUID() {
 		return false

@@ -88,7 +88,7 @@ func (g *graph) connect(n node, c *controllerReport, informers, outputs map[stri
 	drawn := map[string]int{}
 	for _, t := range c.Triggers {
 		source, ok := informers[t.Informer]
-		if i, twice := drawn[t.Informer]; twice {
+		if i, found := drawn[t.Informer]; found {
 			g.Edges[i].Title += " and " + t.Type
 		} else if ok {
 			drawn[t.Informer] = len(g.Edges)

@@ -93,11 +93,11 @@ func (m *markup) causes(causes []causeReport) {
 	for _, c := range causes[:min(len(causes), maxCauses)] {
 		m.add("<div>%s</div>", cause(c))
 	}
-	switch more := len(causes) - maxCauses; {
+	switch hidden := len(causes) - maxCauses; {
 	case len(causes) == 0:
 		m.add("–")
-	case more > 0:
-		m.add("<div>and %d more</div>", more)
+	case hidden > 0:
+		m.add("<div>and %d more</div>", hidden)
 	}
 }
 

@@ -71,8 +71,8 @@ func (s *source[T]) get() ([]T, error) {
 	}
 }
 
-// sources are the options with their functions, which are called at most once
-// for each answer.
+// sources are the options with their functions. Each function is called at most
+// once for each answer.
 type sources struct {
 	Options
 
@@ -117,8 +117,8 @@ func (s *sources) programProblems(err error) (problems []inspect.Problem) {
 	return append(problems, found...)
 }
 
-// sourceFails returns the problem to report when a function in Options, which
-// field names, has failed with err.
+// sourceFails returns the problem to report when a function in Options has
+// failed with err. field is the function's name.
 func sourceFails(field string, err error) inspect.Problem {
 	return inspect.Problem{
 		Check: "status.Options." + field, Cause: "source fails", Reason: redact.Error(err),

@@ -27,14 +27,14 @@ func (r *report) verdict() (class, text, title string) {
 	standby := slices.ContainsFunc(r.Controllers, func(c controllerReport) bool { return c.Phase == inspect.Standby })
 	var failing []string
 	for _, n := range []struct {
-		count     int
-		one, many string
+		count            int
+		singular, plural string
 	}{{checks, "check fails", "checks fail"}, {problems, "problem", "problems"}, {keys, "key fails", "keys fail"}} {
 		switch {
 		case n.count == 1:
-			failing = append(failing, "1 "+n.one)
+			failing = append(failing, "1 "+n.singular)
 		case n.count > 1:
-			failing = append(failing, fmt.Sprintf("%d %s", n.count, n.many))
+			failing = append(failing, fmt.Sprintf("%d %s", n.count, n.plural))
 		}
 	}
 	list := strings.Join(failing, ", ")

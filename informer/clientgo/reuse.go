@@ -15,11 +15,11 @@ import (
 //
 //	config.Wrap(clientgo.ReuseSpecs)
 //
-// Most changes of an object do not change its spec, which is the larger part of
-// a Pod. An informer whose requests pass through the returned transport then
-// does not decode the spec again, and takes it from the cached object. A change
-// of a Pod takes less processor time than with client-go's informer, and allocates
-// less than half of the memory.
+// Most changes of an object do not change its spec, although the spec is the
+// larger part of a Pod. An informer whose requests pass through the returned
+// transport then does not decode the spec again, and takes it from the cached
+// object. A change of a Pod takes less processor time than with client-go's
+// informer, and allocates less than half of the memory.
 //
 // Only watches of built-in kinds in protobuf are concerned, and only if the
 // ListerWatcher returns the watch of a typed client as it is, and the informer

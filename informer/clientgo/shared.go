@@ -288,8 +288,8 @@ func changeOf(old, object object, initial bool) notification {
 	if old == nil {
 		return notification{object: object, initial: initial}
 	}
-	same := old.GetResourceVersion() == object.GetResourceVersion()
-	return notification{old: old, object: object, unchanged: same}
+	unchanged := old.GetResourceVersion() == object.GetResourceVersion()
+	return notification{old: old, object: object, unchanged: unchanged}
 }
 
 // Deleted implements [dropin.Observer].

@@ -81,7 +81,7 @@ type message interface{ Unmarshal(data []byte) error }
 
 var _ message = (*metav1.Status)(nil)
 
-// Into decodes the whole object into object, which is a pointer to its Go type.
+// Into decodes the whole object into object, a pointer to its Go type.
 func (o *Object) Into(object any) error {
 	if o.part || o.Unlabelled || o.Status != nil || len(o.body) == 0 {
 		return errPartial

@@ -72,9 +72,9 @@ func (t *trail) caller() string {
 		depth = maxDepth
 	}
 	frames := runtime.CallersFrames(t[:depth])
-	for more := depth > 0; more; {
+	for hasMore := depth > 0; hasMore; {
 		var f runtime.Frame
-		f, more = frames.Next()
+		f, hasMore = frames.Next()
 		inner := slices.ContainsFunc(machinery, func(m string) bool { return strings.HasPrefix(f.Function, m) })
 		if f.Function != "" && !inner {
 			return filepath.Base(f.File) + ":" + strconv.Itoa(f.Line)

@@ -104,12 +104,12 @@ func throughStorage(r *Resource, obj runtime.Object) (runtime.Object, error) {
 // sealSecret changes a Secret as the server does: it moves stringData into
 // data, and sets the type.
 func sealSecret(obj object) {
-	if more, _ := obj["stringData"].(object); len(more) > 0 {
+	if stringData, _ := obj["stringData"].(object); len(stringData) > 0 {
 		data, _ := obj["data"].(object)
 		if data == nil {
 			data = object{}
 		}
-		for k, v := range more {
+		for k, v := range stringData {
 			if s, ok := v.(string); ok {
 				data[k] = base64.StdEncoding.EncodeToString([]byte(s))
 			}

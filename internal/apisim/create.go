@@ -217,7 +217,7 @@ func prepare(r *Resource, obj object) {
 }
 
 // prepareNamespace gives a namespace with this metadata the label with its
-// name, which no write can change.
+// name. No write can change that label.
 func prepareNamespace(m object) {
 	marks, _ := m["labels"].(object)
 	if marks == nil {

@@ -266,10 +266,10 @@ func (x *exchange) removeAll() (*output, error) {
 		if !match.matches(current) {
 			continue
 		}
-		one := *x.r
-		one.Name, one.Namespace = current.key.Name, current.key.Namespace
+		single := *x.r
+		single.Name, single.Namespace = current.key.Name, current.key.Namespace
 		l.items = append(l.items, current)
-		if _, err := (&exchange{s: x.s, t: x.t, r: &one}).deleteObject(current, opts); err != nil {
+		if _, err := (&exchange{s: x.s, t: x.t, r: &single}).deleteObject(current, opts); err != nil {
 			return nil, err
 		}
 	}

@@ -16,8 +16,8 @@ import (
 // whose answers the conformance test records.
 const serverVersion = "v1.36.3"
 
-// catalogue answers requests for the description of a server's API, which
-// consists of discovery and schemas.
+// catalogue answers requests for the description of a server's API: discovery
+// and schemas.
 type catalogue struct{ *Server }
 
 // discovery answers a request for the server's resources and schemas. It

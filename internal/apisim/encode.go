@@ -32,8 +32,8 @@ func appendValue(b []byte, v any) ([]byte, error) {
 }
 
 func appendObject(b []byte, o object) ([]byte, error) {
-	var few [16]string
-	fields := few[:0]
+	var buffer [16]string
+	fields := buffer[:0]
 	for field := range o {
 		fields = append(fields, field)
 	}

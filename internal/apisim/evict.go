@@ -123,9 +123,9 @@ func takeDisruption(x subresource, budget *stored, pod *corev1.Pod) error {
 	}
 	st := &pdb.Status
 	if !ready(pod) {
-		always := pdb.Spec.UnhealthyPodEvictionPolicy != nil &&
+		alwaysAllowed := pdb.Spec.UnhealthyPodEvictionPolicy != nil &&
 			*pdb.Spec.UnhealthyPodEvictionPolicy == policyv1.AlwaysAllow
-		if always || st.CurrentHealthy >= st.DesiredHealthy && st.DesiredHealthy > 0 {
+		if alwaysAllowed || st.CurrentHealthy >= st.DesiredHealthy && st.DesiredHealthy > 0 {
 			return nil
 		}
 	}

@@ -83,7 +83,7 @@ func withoutTimes(r *Resource, obj object) (rest, times object) {
 }
 
 // withoutIdentity splits an object in two. identity has the fields of the
-// metadata that identify the object, which the Go type encodes unchanged. rest
+// metadata that identify the object. The Go type encodes them unchanged. rest
 // has all other fields, which determine the converted form.
 func withoutIdentity(obj object) (rest, identity object) {
 	rest, identity = maps.Clone(obj), object{}

@@ -28,8 +28,8 @@ type Options struct {
 	// usual namespaces. Without Lifecycle every namespace can be used.
 	Lifecycle bool
 	// ManagedFields records for every write which manager owns which fields, as
-	// the real server does. Otherwise, recording starts with the first
-	// server-side apply to an object, which is far cheaper.
+	// the real server does. Otherwise, recording starts with the first server-side
+	// apply to an object. That is far cheaper.
 	ManagedFields bool
 	// NoStreamingLists refuses sendInitialEvents, as older servers do.
 	// Reflectors then list before they watch, and deliver the objects in order.

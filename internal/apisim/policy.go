@@ -24,8 +24,8 @@ type Policy interface {
 // calls and calls to workload, and injects neither faults nor chaos.
 type Benign struct{}
 
-// Pick takes the first action that is not chaos, and returns false if there is
-// none.
+// Pick takes the first action that is not chaos, and returns false if every
+// action is chaos.
 func (Benign) Pick(enabled []Action) (Choice, bool) {
 	if len(enabled) == 0 || enabled[0].Kind >= Bookmark {
 		return Choice{}, false

@@ -62,12 +62,12 @@ func (t *table) restore(version int64) {
 	for _, o := range t.objectsAt(version) {
 		objects[o.key] = o
 	}
-	past := slices.IndexFunc(t.history, func(e *entry) bool { return e.version > version })
-	if past < 0 {
+	first := slices.IndexFunc(t.history, func(e *entry) bool { return e.version > version })
+	if first < 0 {
 		return
 	}
-	lost := t.history[past:]
-	t.history = slices.Clone(t.history[:past])
+	lost := t.history[first:]
+	t.history = slices.Clone(t.history[:first])
 	t.objects, t.sorted = objects, nil
 	for _, e := range slices.Backward(lost) {
 		switch {

@@ -46,8 +46,8 @@ func isReview(gvr schema.GroupVersionResource) bool {
 	return gvr.Group == authentication || gvr.Group == authorization
 }
 
-// review answers a review, which asks who the user of a token or a call is, or
-// whether a user may make a request.
+// review answers a review. The review asks who the user of a token or a call
+// is, or whether a user may make a request.
 func (s *Server) review(r *request) (*output, error) {
 	i := slices.IndexFunc(reviews, func(v Resource) bool { return v.GVR() == r.Resource })
 	if i < 0 {
@@ -156,23 +156,23 @@ func (s *Server) accessReview(r *request, obj object) error {
 	if err := json.Unmarshal(body, &spec); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	self := r.Resource.Resource == "selfsubjectaccessreviews"
-	if err := checkAccessReview(r, &spec, self); err != nil {
+	isSelf := r.Resource.Resource == "selfsubjectaccessreviews"
+	if err := checkAccessReview(r, &spec, isSelf); err != nil {
 		return err
 	}
-	allowed := s.authorized(r, &spec, self)
+	allowed := s.authorized(r, &spec, isSelf)
 	obj["status"] = object{"allowed": allowed}
 	return nil
 }
 
-func checkAccessReview(r *request, spec *authorizationv1.SubjectAccessReviewSpec, self bool) error {
+func checkAccessReview(r *request, spec *authorizationv1.SubjectAccessReviewSpec, isSelf bool) error {
 	var errs field.ErrorList
 	path := field.NewPath("spec")
 	if (spec.ResourceAttributes == nil) == (spec.NonResourceAttributes == nil) {
 		errs = append(errs, field.Invalid(path.Child("resourceAttributes"), nil,
 			"exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
-	if !self && spec.User == "" && len(spec.Groups) == 0 {
+	if !isSelf && spec.User == "" && len(spec.Groups) == 0 {
 		errs = append(errs, field.Invalid(path.Child("user"), "", "at least one of user or group must be specified"))
 	}
 	if a := spec.ResourceAttributes; r.Resource.Resource == "localsubjectaccessreviews" && a != nil &&
@@ -187,11 +187,11 @@ func checkAccessReview(r *request, spec *authorizationv1.SubjectAccessReviewSpec
 	return apierrors.NewInvalid(reviews[i].groupKind(), "", errs)
 }
 
-func (s *Server) authorized(r *request, spec *authorizationv1.SubjectAccessReviewSpec, self bool) bool {
-	if slices.Contains(spec.Groups, "system:masters") || self && r.Client == admin {
+func (s *Server) authorized(r *request, spec *authorizationv1.SubjectAccessReviewSpec, isSelf bool) bool {
+	if slices.Contains(spec.Groups, "system:masters") || isSelf && r.Client == admin {
 		return true
 	}
-	if a := spec.ResourceAttributes; self && a != nil {
+	if a := spec.ResourceAttributes; isSelf && a != nil {
 		call := Call{
 			Client: r.Client, Incarnation: r.Incarnation, Verb: a.Verb, Namespace: a.Namespace, Name: a.Name,
 			Resource:    schema.GroupVersionResource{Group: a.Group, Version: a.Version, Resource: a.Resource},
@@ -199,7 +199,7 @@ func (s *Server) authorized(r *request, spec *authorizationv1.SubjectAccessRevie
 		}
 		return !slices.ContainsFunc(s.forbidden, func(deny func(Call) error) bool { return deny(call) != nil })
 	}
-	return self || s.bound(spec)
+	return isSelf || s.bound(spec)
 }
 
 // bound reports whether a role that is bound to the user, or to one of its
@@ -253,8 +253,8 @@ func (s *store) rules(b *rbacv1.RoleBinding) []rbacv1.PolicyRule {
 }
 
 func allows(p rbacv1.PolicyRule, spec *authorizationv1.SubjectAccessReviewSpec) bool {
-	matches := func(list []string, one string) bool {
-		return slices.Contains(list, "*") || slices.Contains(list, one)
+	matches := func(list []string, value string) bool {
+		return slices.Contains(list, "*") || slices.Contains(list, value)
 	}
 	if n := spec.NonResourceAttributes; n != nil {
 		return matches(p.Verbs, n.Verb) && slices.ContainsFunc(p.NonResourceURLs, func(url string) bool {

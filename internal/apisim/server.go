@@ -92,8 +92,8 @@ func (s *store) OnCommit(hook func(Event)) {
 }
 
 // Deny sets a function that is called before the server serves a call. If it
-// returns an error, which must be an error of package apierrors, the server
-// answers the call with that error. It is not called for the admin's calls.
+// returns an error, the server answers the call with that error. It must be an
+// error of package apierrors. It is not called for the admin's calls.
 func (s *Server) Deny(deny func(Call) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,11 +21,11 @@ type taken struct {
 
 // usedBy returns the addresses and ports of a table's Services, except for one
 // Service.
-func usedBy(services *table, except types.NamespacedName) taken {
+func usedBy(services *table, excluded types.NamespacedName) taken {
 	used := taken{map[string]bool{}, map[int64]bool{}}
 	for key, have := range services.objects {
 		spec := asObject(have.obj["spec"])
-		if key == except || spec == nil {
+		if key == excluded || spec == nil {
 			continue
 		}
 		used.addresses[text(spec, "clusterIP")] = true

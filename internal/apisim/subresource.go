@@ -64,9 +64,9 @@ func (x subresource) scale() (*output, error) {
 	spec, _ := obj["spec"].(object)
 	spec["replicas"] = int64(wanted.Spec.Replicas)
 	metaOf(obj)["resourceVersion"] = wanted.ResourceVersion
-	one := *x.r
-	one.Subresource = ""
-	fresh, err := (&exchange{s: x.s, t: x.t, r: &one}).replace(current, obj)
+	parentRequest := *x.r
+	parentRequest.Subresource = ""
+	fresh, err := (&exchange{s: x.s, t: x.t, r: &parentRequest}).replace(current, obj)
 	if err != nil {
 		return nil, err
 	}

@@ -78,20 +78,20 @@ func (t *table) objectsAt(version int64) []*stored {
 		}
 		return objects
 	}
-	past := maps.Clone(t.objects)
+	restored := maps.Clone(t.objects)
 	for _, e := range slices.Backward(t.history) {
 		if e.version <= version {
 			break
 		}
 		if e.old == nil {
-			delete(past, e.new.key)
+			delete(restored, e.new.key)
 		} else {
-			past[e.old.key] = e.old
+			restored[e.old.key] = e.old
 		}
 	}
-	objects := make([]*stored, 0, len(past))
-	for _, k := range sortedKeys(past) {
-		objects = append(objects, past[k])
+	objects := make([]*stored, 0, len(restored))
+	for _, k := range sortedKeys(restored) {
+		objects = append(objects, restored[k])
 	}
 	return objects
 }

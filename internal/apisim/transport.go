@@ -22,16 +22,15 @@ import (
 // admin is the name of the client whose calls never wait for a scheduler.
 const admin = "admin"
 
-// client is a named client with its incarnations, which are a process and its
-// restarts.
+// client is a named client with its incarnations: a process and its restarts.
 type client struct {
 	incarnation int
 	fenced      int // the highest number of a dead incarnation
 }
 
-// Config returns the configuration of a new incarnation of the named client,
-// which is one process from its start to its crash. With a [Scheduler], each of
-// its calls waits until the scheduler releases it.
+// Config returns the configuration of a new incarnation of the named client. An
+// incarnation is one process from its start to its crash. With a [Scheduler],
+// each of its calls waits until the scheduler releases it.
 //
 // The server speaks only JSON and does not throttle. The configuration sets
 // ContentType and QPS accordingly.

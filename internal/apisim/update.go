@@ -95,8 +95,8 @@ func (x *exchange) replace(current *stored, obj object) (*stored, error) {
 	return fresh, nil
 }
 
-// onlyTimesDiffer reports whether only the times of field owners have changed,
-// which the server does not store. For example, an apply of a Secret's
+// onlyTimesDiffer reports whether only the times of field owners have changed.
+// The server does not store such a change. For example, an apply of a Secret's
 // stringData changes no stored field if the data stays the same.
 func onlyTimesDiffer(obj, old object) bool {
 	untimed := func(entry any) object {
@@ -112,9 +112,9 @@ func onlyTimesDiffer(obj, old object) bool {
 	}) {
 		return false
 	}
-	same, meta := maps.Clone(obj), maps.Clone(metaOf(obj))
-	same["metadata"], meta["managedFields"] = meta, oldOwners
-	return reflect.DeepEqual(same, old)
+	masked, meta := maps.Clone(obj), maps.Clone(metaOf(obj))
+	masked["metadata"], meta["managedFields"] = meta, oldOwners
+	return reflect.DeepEqual(masked, old)
 }
 
 // finished reports whether an object that is being deleted has no finalizer and

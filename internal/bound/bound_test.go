@@ -54,7 +54,7 @@ func TestClientsShowTheirNamespace(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				return
 			}
-			g.Expect(err).To(MatchError(ContainSubstring(`the client is of namespace "b"`)))
+			g.Expect(err).To(MatchError(ContainSubstring(`the client is for namespace "b"`)))
 		})
 	}
 }

@@ -50,7 +50,7 @@ func (a *Asked) IsDirect(known *atomic.Bool) bool {
 	const client, informer = "k8s.io/client-go/gentype.", "github.com/homeostat/homeostat/informer."
 	frames := runtime.CallersFrames(a.callers)
 	byClient := false
-	for frame, more := frames.Next(); more; frame, more = frames.Next() {
+	for frame, hasMore := frames.Next(); hasMore; frame, hasMore = frames.Next() {
 		byInformer := strings.HasPrefix(frame.Function, informer)
 		switch {
 		case strings.HasPrefix(frame.Function, client):
@@ -69,11 +69,11 @@ func (a *Asked) IsRequest() bool {
 	a.once.Do(func() {}) // the stack of a later user is not recorded
 	frames := runtime.CallersFrames(a.callers)
 	for {
-		frame, more := frames.Next()
+		frame, hasMore := frames.Next()
 		if strings.HasPrefix(frame.Function, "k8s.io/client-go/rest.") {
 			return true
 		}
-		if !more {
+		if !hasMore {
 			return false
 		}
 	}

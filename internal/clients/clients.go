@@ -259,15 +259,15 @@ func NamespaceOf(client any) (namespace string, visible bool) {
 // or may be embedded in another type.
 func ReachOf(client any) Reach {
 	client = Unwrapped(client)
-	how := Certain
+	certainty := Certain
 	const deepest = 6 // types that embed one another
 	for range deepest {
 		if namespace, visible := NamespaceOf(client); visible {
-			return Reach{namespace, how}
+			return Reach{namespace, certainty}
 		}
 		v := reflect.Indirect(reflect.ValueOf(client))
 		if field, ok := FieldOf(v, "namespace"); ok && isUntyped(client) && field.Kind() == reflect.String {
-			return Reach{field.String(), how}
+			return Reach{field.String(), certainty}
 		}
 		if field, ok := FieldOf(v, "ns"); ok && isOldGenerated(v) && field.Kind() == reflect.String {
 			return Reach{field.String(), Embedded}
@@ -275,7 +275,7 @@ func ReachOf(client any) Reach {
 		if client = embeddedIn(v); client == nil {
 			break
 		}
-		how = Embedded
+		certainty = Embedded
 	}
 	return Reach{}
 }

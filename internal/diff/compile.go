@@ -105,8 +105,8 @@ func kindFor(t reflect.Type) kind {
 	return kindOpaque
 }
 
-// collect adds the JSON members of struct t, which lies at offset inside n, by
-// the rules of encoding/json. For example, it adds the members of an embedded
+// collect adds the JSON members of struct t by the rules of encoding/json. t
+// lies at offset inside n. For example, it adds the members of an embedded
 // struct to n itself.
 func (c *compiler) collect(n *node, t reflect.Type, offset uintptr, depth int) {
 	for sf := range t.Fields() {

@@ -116,8 +116,8 @@ func (w *writer) entry(n *node, name string, hasA, hasB bool, a, b place) {
 	}
 }
 
-// emptyJSON returns the JSON of an empty value of type n, which is written for
-// a nil value in a map. It returns "" if nil values of the type are written as
+// emptyJSON returns the JSON of an empty value of type n. It is written for a
+// nil value in a map. It returns "" if nil values of the type are written as
 // null.
 func (n *node) emptyJSON() string {
 	switch n.kind {

@@ -58,11 +58,11 @@ func (w *writer) opaqueDiff(n *node, a, b place) {
 		w.fail(errUnmergeable)
 		return
 	}
-	before, after := w.decode(x), w.decode(y)
-	if w.strict && (n.reshapes || n.respells && w.changesEntry(before, after)) {
+	oldValue, newValue := w.decode(x), w.decode(y)
+	if w.strict && (n.reshapes || n.respells && w.changesEntry(oldValue, newValue)) {
 		w.fail(errWholeList) // a merge would replace a value of another shape, or add another key
 	}
-	w.anyDiff(before, after)
+	w.anyDiff(oldValue, newValue)
 }
 
 // changesEntry reports whether an entry of object a has a different value in
@@ -71,7 +71,7 @@ func (w *writer) changesEntry(a, b any) bool {
 	old, _ := a.(map[string]any)
 	edited, _ := b.(map[string]any)
 	for key, value := range old {
-		if after, ok := edited[key]; !ok || !w.equalAny(value, after) {
+		if newValue, ok := edited[key]; !ok || !w.equalAny(value, newValue) {
 			return true
 		}
 	}
@@ -88,7 +88,7 @@ func (c *comparer) decode(data []byte) any {
 }
 
 // decode is [json.Unmarshal], except that it decodes numbers in an interface as
-// [json.Number], which keeps their text.
+// [json.Number], and so keeps their text.
 func decode(data []byte, target any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -58,7 +58,7 @@ func listsByIndex(original, edited any, s Style) (Patch, error) {
 		return Patch{}, err
 	}
 	p := Patch{Style: Operations}
-	for g, more := (guess{}), true; more; {
+	for g, hasMore := (guess{}), true; hasMore; {
 		o := operations{buf: []byte{'['}, exact: s == Strategic, guess: g}
 		o.object(a, b, 0)
 		if o.count > maxOperations {
@@ -75,7 +75,7 @@ func listsByIndex(original, edited any, s Style) (Patch, error) {
 		} else {
 			p.Fallbacks = append(p.Fallbacks, o.buf)
 		}
-		g, more = o.nextGuess()
+		g, hasMore = o.nextGuess()
 	}
 	for _, names := range [][]string{a.names, b.names} {
 		for _, name := range names {

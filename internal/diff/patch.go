@@ -181,7 +181,7 @@ func keepMaps(a, b map[string]any) (map[string]any, map[string]any) {
 	var copied map[string]any
 	for _, name := range []string{"labels", "annotations"} {
 		old, _ := oldMetadata[name].(map[string]any)
-		if after, _ := newMetadata[name].(map[string]any); len(old) == 0 || len(after) > 0 {
+		if changed, _ := newMetadata[name].(map[string]any); len(old) == 0 || len(changed) > 0 {
 			continue
 		}
 		if copied == nil {
@@ -279,9 +279,9 @@ func metadataAt(patch []byte) int {
 	return 0
 }
 
-// encoded returns the JSON merge patch from original to edited, which it
-// compares by their JSON because their type has no plan. If strict is true, it
-// fails instead of replacing a whole list.
+// encoded returns the JSON merge patch from original to edited. It compares
+// their JSON, because their type has no plan. If strict is true, it fails
+// instead of replacing a whole list.
 func encoded(original, edited any, strict bool) (Patch, error) {
 	a, err := treeOf(original)
 	if err != nil {

@@ -48,8 +48,8 @@ type tree struct {
 	// respelled says that this is an entry of a map whose Go type may write the
 	// key in a different form than the server has.
 	respelled bool
-	// reshaped says that the server may have a value of another shape, which
-	// the Go type has read as this one.
+	// reshaped says that the server's value may have a different shape, and that
+	// the Go type has read it as this one.
 	reshaped bool
 	// byMember says that this object is a struct that its parent may omit.
 	// Members of it that the Go type does not know must remain.

@@ -1,4 +1,4 @@
-// Package guard calls functions of a program, which may panic, or may end their
+// Package guard calls functions of a program. They may panic, or may end their
 // goroutine (runtime.Goexit).
 package guard
 

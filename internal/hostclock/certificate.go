@@ -36,8 +36,8 @@ func presented(err error) *x509.Certificate {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		return invalid.Cert
 	}
-	if other, ok := errors.AsType[x509.HostnameError](err); ok {
-		return other.Certificate
+	if mismatch, ok := errors.AsType[x509.HostnameError](err); ok {
+		return mismatch.Certificate
 	}
 	return nil
 }
@@ -65,9 +65,9 @@ func name(n *pkix.Name) string { return quoted(n.String()) }
 // quoted returns a text in quotes, and cuts it if it is too long, since a
 // stranger may have chosen it.
 func quoted(text string) string {
-	const most = 100
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
+	const limit = 100
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return fmt.Sprintf("%q", text)
 }

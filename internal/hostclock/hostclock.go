@@ -154,14 +154,14 @@ func (c *Comparison) diagnosis(ctx context.Context, err error, leaf *x509.Certif
 	if !ok || invalid.Reason != x509.Expired || invalid.Cert == nil {
 		return err.Error()
 	}
-	now, side, limit, which := time.Now().UTC(), "after", invalid.Cert.NotAfter, "the certificate of the server"
+	now, side, limit, subject := time.Now().UTC(), "after", invalid.Cert.NotAfter, "the certificate of the server"
 	if now.Before(invalid.Cert.NotBefore) {
 		side, limit = "before", invalid.Cert.NotBefore
 	}
 	if !invalid.Cert.Equal(leaf) {
-		which = fmt.Sprintf("the certificate %s, which has signed the server's,", name(&invalid.Cert.Subject))
+		subject = fmt.Sprintf("the certificate %s, which has signed the server's,", name(&invalid.Cert.Subject))
 	}
-	return fmt.Sprintf("%s is not valid %s %s, and the clock of this machine says %s: %s", which, side,
+	return fmt.Sprintf("%s is not valid %s %s, and the clock of this machine says %s: %s", subject, side,
 		limit.UTC().Format(time.RFC3339), now.Format(time.RFC3339), c.verdict(ctx, err, invalid.Cert))
 }
 
@@ -170,11 +170,11 @@ func (c *Comparison) diagnosis(ctx context.Context, err error, leaf *x509.Certif
 func (c *Comparison) verdict(ctx context.Context, err error, certificate *x509.Certificate) string {
 	if c.inquiry.ask(ctx, c) {
 		offset, _ := c.Difference()
-		there := time.Now().Add(-offset)
+		serverTime := time.Now().Add(-offset)
 		switch {
 		case offset == 0:
 			return "the server has said the same time, so the clock is right: renew the certificate of the server"
-		case there.Before(certificate.NotBefore) || there.After(certificate.NotAfter):
+		case serverTime.Before(certificate.NotBefore) || serverTime.After(certificate.NotAfter):
 			return fmt.Sprintf("the clock of this machine is %s the server's, and the certificate is not valid by either "+
 				"clock: renew the certificate of the server, and compare both clocks with `date -u` on a third machine",
 				Apart(offset))

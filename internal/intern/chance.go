@@ -31,18 +31,18 @@ const (
 	// hopeless is the number of misses in a row after which only one object in
 	// seldom looks up the part.
 	hopeless = 128
-	seldom   = 16
+	sparse   = 16
 
 	everFound = 1 << 31
 )
 
 // isGood reports whether to look up the part in this object.
 func (c *chance) isGood(object uint32) bool {
-	return c.misses.Load()&^everFound < hopeless || object%seldom == 0
+	return c.misses.Load()&^everFound < hopeless || object%sparse == 0
 }
 
 // isNone reports whether the part was looked up in many objects, and was never
-// found in another one.
+// found in a different object.
 func (c *chance) isNone() bool {
 	n := c.misses.Load()
 	return n >= hopeless && n < everFound

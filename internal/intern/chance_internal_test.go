@@ -28,7 +28,7 @@ func TestAReplicaFindsARelativeThatWasUpdated(t *testing.T) {
 	s := New()
 	current := ownedPod(0)
 	s.Object(current)
-	for s.objects.Load()%seldom != 0 {
+	for s.objects.Load()%sparse != 0 {
 		next := ownedPod(1)
 		s.Update(next, current)
 		current = next

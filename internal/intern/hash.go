@@ -13,8 +13,8 @@ import (
 // functions return false for values that must not be shared, because they are
 // lazy or of a type that this package does not understand.
 
-// mix returns a hash of three numbers. It multiplies them with secret numbers,
-// which takes a fraction of the time of a hash of their bytes.
+// mix returns a hash of three numbers. It multiplies them by secret numbers.
+// That takes a fraction of the time of a hash of their bytes.
 func (s *Pool) mix(a, b, c uint64) uint64 {
 	return folded(folded(a^s.secret[0], b^s.secret[1])^s.secret[2], c^s.secret[3])
 }

@@ -58,7 +58,7 @@ func (s *Pool) Update(obj, old any) {
 	if w.updating {
 		w.fields(target, hints{dataOf(old), nil}, p)
 	}
-	if !w.updating || w.object%seldom == 0 { // members that updates have replaced are garbage
+	if !w.updating || w.object%sparse == 0 { // members that updates have replaced are garbage
 		families := s.familiesOf(obj, p)
 		if !w.updating {
 			w.fields(target, hints{s.relative(families, p), nil}, p)
@@ -73,10 +73,10 @@ func (s *Pool) Update(obj, old any) {
 	runtime.KeepAlive(old)
 }
 
-// familiesOf returns the hashes of an object's two families, which are the
-// objects with the same controller and the objects of the same type. The table
-// has at most one living member of each family. Both hashes are the same if the
-// object has no controller.
+// familiesOf returns the hashes of an object's two families: the objects with
+// the same controller, and the objects of the same type. The table has at most
+// one living member of each family. Both hashes are the same if the object has
+// no controller.
 func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
 	typeFamily := s.mix(uint64(object), uint64(p.number), 0)
 	families = [...]uint64{typeFamily, typeFamily}

@@ -26,8 +26,8 @@ type Check struct {
 	errs []error
 }
 
-// Of returns a Check for a value of type typ, which includes the package, such
-// as "queue.Options".
+// Of returns a Check for a value of type typ. typ includes the package, as in
+// "queue.Options".
 func Of(typ string) *Check { return &Check{typ: typ} }
 
 // That records an error about a field unless ok is true. It allocates in either

@@ -67,12 +67,12 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	// After cancel, f is not called, unless the call has already begun. There
 	// is no time limit: f stays registered when Run ends and is started again.
 	//
-	// A namespace with its own watch (ForNamespaces) does not wait for the
-	// watches of other namespaces, which may be silent for a minute. A
-	// resourceVersion that cannot be compared, as with fakes, is seen when the
-	// cache has synced. A server that was restored from a backup counts anew.
-	// Until the informer has noticed that and listed all objects again, it may
-	// mistake a new resourceVersion for an old one.
+	// A namespace with its own watch (ForNamespaces) does not wait for the watches
+	// of other namespaces. They may be silent for a minute. A resourceVersion that
+	// cannot be compared, as with fakes, is seen when the cache has synced. A
+	// server that was restored from a backup counts anew. Until the informer has
+	// noticed that and listed all objects again, it may mistake a new
+	// resourceVersion for an old one.
 	OnSeen(namespace, resourceVersion string, f func()) (cancel func())
 	// HandleUnreadable calls h with the key of each object that is unreadable
 	// already, and later with the key of each object that becomes unreadable or

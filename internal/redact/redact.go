@@ -19,7 +19,7 @@ const (
 	// maxLine bounds the length of a line, in bytes. A certificate that is not
 	// accepted, with the reason and the way out, takes up to 900 bytes.
 	maxLine = 1000
-	// maxEnd is how much of a longer line is kept from its end, which has the
+	// maxEnd is how much of a longer line is kept from its end. The end has the
 	// remedy or the certificate. The beginning, which names the object, has the
 	// rest. What is left out is in the middle, such as a URL.
 	maxEnd = 400
@@ -96,8 +96,8 @@ func statuses(err error) []*apierrors.StatusError {
 		return []*apierrors.StatusError{e}
 	case interface{ Unwrap() []error }:
 		var found []*apierrors.StatusError
-		for _, one := range e.Unwrap() {
-			found = append(found, statuses(one)...)
+		for _, part := range e.Unwrap() {
+			found = append(found, statuses(part)...)
 		}
 		return found
 	}

@@ -75,9 +75,9 @@ var parsed = sync.OnceValue(func() map[schema.GroupResource]map[string]Rule {
 				path = field
 			}
 			rule := Rule{unset: unset}
-			for one := range strings.SplitSeq(path, "|") {
-				if one != "-" {
-					rule.paths = append(rule.paths, strings.Split(one, "."))
+			for alternative := range strings.SplitSeq(path, "|") {
+				if alternative != "-" {
+					rule.paths = append(rule.paths, strings.Split(alternative, "."))
 				}
 			}
 			rules[field] = rule

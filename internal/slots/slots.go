@@ -1,7 +1,7 @@
 // Package slots has the interfaces through which controllers use a
 // reconcile.Shards of this module. The method Parts of such a Shards returns a
-// [Handover], which says who owns the slots, and hands over what the next owner
-// of a slot must know. If the result of Parts is also a [Ranger], each replica
+// [Handover]. It says who owns the slots, and hands over what the next owner of
+// a slot must know. If the result of Parts is also a [Ranger], each replica
 // holds only its own part of the objects.
 package slots
 

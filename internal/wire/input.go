@@ -11,7 +11,7 @@ const (
 	smallBuffer = 4 << 10
 	// largeBuffer is how much is read at once while more input is available.
 	// HTTP/2 answers each read of more than 4 KiB with an update of its window,
-	// which is a write to the connection.
+	// and so with a write to the connection.
 	largeBuffer = 32 << 10
 )
 

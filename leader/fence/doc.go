@@ -33,7 +33,7 @@
 //
 // Kubernetes 1.30, and a cluster administrator who creates the policy; the
 // program needs no further rights. [leader.Lease.Identity] must be the name of
-// the Pod, which is the default in package operator, and the service account's
+// the Pod, as it is by default in package operator, and the service account's
 // token must be bound to the Pod, as tokens mounted by the kubelet are.
 //
 // # What remains

@@ -92,7 +92,7 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time
 
 // expire ends the membership of members whose lease has expired by this
 // replica's clock. It releases the Lease of each such member by
-// compare-and-swap, which fails if the member is alive and only this replica's
+// compare-and-swap. This fails if the member is alive and only this replica's
 // watch is late. It also deletes the records of members that ended long ago.
 func (k *keeper) expire(ctx context.Context, now time.Time) {
 	expired, old := k.View.Expired(k.self, now)

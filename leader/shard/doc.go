@@ -8,9 +8,9 @@
 //
 // Each key belongs to one of 64 slots, by a hash of its namespace. Each replica
 // is a member with a Lease of its own and the trust window of package leader.
-// Each slot has a record, which is a Lease that changes only when the slot's
-// owner does. Every replica watches all records, computes the same plan from
-// them, and claims by compare-and-swap the slots that the plan assigns to it.
+// Each slot has a record: a Lease that changes only when the slot's owner does.
+// Every replica watches all records, computes the same plan from them, and
+// claims by compare-and-swap the slots that the plan assigns to it.
 //
 //	free ──▶ claimed by its target ──▶ worked on ──▶ assigned elsewhere ──▶ draining ──▶ released (free)
 //	 ▲       compare-and-swap           fn runs      members are settled   ErrMoved
@@ -83,8 +83,8 @@
 // Slots move one by one: a replica that joins or dies moves a share of them,
 // and shares differ by at most one slot. With the default of 64, each of 3
 // replicas has 21 or 22, and each of 16 has 4. Fewer slots make shares uneven;
-// each additional slot costs a Lease, which is listed, and which sends events
-// when replicas start and stop. Replicas beyond the number of slots stand by.
+// each additional slot costs a Lease that is listed, and events when replicas
+// start and stop. Replicas beyond the number of slots stand by.
 //
 // # Hashes or ranges
 //

@@ -36,7 +36,7 @@ func (x *fixture) leaving(identity string, keys func(slot int) []types.Namespace
 	l.Shards = newShards(x.T, l.link, identity, &shard.Options{Slots: 4})
 	logger := funcr.New(func(_, args string) {
 		var slot, keys int
-		if _, at, found := strings.Cut(args, `"slot"=`); found && strings.Contains(args, "no room for all its keys") {
+		if _, at, found := strings.Cut(args, `"slot"=`); found && strings.Contains(args, "its next owner may miss some keys") {
 			_, _ = fmt.Sscanf(at, `%d "keys"=%d`, &slot, &keys)
 			l.cut.Add(int64(keys))
 		}

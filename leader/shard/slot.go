@@ -72,8 +72,8 @@ func (k *keeper) logOnce(ctx context.Context, slot int, err error, message strin
 	}
 }
 
-// relabel puts back the labels of the record of a slot, which the view lacks
-// although it exists. A record that this replica has never seen with its labels
+// relabel restores the labels of the record of a slot, if the record exists but
+// the view lacks it. A record that this replica has never seen with its labels
 // may be the Lease of another program, so it is left alone. exists is the error
 // with which the server refused to create the record.
 func (k *keeper) relabel(ctx context.Context, slot int, known types.UID, exists error) error {

@@ -157,7 +157,7 @@ func TestARecordOfADifferentGroupIsNamed(t *testing.T) {
 		a.die()
 		pass(2 * time.Minute)
 		x.Expect(x.Owned()).To(HaveLen(63))
-		x.Expect(b.logs.Count("cannot take a slot")).To(Equal(1))
+		x.Expect(b.logs.Count("taking a slot failed")).To(Equal(1))
 		x.relabel("test-slot-9", groupLabel, had)
 		pass(time.Minute)
 		x.Expect(x.Owned()).To(HaveLen(64))

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 )
 
-// write writes a module to the folder dir, which must be empty or not exist. It
-// first writes the files to a temporary folder, calls complete with that
-// folder, and then moves its content to dir. If write fails, it leaves dir
+// write writes a module to the folder dir. The folder must be empty or not
+// exist. It first writes the files to a temporary folder, calls complete with
+// that folder, and then moves its content to dir. If write fails, it leaves dir
 // unchanged.
 func write(dir string, files map[string][]byte, complete func(folder string) error) (err error) {
 	dir, err = filepath.Abs(dir)

@@ -84,8 +84,8 @@ func (f failures) Error() string {
 		}
 		text.WriteString(shown)
 	}
-	if more := len(f) - shownErrors; more > 0 {
-		fmt.Fprintf(&text, "\nand %d more errors", more)
+	if hidden := len(f) - shownErrors; hidden > 0 {
+		fmt.Fprintf(&text, "\nand %d more errors", hidden)
 	}
 	return text.String()
 }

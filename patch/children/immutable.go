@@ -178,11 +178,11 @@ func (c *call[T]) writeRest(ctx context.Context, w Child[T], base T, kept []kept
 	for tries := 0; ; tries++ {
 		got, err := c.write(ctx, w, base, kept)
 		refusals = errors.Join(refusals, err)
-		more := immutableFields(err)
-		if len(more) == 0 || tries == mostRefusals {
+		fields := immutableFields(err)
+		if len(fields) == 0 || tries == mostRefusals {
 			return got, refusals
 		}
-		for _, path := range more {
+		for _, path := range fields {
 			kept = append(kept, keptField{path: path})
 		}
 	}

@@ -63,10 +63,10 @@ func changedMembers(originalTree, editedTree map[string]any, field keptField) []
 	for _, member := range field.mutable {
 		copyMember(old, edited, strings.Split(member, "."))
 	}
-	all := maps.Clone(old)
-	maps.Copy(all, edited)
+	union := maps.Clone(old)
+	maps.Copy(union, edited)
 	var changed []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range slices.Sorted(maps.Keys(union)) {
 		if !reflect.DeepEqual(old[name], edited[name]) {
 			changed = append(changed, field.path+"."+name)
 		}

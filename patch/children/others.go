@@ -97,9 +97,9 @@ func (c *call[T]) confirmOwner(ctx context.Context, read readOwner) error {
 	return nil
 }
 
-// changed returns a conflict, for which patch.IsStale reports true. how says
+// changed returns a conflict, for which patch.IsStale reports true. change says
 // how the owner or a child has changed.
-func (c *call[T]) changed(how string) error {
+func (c *call[T]) changed(change string) error {
 	return apierrors.NewConflict(schema.GroupResource{Group: c.kind.Group, Resource: c.kind.Kind}, c.owner.GetName(),
-		errors.New(how))
+		errors.New(change))
 }

@@ -26,10 +26,10 @@ var punished = map[string]struct {
 	owner     *corev1.ConfigMap
 	namespace string
 }{
-	"no UID":                {configMap("d", "a", ""), "d"},
-	"no name":               {configMap("d", "", "1"), "d"},
-	`in namespace "e"`:      {configMap("d", "a", "1"), "e"},
-	"and its child in none": {configMap("d", "a", "1"), ""},
+	"no UID":                 {configMap("d", "a", ""), "d"},
+	"no name":                {configMap("d", "", "1"), "d"},
+	`in namespace "e"`:       {configMap("d", "a", "1"), "e"},
+	"but its child does not": {configMap("d", "a", "1"), ""},
 }
 
 func TestOwnRefusesWhatWouldBePunished(t *testing.T) {

@@ -147,7 +147,7 @@ func TestWrongArgumentsAreTerminal(t *testing.T) {
 			"and an Edit": func() ([]*corev1.Secret, error) {
 				return w.set.Ensure(w.t.Context(), w.owner, child{Name: "a"})
 			},
-			"must not be wanted twice": func() ([]*corev1.Secret, error) { return w.set.Ensure(w.t.Context(), w.owner, wants("a", "a")...) },
+			"must not be passed twice": func() ([]*corev1.Secret, error) { return w.set.Ensure(w.t.Context(), w.owner, wants("a", "a")...) },
 			"must not be nil": func() ([]*corev1.Secret, error) {
 				return children.New(ownerKind, owners, nil, secrets, nil).Ensure(w.t.Context(), w.owner, wants("a")...)
 			},

@@ -155,8 +155,8 @@ func (r *answers) recordFinal() {
 
 // refusals returns a finding for each write that the program repeats and the
 // server refuses until the end of the run, and for each Event that the server
-// refuses. The text of a finding about a repeated write contains condition,
-// which says why no fault explains the refusals, such as "without any fault".
+// refuses. The text of a finding about a repeated write contains condition. It
+// says why no fault explains the refusals, for example "without any fault".
 func (o *outcome) refusals(condition string) []*report.Finding {
 	var findings []*report.Finding
 	for _, f := range o.refused {

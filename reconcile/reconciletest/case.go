@@ -156,7 +156,7 @@ func (c *Case) custom(resource string) bool {
 }
 
 // Parts returns methods that are only for other packages of this module, such
-// as package live, which provides its own server and boots.
+// as package live. That package provides its own server and boots.
 func (c *Case) Parts() backend.Parts[*World] { return parts{c} }
 
 // parts implements [backend.Parts].

@@ -293,8 +293,8 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 	if len(r.fleet.replicas) > 1 && isProgram(a.Call.Client) {
 		text += "   of " + a.Call.Client
 	}
-	if which := a.Distinction(); which != "" && isProgram(a.Call.Client) {
-		text += "   (" + which + ")"
+	if distinction := a.Distinction(); distinction != "" && isProgram(a.Call.Client) {
+		text += "   (" + distinction + ")"
 	}
 	if caller := a.Caller(); caller != "" {
 		text += "   (" + caller + ")"

@@ -15,23 +15,23 @@ import (
 // times that a replica reads and writes. For the replica, that is the same as a
 // clock of its own.
 func skews(p plan.Plan) func(client string) time.Duration {
-	var ahead time.Duration
+	var offset time.Duration
 	switch p.Clock() {
 	case plan.Ahead, plan.LoneAhead:
-		ahead = skew
+		offset = skew
 	case plan.Behind, plan.LoneBehind:
-		ahead = -skew
+		offset = -skew
 	case plan.FarAhead:
-		ahead = farSkew
+		offset = farSkew
 	default:
 		return nil
 	}
-	alone := p.Clock() == plan.LoneAhead || p.Clock() == plan.LoneBehind
+	isLone := p.Clock() == plan.LoneAhead || p.Clock() == plan.LoneBehind
 	return func(client string) time.Duration {
-		if alone && client != backend.ClientOf(2, 0) {
+		if isLone && client != backend.ClientOf(2, 0) {
 			return 0
 		}
-		return ahead
+		return offset
 	}
 }
 

@@ -36,9 +36,9 @@ func newDelays(r *core) *delays {
 // and calls, and a minute for actors.
 func (d *delays) release(replicas []*replica) {
 	for _, held := range []map[int]time.Time{d.watches, d.calls} {
-		maps.DeleteFunc(held, func(_ int, since time.Time) bool { return time.Since(since) >= d.o.Lag })
+		maps.DeleteFunc(held, func(_ int, start time.Time) bool { return time.Since(start) >= d.o.Lag })
 	}
-	maps.DeleteFunc(d.actors, func(_ string, since time.Time) bool { return time.Since(since) >= actorDelay })
+	maps.DeleteFunc(d.actors, func(_ string, start time.Time) bool { return time.Since(start) >= actorDelay })
 	if d.frozen.IsZero() || time.Now().Before(d.frozen) {
 		return
 	}
@@ -86,8 +86,8 @@ func (d *delays) holdLists(n int) {
 func (d *delays) ends() []time.Time {
 	times := []time.Time{d.frozen, d.listsTill, d.outageTill, d.healed}
 	for _, held := range []map[int]time.Time{d.watches, d.calls} {
-		for _, since := range held {
-			times = append(times, since.Add(d.o.Lag))
+		for _, start := range held {
+			times = append(times, start.Add(d.o.Lag))
 		}
 	}
 	return times
@@ -96,8 +96,8 @@ func (d *delays) ends() []time.Time {
 // actorsDue returns the times at which late actors are released.
 func (d *delays) actorsDue() []time.Time {
 	var times []time.Time
-	for _, since := range d.actors {
-		times = append(times, since.Add(actorDelay))
+	for _, start := range d.actors {
+		times = append(times, start.Add(actorDelay))
 	}
 	return times
 }

@@ -46,7 +46,7 @@ func (r *run) inputs() []input {
 			continue
 		}
 		for _, o := range r.sim.Objects(res.GVR()) {
-			if _, ours := r.judge.created[o.GetUID()]; !ours && o.GetDeletionTimestamp() == nil {
+			if _, isOwn := r.judge.created[o.GetUID()]; !isOwn && o.GetDeletionTimestamp() == nil {
 				inputs = append(inputs, r.input(resource, o))
 			}
 		}
@@ -109,11 +109,11 @@ func editsOf(ignore *state.Ignore, resource string, content map[string]any, path
 	return edits
 }
 
-func stepsOf(one input, edits []map[string]any) []Step {
+func stepsOf(object input, edits []map[string]any) []Step {
 	var steps []Step
 	for _, edit := range edits {
 		body, _ := json.Marshal(edit) // strings, numbers and maps can always be encoded
-		steps = append(steps, Patch(one.resource, one.key, string(body)))
+		steps = append(steps, Patch(object.resource, object.key, string(body)))
 	}
 	return steps
 }
@@ -173,9 +173,9 @@ func (r *run) awaitReaction(ctx context.Context) {
 	if !r.setting.long {
 		return
 	}
-	until := time.Now().Add(sleepTime)
+	deadline := time.Now().Add(sleepTime)
 	r.steps -= hourOfSteps
-	r.runUntil(ctx, func() time.Time { return until })
+	r.runUntil(ctx, func() time.Time { return deadline })
 	r.steps += hourOfSteps
 }
 
@@ -199,9 +199,9 @@ func (r *judge) recordUnwoken(write string) {
 // recordUnwoken unless this restart writes an object, too: a program that
 // writes at every restart has not missed the change.
 func (r *run) restartAgain(ctx context.Context) {
-	found, before := r.out.unwoken, r.out.writes
+	found, writesBefore := r.out.unwoken, r.out.writes
 	r.restart(ctx)
-	if r.out.finding == nil && r.out.writes == before {
+	if r.out.finding == nil && r.out.writes == writesBefore {
 		r.out.finding = found
 	}
 }

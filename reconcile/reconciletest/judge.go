@@ -24,9 +24,9 @@ import (
 // while the run waits: no lock is needed.
 type judge struct {
 	*core
-	several bool // whether there is more than one replica
-	answers *answers
-	lasting *lasting
+	replicated bool // whether there is more than one replica
+	answers    *answers
+	lasting    *lasting
 
 	current   *call // the call that is being served
 	acting    bool  // whether an actor is writing
@@ -47,9 +47,9 @@ type judge struct {
 }
 
 // newJudge returns a judge for a run that has not started.
-func newJudge(r *core, several bool) *judge {
+func newJudge(r *core, replicated bool) *judge {
 	return &judge{
-		core: r, several: several, answers: &answers{core: r, line: -1}, lasting: &lasting{core: r},
+		core: r, replicated: replicated, answers: &answers{core: r, line: -1}, lasting: &lasting{core: r},
 		created: map[types.UID]output{}, written: map[types.UID]output{},
 		reported: map[types.UID]bool{}, alive: map[string]int{},
 		rivals: map[types.UID]bool{}, claimed: map[string]bool{}, leases: map[types.NamespacedName]bool{},
@@ -160,11 +160,11 @@ func (r *judge) deletesWanted(e apisim.Event, resource string) bool {
 	if e.Old == nil || !r.wanted[e.Old.GetUID()] || !strings.HasPrefix(e.Call.Verb, "delete") {
 		return false
 	}
-	when, reason := "a restart with old caches", report.WrongObject
+	occasion, reason := "a restart with old caches", report.WrongObject
 	if r.given.Has(plan.Unserved) {
-		when, reason = "the program", report.Misled
+		occasion, reason = "the program", report.Misled
 	}
-	r.find(report.Past, reason, fmt.Sprintf("all was done, and %s deletes %s %s", when, resource, e.Key))
+	r.find(report.Past, reason, fmt.Sprintf("all was done, and %s deletes %s %s", occasion, resource, e.Key))
 	return true
 }
 
@@ -264,7 +264,7 @@ func (r *judge) recordOther(e apisim.Event, resource string) {
 	if e.New == nil {
 		return
 	}
-	if made, ours := r.created[e.New.GetUID()]; ours {
+	if made, isOwn := r.created[e.New.GetUID()]; isOwn {
 		r.out.permanent[resource+" "+stem(e)] = true
 		r.stepped(e)
 		made.stepped = made.stepped || !r.acting
@@ -312,8 +312,8 @@ func (r *judge) recordSent(e apisim.Event, resource string) {
 
 // isOutput reports whether the program has created an object.
 func (r *judge) isOutput(object map[string]any) bool {
-	_, ours := r.created[(&unstructured.Unstructured{Object: object}).GetUID()]
-	return ours
+	_, isOwn := r.created[(&unstructured.Unstructured{Object: object}).GetUID()]
+	return isOwn
 }
 
 // claimOf returns the key of an object's field in judge.claimed.
@@ -322,7 +322,7 @@ func claimOf(uid types.UID, f state.ForeignField) string { return string(uid) + 
 // checkLeader checks that a write comes from the replica that holds the Lease,
 // if there are several replicas and exactly one Lease.
 func (r *judge) checkLeader(e apisim.Event) {
-	if !r.several {
+	if !r.replicated {
 		return
 	}
 	if e.Resource.Resource == "leases" {

@@ -157,10 +157,9 @@ func grow(family map[string]bool, objects []state.Located) bool {
 	return len(family) > oldSize
 }
 
-// checkOthers compares the final objects of the run of p, in which a fault
-// lasts, with the final objects of the reference run, which has no faults. It
-// stores a difference in out as the finding. Objects that the fault may change
-// are not compared.
+// checkOthers compares the final objects of two runs: the run of p, in which a
+// fault lasts, and the reference run without faults. It stores a difference in
+// out as the finding. Objects that the fault may change are not compared.
 func (x *explorer) checkOthers(p plan.Plan, out *outcome) {
 	if out.finding != nil || out.void {
 		return

@@ -43,8 +43,8 @@ func (r *run) waitAtRest(ctx context.Context) {
 }
 
 // explain adds an explanation to the finding of an example, if there is one.
-// One explanation is that the state becomes right a while later, which explain
-// checks with one more run. The other is that the program has logged an error
+// One explanation is that the state becomes right a while later. explain checks
+// that with one more run. The other is that the program has logged an error
 // without returning it.
 func (e *example) explain() {
 	f := e.out.finding

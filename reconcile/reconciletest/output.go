@@ -131,11 +131,11 @@ func patchedIn(operations []any) map[string]any {
 // include values that the server has filled in, or that an update has sent back
 // unchanged.
 func ownOf(body map[string]any, e apisim.Event) map[string]any {
-	var before map[string]any
+	var old map[string]any
 	if e.Old != nil {
-		before = e.Old.Object
+		old = e.Old.Object
 	}
-	return given(body, e.New.Object, before)
+	return given(body, e.New.Object, old)
 }
 
 // given returns the strings and numbers that a write has given to an object.

@@ -64,8 +64,8 @@ func (p *planner) singles() []plan.Plan {
 }
 
 // outages returns plans with an outage of the server that begins at a write.
-// They find programs that give up after several failures, which a single
-// failure does not show.
+// They find programs that give up after several failures. A single failure does
+// not show that.
 func (p *planner) outages() []plan.Plan {
 	writes := p.calls(func(c *call) bool { return c.effect })
 	var long []plan.Plan
@@ -187,16 +187,16 @@ func (p *planner) staleRestarts() []plan.Plan {
 // drifts returns plans in which another client deletes an output that only the
 // program has written, or edits an output that has a value to edit.
 func (p *planner) drifts() []plan.Plan {
-	var alone, edited []int
+	var unstepped, edited []int
 	for i, o := range p.reference.outputs {
 		if !o.stepped {
-			alone = append(alone, i+1)
+			unstepped = append(unstepped, i+1)
 		}
 		if o.leaf != nil {
 			edited = append(edited, i+1)
 		}
 	}
-	return append(plansOf(plan.Deleted, alone, 0), plansOf(plan.Edited, edited, 0)...)
+	return append(plansOf(plan.Deleted, unstepped, 0), plansOf(plan.Edited, edited, 0)...)
 }
 
 // worlds returns plans in which the server differs from what the program may

@@ -155,13 +155,13 @@ func (r *run) work(ctx context.Context) {
 // stay lets time pass. It records a finding if the state changes in anything
 // except times.
 func (r *run) stay(ctx context.Context) {
-	until, start := time.Now().Add(stayTime), len(r.out.lines)
+	deadline, start := time.Now().Add(stayTime), len(r.out.lines)
 	r.judge.answers.staying = true
-	r.runUntil(ctx, func() time.Time { return until })
+	r.runUntil(ctx, func() time.Time { return deadline })
 	r.judge.answers.staying = false
 	r.out.stayed = r.out.lines[start:]
-	before := r.out.states[len(r.out.states)-1]
-	if diff := state.OfServer(r.sim, r.ignore, r.foreign).Diff(before, nil); len(diff) > 0 {
+	last := r.out.states[len(r.out.states)-1]
+	if diff := state.OfServer(r.sim, r.ignore, r.foreign).Diff(last, nil); len(diff) > 0 {
 		r.find(report.Stay, report.ByClock, fmt.Sprintf(
 			"it was at rest, and has changed within %v (- before, + after):\n    %s", stayTime, strings.Join(diff, "\n    ")))
 	}

@@ -25,9 +25,9 @@ func (p *planner) rebirths() []plan.Plan {
 // freshOf returns the inputs of a resource that a user would create again.
 func freshOf(inputs []input, res apisim.Resource) []input {
 	var fresh []input
-	for _, one := range inputs {
-		if one.fresh != nil && one.resource == res.GVR().GroupResource().String() {
-			fresh = append(fresh, one)
+	for _, object := range inputs {
+		if object.fresh != nil && object.resource == res.GVR().GroupResource().String() {
+			fresh = append(fresh, object)
 		}
 	}
 	return fresh
@@ -64,8 +64,8 @@ func (r *run) recreateDefinition(ctx context.Context, res apisim.Resource) {
 		}
 		r.stepAsOther(ctx, Delete(resource, key))
 	}
-	for _, one := range fresh {
-		r.stepAsOther(ctx, Create(one.fresh))
+	for _, object := range fresh {
+		r.stepAsOther(ctx, Create(object.fresh))
 	}
 	r.waitQuiet(ctx)
 	r.awaitReaction(ctx)

@@ -114,8 +114,8 @@ func (x *explorer) idle(o *outcome) []*report.Finding {
 			return nil
 		}
 		idle := x.forCase(&c)
-		alone, err := idle.inBubble(nil, setting{seed: 1})
-		if err != nil || alone.finding != nil || alone.void || alone.wroteAt >= 0 {
+		idleRun, err := idle.inBubble(nil, setting{seed: 1})
+		if err != nil || idleRun.finding != nil || idleRun.void || idleRun.wroteAt >= 0 {
 			return nil
 		}
 		text = "the program writes nothing, and the Goal holds without the program: nothing shows that it works. " +
@@ -139,9 +139,9 @@ const onRecord = "\n  If the program has to do this, add a part of this text to 
 // failing finds errors that the program ends up repeating. The program does not
 // write between such an error and the end of the workload. The error occurs at
 // least twice between two rests, and once more while the program has to stay at
-// rest, which is longer than a usual back-off. An error that is not repeated is
-// not a finding: it may be the reaction to an invalid object, or a wait that is
-// over.
+// rest. That time is longer than a usual back-off. An error that is not
+// repeated is not a finding: it may be the reaction to an invalid object, or a
+// wait that is over.
 func (o *outcome) failing() []*report.Finding {
 	stays := map[string]bool{}
 	for _, l := range o.stayed {
@@ -152,17 +152,17 @@ func (o *outcome) failing() []*report.Finding {
 	for _, end := range o.restedAt {
 		seen := map[string]bool{}
 		for i := max(start, o.wroteAt+1); i < end; i++ {
-			like := alike(o.lines[i])
+			pattern := alike(o.lines[i])
 			text, isError := strings.CutPrefix(o.lines[i], report.Error)
-			if isError && seen[like] && stays[like] && !found[like] {
-				found[like] = true
+			if isError && seen[pattern] && stays[pattern] && !found[pattern] {
+				found[pattern] = true
 				findings = append(findings, &report.Finding{
 					Oracle: report.Vain, Reason: report.OnlyFails, UpTo: i + 1, Text: "the program ends in errors, " +
 						"again and again, and no write follows: " + text +
 						onRecord,
 				})
 			}
-			seen[like] = seen[like] || isError
+			seen[pattern] = seen[pattern] || isError
 		}
 		start = end
 	}

@@ -51,11 +51,11 @@ func replay(t *testing.T, c *Case, o *Options, text string) string {
 	return x.report.Failure
 }
 
-// Fuzz explores schedules. Each input is a seed, which determines the order of
-// all steps and a few deviations. Without go test -fuzz, it makes a run for
-// each of Options.Seeds seeds, and for each seed in testdata. With go test
-// -fuzz, Go's fuzzer then continues in as many processes as requested, and
-// keeps the seeds that fail.
+// Fuzz explores schedules. Each input is a seed. It determines the order of all
+// steps and a few deviations. Without go test -fuzz, it makes a run for each of
+// Options.Seeds seeds, and for each seed in testdata. With go test -fuzz, Go's
+// fuzzer then continues in as many processes as requested, and keeps the seeds
+// that fail.
 //
 //	func FuzzSchedule(f *testing.F) { reconciletest.Fuzz(f, webAppCase(), nil) }
 //

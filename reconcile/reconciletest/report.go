@@ -48,9 +48,9 @@ type Report struct {
 	//   - run: Run returns only when its context has ended.
 	//   - stop: Run returns within 30 seconds of the end of its context, and
 	//     leaves no goroutine behind.
-	//   - vain: without faults, the program does its work, which means that it
-	//     writes or reaches Goal, and does not end up repeating an error. The
-	//     server does not refuse a write again and again, or an Event even once.
+	//   - vain: without faults, the program does its work: it writes or reaches
+	//     Goal, and does not end up repeating an error. The server does not refuse
+	//     a write again and again, or an Event even once.
 	//   - workload: without faults, the steps of the workload succeed.
 	//   - rest: the program comes to rest.
 	//   - stay: the program stays at rest.

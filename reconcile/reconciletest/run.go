@@ -31,10 +31,9 @@ type run struct {
 	hurried  bool      // whether a step is being done before its time
 }
 
-// setting has the parameters of a run besides its plan. The result of a run
-// must not depend on seed, which determines UIDs and generated names, or on
-// start, which shifts the time of day. In runs with faults, seed is 1 and start
-// is 0.
+// setting has the parameters of a run besides its plan. seed determines UIDs
+// and generated names, and start shifts the time of day. The result of a run
+// must not depend on them. In runs with faults, seed is 1 and start is 0.
 type setting struct {
 	seed  uint64
 	start time.Duration
@@ -201,9 +200,9 @@ func (r *run) interrupt() bool {
 
 // pass lets time pass until an action is possible.
 func (r *run) pass(deadline time.Time) {
-	before := time.Now()
+	start := time.Now()
 	r.sched.Idle(r.maxWait(deadline))
-	if !r.tail && !r.old && time.Now().After(before) {
+	if !r.tail && !r.old && time.Now().After(start) {
 		r.out.pauses++
 		r.chooser.idle = true
 	}

@@ -102,12 +102,12 @@ func (s *shrinker) dropDeviations() {
 // because a conflict is easier to understand than a crash.
 func (s *shrinker) weakenFaults() {
 	for i, d := range s.best.p {
-		for _, other := range d.Weaker() {
-			if !s.best.out.possible(other) {
+		for _, weaker := range d.Weaker() {
+			if !s.best.out.possible(weaker) {
 				continue
 			}
 			p := slices.Clone(s.best.p)
-			p[i] = other
+			p[i] = weaker
 			if s.try(s.best.x, p) {
 				break
 			}
@@ -168,9 +168,9 @@ func (x *explorer) alike(p plan.Plan) []plan.Plan {
 			if !single[0].Resembles(d) || len(next) >= mostPlaces {
 				continue
 			}
-			other := slices.Clone(p)
-			other[i] = single[0]
-			next = append(next, other)
+			changed := slices.Clone(p)
+			changed[i] = single[0]
+			next = append(next, changed)
 		}
 		plans = append(plans, next...)
 	}
@@ -230,22 +230,22 @@ func nextCuts(c plan.Cut, whole *Case) []plan.Cut {
 	var cuts []plan.Cut
 	for i := range slices.Backward(whole.Workload) {
 		if !slices.Contains(c.Steps, i) {
-			more := c
-			more.Steps = append(slices.Clone(c.Steps), i)
-			cuts = append(cuts, more)
+			larger := c
+			larger.Steps = append(slices.Clone(c.Steps), i)
+			cuts = append(cuts, larger)
 		}
 	}
 	for i := range slices.Backward(whole.Objects) {
 		if !slices.Contains(c.Objects, i) {
-			more := c
-			more.Objects = append(slices.Clone(c.Objects), i)
-			cuts = append(cuts, more)
+			larger := c
+			larger.Objects = append(slices.Clone(c.Objects), i)
+			cuts = append(cuts, larger)
 		}
 	}
 	if whole.Replicas > 1 && !c.Single {
-		more := c
-		more.Single = true
-		cuts = append(cuts, more)
+		larger := c
+		larger.Single = true
+		cuts = append(cuts, larger)
 	}
 	return cuts
 }

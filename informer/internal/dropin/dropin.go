@@ -26,8 +26,8 @@ type Client[T any] struct {
 	// Example shows the type of the objects. If it is nil, objects of all types
 	// are stored.
 	Example runtime.Object
-	// Settings returns the settings that apply to one run of the informer,
-	// which calls it when the run begins.
+	// Settings returns the settings that apply to one run of the informer. The
+	// informer calls it when the run begins.
 	Settings func() Settings
 	Observer Observer[T]
 	// Store is the cache of the informer. informer.For sets it.
@@ -43,9 +43,9 @@ type Settings struct {
 	Transform cache.TransformFunc
 	// DropManagedFields stores objects without metadata.managedFields.
 	DropManagedFields bool
-	// ResyncPeriod is the time between two calls of ShouldResync, which reports
-	// whether to call Observer.Resync. If ResyncPeriod is 0, ShouldResync is
-	// never called.
+	// ResyncPeriod is the time between two calls of ShouldResync. ShouldResync
+	// reports whether to call Observer.Resync. If ResyncPeriod is 0, ShouldResync
+	// is never called.
 	ResyncPeriod time.Duration
 	ShouldResync func() bool
 	// Failed is called with each error that ends a watch. It may be nil.

@@ -15,8 +15,8 @@ var errNoRequests = errors.New("a wrapped informer sends no requests")
 
 // Store receives the objects of a followed cache. Calls must not overlap.
 type Store[T any] interface {
-	// Replace replaces the whole content of the store with objects, which is
-	// the state at resourceVersion.
+	// Replace replaces the whole content of the store with objects, the state at
+	// resourceVersion.
 	Replace(objects []T, resourceVersion string)
 	// Put stores the new state of an object.
 	Put(object T)

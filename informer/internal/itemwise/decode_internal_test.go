@@ -80,7 +80,7 @@ func TestMetadataAreDecodedAsFarAsTheyGo(t *testing.T) {
 		object, err := d.decodeEvent([]byte(`{"metadata":` + item + `}`))
 		g.Expect(err).NotTo(HaveOccurred(), item)
 		stub := object.(*corev1.Pod)
-		g.Expect(Why(stub)).NotTo(BeNil(), item)
+		g.Expect(RefusalOf(stub)).NotTo(BeNil(), item)
 		stub.SelfLink = "" //nolint:staticcheck // it has the reason
 		g.Expect(stub.ObjectMeta).To(Equal(want), item)
 	}
@@ -124,7 +124,7 @@ func TestUntypedObjectsOfAListHaveTheirKind(t *testing.T) {
 		WithTransform(whyOf, HaveField("Err", MatchError(ContainSubstring(`of kind "Own", not "Pod"`))))))
 }
 
-func whyOf(object runtime.Object) *Refusal { return Why(object.(Object)) }
+func whyOf(object runtime.Object) *Refusal { return RefusalOf(object.(Object)) }
 
 // A CustomResourceDefinition may have any spec.names.listKind.
 func TestAListMayBeNamedDifferentlyThanItsObjects(t *testing.T) {

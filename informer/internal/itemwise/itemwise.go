@@ -5,7 +5,7 @@
 //	reader := itemwise.New[*corev1.Pod](client, requests, resource)
 //	list, err := reader.List(ctx, opts)
 //	...
-//	if why := itemwise.Why(object); why != nil {
+//	if why := itemwise.RefusalOf(object); why != nil {
 //		// object is a stub, and why says what cannot be decoded
 //	}
 //

@@ -129,7 +129,7 @@ func areReferences(value any) bool {
 // its metadata cannot be decoded.
 func WithoutFault[T Object](object T) T {
 	u, ok := any(object).(*unstructured.Unstructured)
-	if !ok || Why(object) != nil {
+	if !ok || RefusalOf(object) != nil {
 		return object
 	}
 	err := MetadataFault(u)

@@ -18,7 +18,7 @@ import (
 // than 10,000 levels deep. A list adds two levels to its objects, and an event
 // adds one. So an object that the server has stored may be too deep inside a
 // list. For example, an object of 9,999 levels makes a list of 10,001. This
-// file divides such lists and events into their parts, which are decoded one by
+// file divides such lists and events into their parts, and decodes them one by
 // one.
 
 // errNested is the error of an object that is itself nested too deeply to be

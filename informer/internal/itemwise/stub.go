@@ -93,9 +93,9 @@ func metadataOf(object any) *metav1.ObjectMeta {
 	return metadata
 }
 
-// Why returns why an object cannot be cached if object is a stub. Otherwise it
+// RefusalOf returns why an object cannot be cached if object is a stub. Otherwise it
 // returns nil.
-func Why(object Object) *Refusal {
+func RefusalOf(object Object) *Refusal {
 	mark, isStub := strings.CutPrefix(object.GetSelfLink(), stubMark)
 	if !isStub {
 		return nil
@@ -107,7 +107,7 @@ func Why(object Object) *Refusal {
 // isStub reports whether an object is a stub.
 func isStub(object runtime.Object) bool {
 	o, ok := object.(Object)
-	return ok && Why(o) != nil
+	return ok && RefusalOf(o) != nil
 }
 
 // Identity returns only those members of an object's metadata that a stub of

@@ -1,6 +1,6 @@
 // Package mutations finds cached objects that were modified in place. It keeps
-// a copy of each object and compares the two, which costs memory and time. So
-// an informer does it in tests by default, and otherwise not at all.
+// a copy of each object and compares the two. This costs memory and time. So an
+// informer does it in tests by default, and otherwise not at all.
 package mutations
 
 import (
@@ -88,11 +88,11 @@ func (d *Detector[T]) Check(items ...*tree.Item[T]) (modified []Mutation) {
 // checkLocked compares an item with its copy. If they differ, it makes a new
 // copy, so that each mutation is reported once. mu must be held.
 func (d *Detector[T]) checkLocked(item *tree.Item[T]) (m Mutation, modified bool) {
-	before, ok := d.copies[item]
-	if !ok || intern.Alike(before, item.Object) || equality.Semantic.DeepEqual(before, item.Object) {
+	copied, ok := d.copies[item]
+	if !ok || intern.Alike(copied, item.Object) || equality.Semantic.DeepEqual(copied, item.Object) {
 		return m, false // intern.Alike skips the fields of a Quantity that change when it is read
 	}
-	m = Mutation{item.Key, differences(before, item.Object)}
+	m = Mutation{item.Key, differences(copied, item.Object)}
 	d.copies[item] = item.Object.DeepCopyObject().(T)
 	if len(d.found) < mostMutations {
 		d.found = append(d.found, m)
@@ -115,9 +115,9 @@ func (d *Detector[T]) Found() []Mutation {
 // differences returns the paths of the fields in which two objects of one type
 // differ, such as "spec.containers[0].image".
 func differences(a, b Object) []string {
-	before, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a)
-	after, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
-	paths := compare(nil, "", before, after)
+	original, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a)
+	modified, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
+	paths := compare(nil, "", original, modified)
 	if len(paths) == 0 { // the difference is not in the JSON
 		return []string{"unknown fields"}
 	}
@@ -126,17 +126,17 @@ func differences(a, b Object) []string {
 
 // compare appends the paths below path in which two decoded JSON values differ.
 func compare(paths []string, path string, a, b any) []string {
-	before, after := membersOf(a), membersOf(b)
-	if before == nil || after == nil {
+	oldMembers, newMembers := membersOf(a), membersOf(b)
+	if oldMembers == nil || newMembers == nil {
 		if !reflect.DeepEqual(a, b) {
 			paths = append(paths, path)
 		}
 		return paths
 	}
-	names := maps.Clone(before)
-	maps.Copy(names, after)
+	names := maps.Clone(oldMembers)
+	maps.Copy(names, newMembers)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		paths = compare(paths, strings.TrimPrefix(path+name, "."), before[name], after[name])
+		paths = compare(paths, strings.TrimPrefix(path+name, "."), oldMembers[name], newMembers[name])
 	}
 	return paths
 }

@@ -144,9 +144,9 @@ func (f *Filling) HasDeleted(key types.NamespacedName, rv string) bool {
 	return ok && versions.Older(rv, deleted)
 }
 
-// Filled records that the objects of the shards in set, which were listed
-// alongside the watch at the resourceVersion rv, are stored. Until the watch
-// has reached rv, its events about them may be older than what is stored.
+// Filled records that the objects of the shards in set are stored. They were
+// listed alongside the watch, at the resourceVersion rv. Until the watch has
+// reached rv, its events about them may be older than what is stored.
 func (c *Cover) Filled(set keyspace.Set, rv string) {
 	c.addComplete(c.filling.set)
 	c.filling = nil

@@ -27,9 +27,9 @@ type Cache[T any] interface { //nolint:interfacebloat // it has one implementati
 	// Remove removes an object.
 	Put(item *tree.Item[T])
 	Remove(last T)
-	// Replace replaces all objects of the requested shards with items, which
-	// the watch has listed, and then calls done.
-	Replace(rv string, items []*tree.Item[T], how versions.Occasion, done func())
+	// Replace replaces all objects of the requested shards with the items that the
+	// watch has listed, and then calls done.
+	Replace(rv string, items []*tree.Item[T], occasion versions.Occasion, done func())
 	// CaughtUp records that the watch has reached rv.
 	CaughtUp(rv string)
 

@@ -41,7 +41,7 @@ type group struct {
 // open false. A call that has begun may still be running when stop returns.
 // receive must not block, because other watches wait for it.
 func (r *Readers) Read(events <-chan watch.Event, receive func(event watch.Event, open bool)) (stop func()) {
-	one := &reading{events: events, receive: receive}
+	added := &reading{events: events, receive: receive}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.IndexFunc(r.groups, func(g *group) bool { return len(g.readings) < mostWatches })
@@ -50,7 +50,7 @@ func (r *Readers) Read(events <-chan watch.Event, receive func(event watch.Event
 		r.groups = append(r.groups, &group{readers: r, wake: make(chan struct{}, 1)})
 	}
 	g := r.groups[i]
-	g.readings = append(g.readings, one)
+	g.readings = append(g.readings, added)
 	if len(g.readings) == 1 {
 		r.running.Go(g.run)
 	} else {
@@ -59,7 +59,7 @@ func (r *Readers) Read(events <-chan watch.Event, receive func(event watch.Event
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		one.ended = true
+		added.ended = true
 		g.wakeUp()
 	}
 }
@@ -93,8 +93,8 @@ func (g *group) run() {
 		}
 		cases := make([]reflect.SelectCase, 1, len(current)+1)
 		cases[0] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(g.wake)}
-		for _, one := range current {
-			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(one.events)})
+		for _, r := range current {
+			cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(r.events)})
 		}
 		for g.receive(current, cases) {
 		}
@@ -107,20 +107,20 @@ func (g *group) receive(current []*reading, cases []reflect.SelectCase) bool {
 	if chosen == 0 {
 		return false
 	}
-	one := current[chosen-1]
+	r := current[chosen-1]
 	g.readers.mu.Lock()
-	ended := one.ended
-	one.ended = ended || !open
+	ended := r.ended
+	r.ended = ended || !open
 	g.readers.mu.Unlock()
 	switch {
 	case ended:
 		return false
 	case !open:
-		one.receive(watch.Event{}, false)
+		r.receive(watch.Event{}, false)
 		return false
 	}
 	event, _ := reflect.TypeAssert[watch.Event](value) // the channel's elements are events
-	one.receive(event, true)
+	r.receive(event, true)
 	return true
 }
 
@@ -128,9 +128,9 @@ func (g *group) receive(current []*reading, cases []reflect.SelectCase) bool {
 func (g *group) current() []*reading {
 	g.readers.mu.Lock()
 	defer g.readers.mu.Unlock()
-	g.readings = slices.DeleteFunc(g.readings, func(one *reading) bool { return one.ended })
+	g.readings = slices.DeleteFunc(g.readings, func(r *reading) bool { return r.ended })
 	if len(g.readings) == 0 {
-		g.readers.groups = slices.DeleteFunc(g.readers.groups, func(other *group) bool { return other == g })
+		g.readers.groups = slices.DeleteFunc(g.readers.groups, func(candidate *group) bool { return candidate == g })
 	}
 	return slices.Clone(g.readings)
 }

@@ -38,8 +38,8 @@ import (
 type Cache interface { //nolint:interfacebloat // it has one implementation
 	// Kind returns the kind of the objects, for errors.
 	Kind() string
-	// Connect returns the connection that reads the objects of a namespace,
-	// which is "" for a kind without namespaces. It sends no request.
+	// Connect returns the connection that reads the objects of a namespace. The
+	// namespace is "" for a kind without namespaces. It sends no request.
 	Connect(namespace string) Connection
 	// Begin is called when the first user begins to run the references. It
 	// returns the logger of ctx.
@@ -204,8 +204,8 @@ func (r *Set) HandleState(h func(types.NamespacedName)) (remove func()) {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.handlers = slices.DeleteFunc(slices.Clone(r.handlers), func(other *func(types.NamespacedName)) bool {
-			return other == handler
+		r.handlers = slices.DeleteFunc(slices.Clone(r.handlers), func(candidate *func(types.NamespacedName)) bool {
+			return candidate == handler
 		})
 	}
 }
@@ -246,7 +246,7 @@ func (r *Set) OnSeen(key types.NamespacedName, rv string, notify func()) (cancel
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		f.waiters = slices.DeleteFunc(f.waiters, func(other *waiter) bool { return other == w })
+		f.waiters = slices.DeleteFunc(f.waiters, func(candidate *waiter) bool { return candidate == w })
 	}
 }
 

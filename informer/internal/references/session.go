@@ -321,11 +321,11 @@ func (r *Set) opened(s *session, f *reference, err error) {
 		r.mu.Unlock()
 		return
 	}
-	before, problem := f.told, f.problem()
+	wasTold, problem := f.told, f.problem()
 	f.told = problem != nil
 	r.session.wakeUp()
 	r.mu.Unlock()
-	if (problem != nil) != before {
+	if (problem != nil) != wasTold {
 		if problem != nil {
 			s.log.Error(problem, "watching a referenced object failed, retrying",
 				"namespace", f.key.Namespace, "name", f.key.Name)

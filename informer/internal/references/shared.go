@@ -268,8 +268,9 @@ func (r *Set) advanceShared(f *reference, w *openWatch, rv string, bookmark bool
 	}
 }
 
-// leaveShared records an error of one object as the error of its reference,
-// which then leaves the shared watch. So the error does not affect the others.
+// leaveShared records an error of one object as the error of its reference. The
+// reference then leaves the shared watch. So the error does not affect the
+// others.
 func (r *Set) leaveShared(f *reference, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

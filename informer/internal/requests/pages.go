@@ -75,7 +75,7 @@ const (
 var pagesSeed = maphash.MakeSeed()
 
 // Next returns an error if page cannot be the API server's answer to a request
-// with the token continued, which is "" for the first page. There are three
+// with the token continued. The token is "" for the first page. There are three
 // such pages:
 //
 //   - A page that names a token, or begins with an object, of an earlier page.
@@ -108,7 +108,7 @@ func (p *Pages) Next(continued string, page runtime.Object) error {
 	knownToken, knownObject := p.note("token", token), p.note("object", first)
 	switch {
 	case token != "" && (token == continued || knownToken):
-		return suspect.Answerf("the next page of the list is %s again", which(token == continued))
+		return suspect.Answerf("the next page of the list is %s again", pageName(token == continued))
 	case knownObject:
 		return suspect.Answerf("page %d of the list begins with the object %q, as an earlier page did", p.count, first)
 	case p.empty > mostEmptyPages && token != "" && !p.Filtered:
@@ -123,8 +123,8 @@ func (p *Pages) Next(continued string, page runtime.Object) error {
 	return nil
 }
 
-func which(same bool) string {
-	if same {
+func pageName(isSame bool) string {
+	if isSame {
 		return "this page"
 	}
 	return "an earlier page"

@@ -94,7 +94,7 @@ func Earlier(a, b time.Time) time.Time {
 type Endable struct {
 	watch.Interface
 
-	// ends reports whether the watch ends at an event, which is then not passed
+	// ends reports whether the watch ends at an event. Such an event is not passed
 	// on. It may be nil.
 	ends    func(watch.Event) bool
 	events  chan watch.Event
@@ -145,7 +145,7 @@ func (e *Endable) forward() {
 func (e *Endable) ResultChan() <-chan watch.Event { return e.events }
 
 // Stop implements [watch.Interface]. It does not wait for another call of Stop,
-// which may be closing a stalled connection.
+// because that may be closing a stalled connection.
 func (e *Endable) Stop() {
 	if e.stopped.CompareAndSwap(false, true) {
 		close(e.done)

@@ -71,19 +71,19 @@ func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 		return &next
 	}
 	for _, c := range changes {
-		var before, after []V
+		var oldValues, newValues []V
 		if c.Old != nil {
-			before = p.storedValues(c.Old.Object)
+			oldValues = p.storedValues(c.Old.Object)
 		}
 		if c.New != nil {
-			after = p.compute(c.New.Object)
+			newValues = p.compute(c.New.Object)
 		}
-		for _, value := range before {
-			if !slices.Contains(after, value) {
+		for _, value := range oldValues {
+			if !slices.Contains(newValues, value) {
 				next.edit(value, func(p Posting[T]) Posting[T] { return p.remove(c.Old) })
 			}
 		}
-		for _, value := range after {
+		for _, value := range newValues {
 			next.edit(value, func(p Posting[T]) Posting[T] { return p.put(c) })
 		}
 	}
@@ -102,8 +102,8 @@ func (p *Postings[T, V]) storedValues(object T) (values []V) {
 // result, to find out whether the function panics for it.
 func (p *Postings[T, V]) Try(object T) { p.compute(object) }
 
-// edit replaces the posting of value with the result of change, which it calls
-// with that posting.
+// edit calls change with the posting of value, and replaces the posting with
+// the result.
 func (p *Postings[T, V]) edit(value V, change func(Posting[T]) Posting[T]) {
 	hash := maphash.Comparable(p.seed, value)
 	known, _ := p.root.get(hash, value)

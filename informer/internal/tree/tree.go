@@ -73,11 +73,11 @@ func Build[T any](items []*Item[T]) *Node[T] {
 		level = append(level, leaf)
 	}
 	for len(level) > 1 {
-		var above []*Node[T]
+		var parents []*Node[T]
 		for chunk := range slices.Chunk(level, fill) {
-			above = append(above, parent(slices.Clone(chunk)))
+			parents = append(parents, parent(slices.Clone(chunk)))
 		}
-		level = above
+		level = parents
 	}
 	return level[0]
 }
@@ -305,7 +305,7 @@ func (n *Node[T]) endOf(namespace string, start int) int {
 	if start == end || n.items[end-1].Key.Namespace == namespace {
 		return end
 	}
-	return start + sort.Search(end-start, func(more int) bool { return n.items[start+more].Key.Namespace != namespace })
+	return start + sort.Search(end-start, func(offset int) bool { return n.items[start+offset].Key.Namespace != namespace })
 }
 
 // AppendItems appends the items of n to items, in the order of their keys, and

@@ -67,9 +67,9 @@ func (w *Marks) Advance(namespace, rv string, list bool) {
 	w.updateAndUnlock()
 }
 
-// SetSynced stores the result of synced, which reports whether all watches have
-// stored and delivered their first list. It calls synced with mu held, so that
-// concurrent updates stay in order.
+// SetSynced stores the result of synced. synced reports whether all watches
+// have stored and delivered their first list. It calls synced with mu held, so
+// that concurrent updates stay in order.
 func (w *Marks) SetSynced(synced func() bool) {
 	w.mu.Lock()
 	w.synced = synced()

@@ -124,8 +124,8 @@ func Lookup(group, resource string) Rules {
 }
 
 func pathOf(s string) *field.Path {
-	head, tail, more := strings.Cut(s, ".")
-	if !more {
+	head, tail, found := strings.Cut(s, ".")
+	if !found {
 		return field.NewPath(head)
 	}
 	return field.NewPath(head, strings.Split(tail, ".")...)
@@ -165,8 +165,8 @@ func changedSpec(obj, old object, fields []string, kind string) field.ErrorList 
 				if sameButImages(newSpec[k], oldSpec[k]) {
 					continue
 				}
-				more, _ := newSpec[k].([]any)
-				if less, _ := oldSpec[k].([]any); len(more) != len(less) {
+				newList, _ := newSpec[k].([]any)
+				if oldList, _ := oldSpec[k].([]any); len(newList) != len(oldList) {
 					return field.ErrorList{field.Forbidden(field.NewPath("spec", k),
 						"pod updates may not add or remove containers")}
 				}

@@ -298,8 +298,8 @@ func autoscaler(o object, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(path.Child("metrics"), "must specify at least one Object or External metric"))
 		}
 	}
-	if most := Number(o, "maxReplicas"); most < minimum && most > 0 {
-		errs = append(errs, field.Invalid(path.Child("maxReplicas"), most,
+	if maximum := Number(o, "maxReplicas"); maximum < minimum && maximum > 0 {
+		errs = append(errs, field.Invalid(path.Child("maxReplicas"), maximum,
 			"must be greater than or equal to `minReplicas`"))
 	}
 	return errs

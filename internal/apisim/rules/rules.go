@@ -29,8 +29,8 @@ type Types struct {
 // corev1.Pod.
 func New(types []reflect.Type) *Types { return &Types{newDefaulters(types), newInspectors(types)} }
 
-// SetDefaults sets the defaults of an object, which is a pointer to a struct of
-// one of the types, and of all values in it.
+// SetDefaults sets the defaults of an object and of all values in it. The
+// object is a pointer to a struct of one of the types.
 func (t *Types) SetDefaults(typed any) { t.defaults.apply(reflect.ValueOf(typed)) }
 
 // Check returns the validation errors of an object and of all values in it. typ

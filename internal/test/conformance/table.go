@@ -194,9 +194,9 @@ func (m *Mask) refusal(v map[string]any) []string {
 	var lines []string
 	for _, c := range causes {
 		cause, _ := c.(map[string]any)
-		one := fmt.Sprintf("%v:%v", cause["field"], cause["reason"])
-		one = owners.ReplaceAllString(one, "ownerReferences.$1:FieldValueInvalid")
-		lines = append(lines, strings.Replace(one, "ownerReferences[0]:", "ownerReferences:", 1))
+		text := fmt.Sprintf("%v:%v", cause["field"], cause["reason"])
+		text = owners.ReplaceAllString(text, "ownerReferences.$1:FieldValueInvalid")
+		lines = append(lines, strings.Replace(text, "ownerReferences[0]:", "ownerReferences:", 1))
 	}
 	slices.Sort(lines)
 	words = append(words, slices.Compact(lines)...)
@@ -363,7 +363,7 @@ func HoldPage(t *testing.T, page, mark string, differences []Difference, count i
 // distinct returns both answers without the words that they share. The status
 // codes remain.
 func distinct(a, b string) (string, string) {
-	as, bs := strings.Fields(a), strings.Fields(b)
+	aFields, bFields := strings.Fields(a), strings.Fields(b)
 	unshared := func(words, otherWords []string) string {
 		kept := words[:1]
 		for _, w := range words[1:] {
@@ -373,7 +373,7 @@ func distinct(a, b string) (string, string) {
 		}
 		return strings.Join(kept, " ")
 	}
-	return unshared(as, bs), unshared(bs, as)
+	return unshared(aFields, bFields), unshared(bFields, aFields)
 }
 
 func cell(s string) string {

@@ -29,6 +29,6 @@
 //
 // There are no kubelets, and the node lifecycle controller is off. So Pods
 // never run, and tests write the status of Nodes. The garbage collector takes
-// up to half a minute, which is its own interval, to discover a new custom
-// resource.
+// up to half a minute to discover a new custom resource, because that is its
+// own interval.
 package e2e

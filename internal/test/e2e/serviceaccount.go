@@ -96,7 +96,7 @@ func roleRef(kind, name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name}
 }
 
-// attributes returns one request for each rule, which asks for one of the
+// attributes returns one request for each rule. The request asks for one of the
 // permissions of the rule. That is enough, because the server learns all
 // permissions of a rule at once.
 func (a ServiceAccount) attributes() []authorizationv1.SubjectAccessReviewSpec {

@@ -137,9 +137,9 @@ func (a *API) store(kind watch.EventType, l *coordinationv1.Lease, uid types.UID
 	a.version++
 	l = l.DeepCopy()
 	l.UID, l.ResourceVersion = uid, strconv.Itoa(a.version)
-	before := a.stored[l.Name]
+	old := a.stored[l.Name]
 	a.stored[l.Name] = l
-	a.announce(kind, l, before)
+	a.announce(kind, l, old)
 	if a.Written != nil {
 		a.Written(l)
 	}
@@ -158,8 +158,8 @@ func (a *API) Delete(name string) {
 	}
 }
 
-func (a *API) announce(kind watch.EventType, l, before *coordinationv1.Lease) {
-	c := change{version: a.version, event: watch.Event{Type: kind, Object: l.DeepCopy()}, old: before.DeepCopy()}
+func (a *API) announce(kind watch.EventType, l, old *coordinationv1.Lease) {
+	c := change{version: a.version, event: watch.Event{Type: kind, Object: l.DeepCopy()}, old: old.DeepCopy()}
 	a.history = append(a.history, c)
 	for w := range a.watchers {
 		w.add(c)

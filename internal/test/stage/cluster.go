@@ -103,8 +103,8 @@ func (c *Cluster) Start(user *rest.Config, tap *wiretap.Tap, make Maker) *Run {
 	return run
 }
 
-// TemporaryNamespace creates a namespace, which is deleted at the end of the
-// spec, and returns its name.
+// TemporaryNamespace creates a namespace and returns its name. The namespace is
+// deleted at the end of the spec.
 func (c *Cluster) TemporaryNamespace(ctx context.Context) string {
 	ginkgo.GinkgoHelper()
 	name, err := c.Namespace(ctx, "test")

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Rules returns the rules of the ClusterRole in deploy, which is the folder
-// with the manifests of an example.
+// Rules returns the rules of the ClusterRole in deploy, the folder with the
+// manifests of an example.
 func Rules(deploy string) ([]rbacv1.PolicyRule, error) {
 	file, err := os.Open(filepath.Join(deploy, "rbac.yaml"))
 	if err != nil {

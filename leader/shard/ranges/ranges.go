@@ -247,7 +247,7 @@ const smallSurplus = 10
 func (r *Shards) imbalance() float64 {
 	r.replica.Lock()
 	defer r.replica.Unlock()
-	most, total, n := 0.0, 0.0, 0.0
+	maximum, total, n := 0.0, 0.0, 0.0
 	for _, o := range r.replica.View.Members {
 		if record.Holder(o.Lease) == plan.Unowned {
 			continue
@@ -256,12 +256,12 @@ func (r *Shards) imbalance() float64 {
 		if err != nil {
 			return 0
 		}
-		most, total, n = max(most, float64(objects)), total+float64(objects), n+1
+		maximum, total, n = max(maximum, float64(objects)), total+float64(objects), n+1
 	}
-	if n == 0 || most-total/n < smallSurplus {
+	if n == 0 || maximum-total/n < smallSurplus {
 		return 0
 	}
-	return most * n / total
+	return maximum * n / total
 }
 
 // Remember samples the resourceVersion of a cache every 15 seconds until ctx

@@ -65,7 +65,7 @@ func TestRangesAreNotChosenBeforeEverythingIsKnown(t *testing.T) {
 				x.Expect(x.Owned()).To(BeEmpty())
 				fail(primary, other, l, false)
 				pass(10 * time.Second)
-				x.Expect(logs.Count("namespace too heavy")).To(Equal(1))
+				x.Expect(logs.Count("namespace has too many objects")).To(Equal(1))
 				x.Expect(logs.Count(`"namespace"="big"`)).To(Equal(1))
 				weights := []float64{r.Status().Slots[0].Weight, r.Status().Slots[1].Weight}
 				x.Expect(weights).To(ConsistOf(0.75, 0.25))
@@ -80,7 +80,7 @@ func TestNamespacesWithAThirdOfAllObjectsAreNotTooHeavy(t *testing.T) {
 		a := x.ranged("a", map[string]int{"a": 1, "b": 1, "c": 1})
 		pass(10 * time.Second)
 		x.Expect(a.logs.Count("ranges chosen")).To(Equal(1))
-		x.Expect(a.logs.Count("too heavy")).To(BeZero())
+		x.Expect(a.logs.Count("too many objects")).To(BeZero())
 		a.end()
 	})
 }

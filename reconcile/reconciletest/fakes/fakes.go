@@ -64,7 +64,7 @@ func Faithful(cs *fake.Clientset) error {
 	if err := f.load(cs.Tracker()); err != nil {
 		return fmt.Errorf("taking over the objects of a fake clientset: %w", err)
 	}
-	// This reactor precedes the tracker's own reactors, which still serve the
+	// This reactor precedes the tracker's own reactors. They still serve the
 	// actions that f leaves to them.
 	cs.PrependReactor("*", "*", f.react)
 	cs.PrependWatchReactor("*", f.watch)

@@ -16,7 +16,7 @@ const keysAnnotation = "leader.homeostat.dev/keys"
 type Room struct{ keys, bytes int }
 
 // LeftRoom bounds the keys left with one slot. AllRoom bounds the keys left
-// with all slots of earlier ranges, which are recorded with the new ranges.
+// with all slots of earlier ranges. They are recorded with the new ranges.
 var (
 	LeftRoom = Room{100, 16 << 10}
 	AllRoom  = Room{400, 64 << 10}

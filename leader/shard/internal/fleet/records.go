@@ -61,7 +61,7 @@ func (r Records) SlotName(slot int) string { return record.SlotPrefix(r.Name) + 
 
 func (r Records) selector() string { return labels.Set{record.GroupLabel: r.Name}.String() }
 
-// Validate returns the mistakes in the names of the records, which consist of
+// Validate returns the mistakes in the names of the records. A name consists of
 // the Lease's name and a member's identity.
 func (r Records) Validate(identity string) error {
 	check := option.Of("leader.Lease")
@@ -236,8 +236,8 @@ func (r Records) NewConfig(annotations map[string]string) *coordinationv1.Lease 
 func (r Records) Compare(recorded, settings map[string]string) error {
 	var differ []string
 	for _, a := range []string{SlotsAnnotation, HashAnnotation, ByAnnotation} {
-		if there, here := recorded[a], settings[a]; there != here {
-			differ = append(differ, fmt.Sprintf("%s is recorded as %q, but is %q in this replica", a, there, here))
+		if recordedValue, ownValue := recorded[a], settings[a]; recordedValue != ownValue {
+			differ = append(differ, fmt.Sprintf("%s is recorded as %q, but is %q in this replica", a, recordedValue, ownValue))
 		}
 	}
 	if len(differ) == 0 {

@@ -146,13 +146,13 @@ func heaviest(pieces []*piece) int {
 	best := 0
 	for n, p := range pieces {
 		b := pieces[best]
-		several, more := len(p.names) > 1, len(b.names) > 1
+		pDivisible, bDivisible := len(p.names) > 1, len(b.names) > 1
 		switch {
-		case several != more:
-			if several {
+		case pDivisible != bDivisible:
+			if pDivisible {
 				best = n
 			}
-		case several && p.weight > b.weight, !several && p.Last-p.First > b.Last-b.First:
+		case pDivisible && p.weight > b.weight, !pDivisible && p.Last-p.First > b.Last-b.First:
 			best = n
 		}
 	}

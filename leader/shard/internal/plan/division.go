@@ -120,7 +120,7 @@ func heaviestOf(namespaces map[string]int, total float64) (shares []Share) {
 	return shares
 }
 
-// FormatHeavy returns a text for the record of the ranges, which contains the
+// FormatHeavy returns a text for the record of the ranges. It contains the
 // heavy namespaces with their shares. ParseHeavy decodes that text.
 func FormatHeavy(shares []Share) string {
 	text, _ := json.Marshal(shares) // cannot fail for strings and numbers

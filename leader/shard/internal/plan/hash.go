@@ -25,8 +25,8 @@ func IdentityOf(holder string) string {
 	return holder
 }
 
-// SlotOf returns the slot, from 0 to slots - 1, of a text, which is a key or a
-// part of one. All replicas must get the same result.
+// SlotOf returns the slot of a text, from 0 to slots - 1. The text is a key or
+// a part of a key. All replicas must get the same result.
 func SlotOf(text string, slots int) int { return int(mix(keyspace.Of(text)) % uint64(slots)) }
 
 // preference returns the rendezvous score of a member for a slot.

@@ -165,21 +165,21 @@ func (s *shares) preferred(slot int, scores [][]uint64, limits ...int) int {
 // with the fewest. It chooses the slot for which the receiver has the highest
 // score. It reports false if all shares are fair.
 func (s *shares) rebalance(scores [][]uint64, floor, ceiling int) bool {
-	most, fewest := 0, 0
+	richest, poorest := 0, 0
 	for m, slots := range s.slots {
-		if len(slots) > len(s.slots[most]) {
-			most = m
+		if len(slots) > len(s.slots[richest]) {
+			richest = m
 		}
-		if len(slots) < len(s.slots[fewest]) {
-			fewest = m
+		if len(slots) < len(s.slots[poorest]) {
+			poorest = m
 		}
 	}
-	if len(s.slots[most]) <= ceiling && len(s.slots[fewest]) >= floor {
+	if len(s.slots[richest]) <= ceiling && len(s.slots[poorest]) >= floor {
 		return false
 	}
-	score := scores[fewest]
-	best := slices.MaxFunc(s.slots[most], func(x, y int) int { return cmp.Compare(score[x], score[y]) })
-	s.move(best, most, fewest)
+	score := scores[poorest]
+	best := slices.MaxFunc(s.slots[richest], func(x, y int) int { return cmp.Compare(score[x], score[y]) })
+	s.move(best, richest, poorest)
 	return true
 }
 
@@ -264,23 +264,23 @@ func (b *balance) rebalance(mean float64) bool {
 	if b.load[lightest] < light*mean {
 		limit = mean
 	}
-	var above []int
+	var overloaded []int
 	for m, load := range b.load {
 		if load > limit {
-			above = append(above, m)
+			overloaded = append(overloaded, m)
 		}
 	}
-	slices.SortStableFunc(above, func(x, y int) int { return cmp.Compare(b.load[y], b.load[x]) })
-	return slices.ContainsFunc(above, func(giver int) bool { return b.relieve(giver, lightest) })
+	slices.SortStableFunc(overloaded, func(x, y int) int { return cmp.Compare(b.load[y], b.load[x]) })
+	return slices.ContainsFunc(overloaded, func(giver int) bool { return b.relieve(giver, lightest) })
 }
 
 // relieve moves one slot from giver to the lightest member. It reports false if
 // no slot of giver is light enough to make the two loads more equal.
 func (b *balance) relieve(giver, lightest int) bool {
 	difference := (b.load[giver] - b.load[lightest]) * (1 - 1e-6) // sums are rounded: a slot must not oscillate
-	far := func(slot int) float64 { return math.Abs(b.weight(slot) - difference/2) }
+	distance := func(slot int) float64 { return math.Abs(b.weight(slot) - difference/2) }
 	slot := slices.MinFunc(b.slots[giver], func(x, y int) int {
-		return cmp.Or(cmp.Compare(far(x), far(y)), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(distance(x), distance(y)), cmp.Compare(x, y))
 	})
 	w := b.weight(slot)
 	if w >= difference {

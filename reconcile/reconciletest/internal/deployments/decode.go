@@ -25,8 +25,9 @@ func NewCache() *Cache {
 	return &Cache{objects: map[types.UID]cached{}, sameTemplates: map[[4]string]bool{}}
 }
 
-// Objects returns the objects of a resource as values of their Go type, which
-// it takes from seen or decodes. They are shared; do not modify them.
+// Objects returns the objects of a resource as values of their Go type. It
+// takes each value from seen, or decodes it. They are shared; do not modify
+// them.
 func Objects[T any](w *reconciletest.World, seen *Cache, resource string) ([]T, error) {
 	objects, err := w.Objects(resource)
 	if err != nil {

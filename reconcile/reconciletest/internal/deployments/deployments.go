@@ -58,7 +58,7 @@ func Look(w *reconciletest.World, seen *Cache, now time.Time) (todo []Task, due 
 
 // tasks returns the tasks in order. Changes are first, with deletions before
 // creations. Then come the statuses of ReplicaSets, and then the statuses of
-// Deployments, which are sums over their ReplicaSets.
+// Deployments, because they are sums over their ReplicaSets.
 func (f *fleet) tasks() []Task {
 	var changes, missing, reports []Task
 	for i := range f.deployments {
@@ -106,12 +106,12 @@ func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []
 // hasTemplate reports whether a ReplicaSet has the template of the Deployment.
 func (f *fleet) hasTemplate(s *appsv1.ReplicaSet, d *appsv1.Deployment) bool {
 	key := [4]string{string(s.UID), s.ResourceVersion, string(d.UID), d.ResourceVersion}
-	same, found := f.seen.sameTemplates[key]
+	isEqual, found := f.seen.sameTemplates[key]
 	if !found {
-		same = sameTemplate(&s.Spec.Template, &d.Spec.Template)
-		f.seen.sameTemplates[key] = same
+		isEqual = sameTemplate(&s.Spec.Template, &d.Spec.Template)
+		f.seen.sameTemplates[key] = isEqual
 	}
-	return same
+	return isEqual
 }
 
 // sameTemplate reports whether the templates are equal, except for the label

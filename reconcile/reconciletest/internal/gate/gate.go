@@ -58,7 +58,7 @@ func (g *Gate) entry(queue string) func(context.Context) {
 	g.queues++
 	number := g.queues
 	return func(ctx context.Context) {
-		if client, ours := ctx.Value(clientKey{}).(string); ours {
+		if client, isProgram := ctx.Value(clientKey{}).(string); isProgram {
 			g.wait(&worker{client: client, queue: queue, number: number, enter: make(chan struct{})})
 		}
 	}

@@ -35,20 +35,20 @@ var (
 var weaker = map[byte]func(d Deviation) []Deviation{
 	AtCall: func(d Deviation) []Deviation {
 		if slices.Contains(misleading[1:], d.Fault) {
-			return d.withFaults(below(misleading, d.Fault))
+			return d.withFaults(preceding(misleading, d.Fault))
 		}
-		return d.withFaults(below(callStrength, d.Fault))
+		return d.withFaults(preceding(callStrength, d.Fault))
 	},
-	AtDelivery: func(d Deviation) []Deviation { return d.withFaults(below(deliveryStrength, d.Fault)) },
+	AtDelivery: func(d Deviation) []Deviation { return d.withFaults(preceding(deliveryStrength, d.Fault)) },
 	Outage: func(d Deviation) []Deviation {
 		short := []Deviation{{Kind: Refused, Index: d.Index}}
-		for _, n := range below(outageStrength, d.N) {
+		for _, n := range preceding(outageStrength, d.N) {
 			short = append(short, Deviation{Kind: Outage, Index: d.Index, N: n})
 		}
 		return short
 	},
 	Skewed: func(d Deviation) (smaller []Deviation) {
-		for _, way := range below(skewStrength, d.Index) {
+		for _, way := range preceding(skewStrength, d.Index) {
 			smaller = append(smaller, Deviation{Kind: Skewed, Index: way})
 		}
 		return smaller
@@ -94,6 +94,6 @@ func (d Deviation) withFaults(faults []apisim.Fault) []Deviation {
 	return copies
 }
 
-// below returns the part of a list before v, or nothing if the list does not
+// preceding returns the part of a list before v, or nothing if the list does not
 // contain v.
-func below[T comparable](list []T, v T) []T { return list[:max(slices.Index(list, v), 0)] }
+func preceding[T comparable](list []T, v T) []T { return list[:max(slices.Index(list, v), 0)] }

@@ -7,8 +7,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/plan"
 )
 
-// Reason is the usual cause of a finding, which the judge of the finding
-// chooses. The Reason alone determines the hint.
+// Reason is the usual cause of a finding. The judge of the finding chooses it.
+// The Reason alone determines the hint.
 type Reason string
 
 // The oracle of a finding alone determines these reasons, and the plan does

@@ -110,9 +110,9 @@ func Differ(first, second []string, n int) (a, b string, differ bool) {
 	}
 	first, second = calls(first), calls(second[:min(n, len(second))])
 	for i := range min(len(first), len(second)) {
-		one, _, _ := strings.Cut(first[i], Answered)
-		other, _, _ := strings.Cut(second[i], Answered)
-		if one != other {
+		firstText, _, _ := strings.Cut(first[i], Answered)
+		secondText, _, _ := strings.Cut(second[i], Answered)
+		if firstText != secondText {
 			return first[i], second[i], true
 		}
 	}
@@ -136,8 +136,8 @@ const (
 	showLoop = 12 // the last lines of a run that never comes to rest
 )
 
-// Words returns text, which describes the plan and the finding, followed by the
-// trace and the hint. Important lines of the trace are marked with >.
+// Words returns text, followed by the trace and the hint. text describes the
+// plan and the finding. Important lines of the trace are marked with >.
 func (f *Finding) Words(text string, trace []string) string {
 	var b strings.Builder
 	b.WriteString(text + "\n")

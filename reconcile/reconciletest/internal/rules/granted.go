@@ -14,7 +14,7 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
-// Granted contains the Roles and ClusterRoles of manifests, which determine the
+// Granted contains the Roles and ClusterRoles of manifests. They determine the
 // rights of a program. A nil Granted grants all rights.
 type Granted []role
 
@@ -67,8 +67,8 @@ func read(name string, file io.Reader) (Granted, error) {
 
 // Missing returns the rule to add for a call, or "" if the call is granted. A
 // Role does not grant calls outside of namespaces. resourceNames are compared
-// with the name of the call, which may be in the field selector of a list or a
-// watch.
+// with the name of the call. The name of a list or a watch may be in its field
+// selector.
 func (g Granted) Missing(c apisim.Call) string {
 	p := permissionOf(c)
 	best := ""
@@ -119,16 +119,16 @@ func allows(rule *rbacv1.PolicyRule, p permission, name string) bool {
 // Unused returns granted permissions that were not needed. It leaves out
 // permissions whose need the runs do not show: Events and Leases, since most
 // cases have neither a recorder nor several replicas, and the finalizers of
-// owners, which the server itself checks. except lists further permissions to
+// owners, which the server itself checks. excluded lists further permissions to
 // leave out, in the form "verb resource.group".
-func (g Granted) Unused(needed Set, except []string) []string {
+func (g Granted) Unused(needed Set, excluded []string) []string {
 	var unused []string
 	for _, r := range g {
 		for _, rule := range r.rules {
 			for _, have := range permissions(&rule) {
 				unseen := have.resource == "events" || have.resource == "leases" ||
 					strings.HasSuffix(have.resource, "/finalizers")
-				if !unseen && !slices.Contains(except, have.String()) && !needed.contains(have.covers) {
+				if !unseen && !slices.Contains(excluded, have.String()) && !needed.contains(have.covers) {
 					unused = append(unused, have.String()+" ("+r.title+")")
 				}
 			}
@@ -161,10 +161,10 @@ func permissions(rule *rbacv1.PolicyRule) []permission {
 }
 
 func (p permission) covers(o permission) bool {
-	same := func(have, want string) bool { return have == want || have == rbacv1.VerbAll }
+	matches := func(have, want string) bool { return have == want || have == rbacv1.VerbAll }
 	_, subresource, _ := strings.Cut(o.resource, "/")
 	anyParent := subresource != "" && p.resource == "*/"+subresource
-	return same(p.verb, o.verb) && same(p.group, o.group) && (same(p.resource, o.resource) || anyParent)
+	return matches(p.verb, o.verb) && matches(p.group, o.group) && (matches(p.resource, o.resource) || anyParent)
 }
 
 func (p permission) String() string {

@@ -25,11 +25,11 @@ const leaseFactor = 5. / 3
 // journal records the requests of one trial, and kills the program after its
 // writes.
 type journal struct {
-	mirror    *mirror
-	granted   rules.Granted
-	several   bool // whether there is more than one replica
-	killsLeft int
-	plan      plan.Plan // the kills, as deviations of an exploration
+	mirror     *mirror
+	granted    rules.Granted
+	replicated bool // whether there is more than one replica
+	killsLeft  int
+	plan       plan.Plan // the kills, as deviations of an exploration
 
 	mu       sync.Mutex // guards the fields below
 	out      outcome
@@ -101,7 +101,7 @@ func (j *journal) allow(c apisim.Call, l *life) {
 }
 
 func (j *journal) suffix(l *life) string {
-	if j.several {
+	if j.replicated {
 		return "   of " + l.client
 	}
 	return ""
@@ -175,7 +175,7 @@ func (j *journal) recordLease(w *write) {
 	if w.call.Resource.Resource != "leases" || !w.changed {
 		return
 	}
-	if before := j.leases[w.key()]; before == nil || before.life != w.life {
+	if previous := j.leases[w.key()]; previous == nil || previous.life != w.life {
 		j.progress = time.Now()
 	}
 	if w.lease.HolderIdentity == "" {

@@ -45,8 +45,8 @@ func (c *commit) words() string {
 	return verb + " " + c.resource.GVR().GroupResource().String() + " " + state.KeyOf(obj)
 }
 
-// mirror has a copy of all objects of a server, which watches keep up to date,
-// and the history of writes.
+// mirror has a copy of all objects of a server, and the history of writes.
+// Watches keep it up to date.
 type mirror struct {
 	mu       sync.Mutex // guards the fields below, and the tables
 	tables   map[schema.GroupVersionResource]*mirrored
@@ -119,8 +119,8 @@ func (m *mirror) drain() []*commit {
 	return commits
 }
 
-// follow adds a resource to the followed ones, which are the only resources
-// that are judged.
+// follow adds a resource to the followed ones. Only followed resources are
+// judged.
 func (m *mirror) follow(r schema.GroupResource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -94,9 +94,9 @@ func newSmoker(ctx context.Context, c *reconciletest.Case, config *rest.Config, 
 // begin waits for the watches, and refuses a cluster that has an object of the
 // case.
 func (s *smoker) begin(ctx context.Context) error {
-	until := time.Now().Add(s.o.Timeout)
+	deadline := time.Now().Add(s.o.Timeout)
 	for missing := s.mirror.unsynced(); len(missing) > 0; missing = s.mirror.unsynced() {
-		if time.Now().After(until) || !wait(ctx, pollInterval) {
+		if time.Now().After(deadline) || !wait(ctx, pollInterval) {
 			return fmt.Errorf("watching the server: %s were not listed within %v", strings.Join(missing, ", "), s.o.Timeout)
 		}
 	}

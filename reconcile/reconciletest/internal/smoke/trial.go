@@ -40,7 +40,7 @@ type trial struct {
 func (s *smoker) newTrial(killing bool) (*trial, error) {
 	t := &trial{s: s, killing: killing, lives: make([]*life, max(s.c.Replicas, 1))}
 	t.journal = &journal{
-		mirror: s.mirror, granted: s.granted, several: len(t.lives) > 1, progress: time.Now(),
+		mirror: s.mirror, granted: s.granted, replicated: len(t.lives) > 1, progress: time.Now(),
 		leases: map[types.NamespacedName]*holding{},
 		out:    outcome{rules: rules.Set{}},
 	}
@@ -88,8 +88,8 @@ func (t *trial) load() error {
 	if err := backend.Begin(t.s.remote, t.s.c.Objects...); err != nil {
 		return err
 	}
-	until := time.Now().Add(t.s.o.Timeout)
-	for t.awaited() != "" && time.Now().Before(until) && wait(context.Background(), pollInterval) {
+	deadline := time.Now().Add(t.s.o.Timeout)
+	for t.awaited() != "" && time.Now().Before(deadline) && wait(context.Background(), pollInterval) {
 	}
 	t.catchUp(false)
 	return nil

@@ -219,8 +219,8 @@ func (w *write) title() string {
 	return w.call.Resource.GroupResource().String() + " " + strings.TrimPrefix(w.key().String(), "/")
 }
 
-// answered records the change that the write has made, which it reads from the
-// answer.
+// answered records the change that the write has made. It reads the change from
+// the answer.
 func (w *write) answered(code int, body []byte) {
 	w.code = code
 	if code >= http.StatusMultipleChoices || w.dry {

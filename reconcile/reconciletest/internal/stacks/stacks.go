@@ -107,7 +107,7 @@ const maxExplained = 10 // the maximum number of goroutines to explain
 func diagnose(stacks []string) string {
 	var words, blocked []string
 	for _, stack := range stacks {
-		if text, outside := explain(stack); outside {
+		if text, isOutside := explain(stack); isOutside {
 			words = append(words, text)
 		} else if text != "" {
 			blocked = append(blocked, text)
@@ -133,7 +133,7 @@ func bubbleOf(stack string) int {
 // explain describes what a goroutine of a bubble waits for, and reports whether
 // that is outside the bubble. It returns "" if the goroutine belongs to a
 // library.
-func explain(stack string) (text string, outside bool) {
+func explain(stack string) (text string, isOutside bool) {
 	h, location := header.FindStringSubmatch(stack), place(stack)
 	if state, durable := strings.CutSuffix(h[2], " (durable)"); durable {
 		if location != "" {

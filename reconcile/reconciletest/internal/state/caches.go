@@ -50,8 +50,8 @@ func check(obj any, byKey map[string]*unstructured.Unstructured) (edited bool, e
 		return false, fmt.Errorf("%s has resourceVersion %s in the cache, but %s on the server", key, m.GetResourceVersion(),
 			live.GetResourceVersion())
 	}
-	same, err := equal(obj, live)
-	if err == nil && !same {
+	isEqual, err := equal(obj, live)
+	if err == nil && !isEqual {
 		err = fmt.Errorf("%s was modified in place", key)
 	}
 	return true, err

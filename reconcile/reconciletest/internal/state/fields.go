@@ -147,7 +147,7 @@ func (f ForeignField) Unset(object map[string]any) {
 // Union returns the fields together with others. The resources of others must
 // have no field yet.
 func (f ForeignFields) Union(others ForeignFields) ForeignFields {
-	all := maps.Clone(f)
-	maps.Copy(all, others)
-	return all
+	union := maps.Clone(f)
+	maps.Copy(union, others)
+	return union
 }

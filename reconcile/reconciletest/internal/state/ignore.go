@@ -99,9 +99,9 @@ func (g *Ignore) differ(resource, path string, a, b any) bool {
 	if slices.Contains(bookkeeping, path) || g.contains(resource, path) {
 		return false
 	}
-	x, isMap := a.(map[string]any)
-	y, too := b.(map[string]any)
-	if (isMap || a == nil) && (too || b == nil) && (isMap || too) { // one of them may be missing
+	x, aIsMap := a.(map[string]any)
+	y, bIsMap := b.(map[string]any)
+	if (aIsMap || a == nil) && (bIsMap || b == nil) && (aIsMap || bIsMap) { // one of them may be missing
 		// compare all members, because the entries that are marked as used must
 		// not depend on the order of a map
 		differ := false

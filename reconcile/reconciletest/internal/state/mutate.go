@@ -71,12 +71,12 @@ func unmutated(fields []ForeignField, resource string, o *unstructured.Unstructu
 // no elements are left.
 func removeNamed(list any, name string) any {
 	items, _ := list.([]any)
-	others := slices.DeleteFunc(slices.Clone(items), func(v any) bool {
+	remaining := slices.DeleteFunc(slices.Clone(items), func(v any) bool {
 		m, ok := v.(map[string]any)
 		return ok && m["name"] == name
 	})
-	if len(others) == 0 {
+	if len(remaining) == 0 {
 		return nil
 	}
-	return others
+	return remaining
 }

@@ -25,7 +25,7 @@ func (r *Rest) Objects() []Located { return r.objects }
 // DiffOthers lists how r differs from want, as [Rest.Diff] does, except for
 // affected objects and values. It compares only the existence and the content
 // of objects. It does not compare the status, labels and annotations, because
-// they may describe other objects, which are affected.
+// they may describe other objects that are affected.
 func (r *Rest) DiffOthers(want *Rest, masked map[string]bool, affected Affected) []string {
 	var unrelated []change
 	for _, c := range r.changes(want, masked) {

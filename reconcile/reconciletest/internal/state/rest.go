@@ -77,8 +77,8 @@ func sameObject(a, b map[string]any) bool {
 	for field, x := range a {
 		y, ok := b[field]
 		m, isMap := x.(map[string]any)
-		n, too := y.(map[string]any)
-		if field == "metadata" && isMap && too {
+		n, isMapToo := y.(map[string]any)
+		if field == "metadata" && isMap && isMapToo {
 			if !sameMeta(m, n) {
 				return false
 			}
