@@ -121,7 +121,7 @@ func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.report.Runs++
 	s = x.patient(p, s)
 	out, err := x.inBubble(p, s)
-	if err == nil && out.finding != nil && out.finding == out.unwoken {
+	if err == nil && out.finding != nil && out.finding == out.ignored {
 		s.long = true // the program may look at the input again by itself
 		out, err = x.inBubble(p, s)
 	}

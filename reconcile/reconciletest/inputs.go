@@ -179,16 +179,16 @@ func (r *run) awaitReaction(ctx context.Context) {
 	r.steps += hourOfSteps
 }
 
-// recordUnwoken records the first write that the program makes after a restart
+// recordIgnored records the first write that the program makes after a restart
 // that follows the change of an input. The running program should have made
 // this write before the restart.
-func (r *judge) recordUnwoken(write string) {
-	if r.out.unwoken == nil {
-		reason := report.Unwoken
+func (r *judge) recordIgnored(write string) {
+	if r.out.ignored == nil {
+		reason := report.ChangeIgnored
 		if r.given.Has(plan.Reborn) {
 			reason = report.Reborn
 		}
-		r.out.unwoken = &report.Finding{
+		r.out.ignored = &report.Finding{
 			Oracle: report.Tail, Reason: reason, UpTo: len(r.out.lines), Text: fmt.Sprintf(
 				"%s, and an hour later nothing had followed; a restart then wrote: %s", r.out.changed, write),
 		}
@@ -196,10 +196,10 @@ func (r *judge) recordUnwoken(write string) {
 }
 
 // restartAgain restarts the program a second time. It records the finding of
-// recordUnwoken unless this restart writes an object, too: a program that
+// recordIgnored unless this restart writes an object, too: a program that
 // writes at every restart has not missed the change.
 func (r *run) restartAgain(ctx context.Context) {
-	found, writesBefore := r.out.unwoken, r.out.writes
+	found, writesBefore := r.out.ignored, r.out.writes
 	r.restart(ctx)
 	if r.out.finding == nil && r.out.writes == writesBefore {
 		r.out.finding = found

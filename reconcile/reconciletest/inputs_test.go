@@ -66,7 +66,7 @@ func TestWhatAReconcileLooksUpWakesIt(t *testing.T) {
 			t.Log(r.Failure)
 			g.Expect(r.Failure).To(gomega.ContainSubstring(row.want))
 			g.Expect(r.Failure).To(gomega.ContainSubstring("configmaps d/source"))
-			g.Expect([]string{r.Oracle, r.Reason}).To(gomega.Equal([]string{"tail", "unwoken"}))
+			g.Expect([]string{r.Oracle, r.Reason}).To(gomega.Equal([]string{"tail", "change-ignored"}))
 			for range 2 {
 				g.Expect(reconciletest.ReplayText(t, row.c, nil, r.Token)).To(gomega.Equal(r.Failure))
 			}

@@ -236,13 +236,13 @@ func (r *judge) count(e apisim.Event, name string) {
 
 // wroteAgain reports whether a restart has made this write although no work was
 // left. After a change of an input, the write may be the reaction to the
-// change. In that case, wroteAgain records the write with unwoken and returns
-// false.
+// change. In that case, wroteAgain records the write with recordIgnored and
+// returns false.
 func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 	write := e.Call.Verb + " " + resource + " " + e.Key.String()
 	switch {
 	case r.tail && r.out.changed != "":
-		r.recordUnwoken(write)
+		r.recordIgnored(write)
 		return false
 	case r.tail || r.quiet:
 		reason := report.ReasonAfterRestart(r.given, e.Call.Verb)

@@ -35,7 +35,7 @@ type outcome struct {
 	written     []output        // the outputs, and other objects that the program has written to
 	inputs      []input         // the objects that the program may have read
 	changed     string          // the input that the plan has changed
-	unwoken     *report.Finding // a write that only a restart made in reaction to the changed input
+	ignored     *report.Finding // a write that only a restart made in reaction to the changed input
 	counts      map[string]int  // counters of the objects that existed at once, and of the deletions; see judge.count
 	permanent   map[string]bool // the program's objects that existed at a rest, or that others wrote to
 	uses        uses

@@ -70,7 +70,7 @@ func (r *run) play(ctx context.Context) {
 		r.tail, r.out.whole = true, true
 		r.restart(ctx)
 	}
-	if r.out.finding == nil && r.out.unwoken != nil {
+	if r.out.finding == nil && r.out.ignored != nil {
 		r.restartAgain(ctx)
 	}
 	r.haltAll()

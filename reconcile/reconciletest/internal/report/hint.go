@@ -71,9 +71,9 @@ var hints = map[Reason]string{
 		"derive names from the owner",
 	LostEvent: "events can be lost, or arrive twice: " +
 		"decide by the objects that exist, not by the events that arrived",
-	NotWoken: "the program looked before the event arrived, and the event did not trigger the key: " +
+	LateEventIgnored: "the program looked before the event arrived, and the event did not trigger the key: " +
 		"objects that a reconcile looks up need a trigger (reconcile.Mapped, or Watches)",
-	Unwoken: "the program read that object, and no trigger leads from it back to the key: give the controller one " +
+	ChangeIgnored: "the program read that object, and no trigger leads from it back to the key: give the controller one " +
 		"(reconcile.Mapped, or Watches), or name the resource in Case.Unwatched",
 	NotRestored: "nothing restores the deleted object: is there a trigger for this kind that finds the owner " +
 		"by the reference that the object had, and is the name derived from the owner alone?",

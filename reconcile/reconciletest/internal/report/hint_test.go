@@ -39,7 +39,7 @@ func TestAReasonFollowsFromThePlanAndWhatWasSeen(t *testing.T) {
 		"a crash, and a second object":              {"c3.after", second, report.SecondName},
 		"a crash":                                   {"c3.after", lost, report.HalfDone},
 		"a slow watch, and more writes":             {"d3", goal, report.StaleCache},
-		"a slow watch, and fewer writes":            {"d3", report.Seen{End: true, FewerWrites: true}, report.NotWoken},
+		"a slow watch, and fewer writes":            {"d3", report.Seen{End: true, FewerWrites: true}, report.LateEventIgnored},
 		"an edit without an event":                  {"e1", report.Seen{End: true, Missed: true}, report.NotSeen},
 		"an edit without a reconcile":               {"e1", report.Seen{End: true, Unmoved: true}, report.NotMapped},
 		"an edit":                                   {"e1", field, report.NotCorrected},

@@ -116,12 +116,12 @@ const (
 	// LostEvent means that an event was lost or delivered twice, and the
 	// program depends on events instead of the objects that exist.
 	LostEvent Reason = "lost-event"
-	// NotWoken means that a watch was held back and the program wrote less than
+	// LateEventIgnored means that a watch was held back and the program wrote less than
 	// without the delay, because the late event did not trigger the key.
-	NotWoken Reason = "not-woken"
-	// Unwoken means that another client changed an input, and the program made
+	LateEventIgnored Reason = "late-event-ignored"
+	// ChangeIgnored means that another client changed an input, and the program made
 	// the writes that follow from the change only after a restart.
-	Unwoken Reason = "unwoken"
+	ChangeIgnored Reason = "change-ignored"
 	// NotRestored means that another client deleted an output, and the program
 	// did not create it again.
 	NotRestored Reason = "not-restored"
@@ -274,7 +274,7 @@ func ReasonAfterRestart(p plan.Plan, verb string) Reason {
 // with such a deviation. [ReasonFor] uses it if no more precise reason is
 // known.
 var reasonOfKind = map[byte]Reason{
-	plan.AtDelivery: LostEvent, plan.Altered: Unwoken, plan.Replaced: Unwoken, plan.Held: Unwoken,
+	plan.AtDelivery: LostEvent, plan.Altered: ChangeIgnored, plan.Replaced: ChangeIgnored, plan.Held: ChangeIgnored,
 	plan.Deleted: NotRestored, plan.Detained: NotRestored, plan.Edited: NotCorrected, plan.Marked: NotCorrected,
 	plan.Parted: Hangs, plan.Refused: GivesUp, plan.Outage: GivesUp, plan.Rollout: MixedVersions,
 	plan.Barred: OneStopsAll, plan.Poisoned: OneStopsAll, plan.Garbled: OneStopsAll,
@@ -296,7 +296,7 @@ func reasonOfDeviation(d plan.Deviation, saw Seen) Reason {
 	case d.Kind == plan.Restarted:
 		return PastCache
 	case d.Kind == plan.AtDelivery && d.Fault == plan.Hold && saw.FewerWrites:
-		return NotWoken
+		return LateEventIgnored
 	case d.Kind == plan.AtDelivery && d.Fault == plan.Hold:
 		return StaleCache
 	case d.Kind == plan.Early && saw.OnlyOutside:
