@@ -65,7 +65,7 @@ func (o *observer) verify(req *http.Request, res *http.Response) (*http.Response
 		answer.WitnessOf(req.Context()).Saw(deletion)
 		return res, nil
 	}
-	err := suspect.Answerf("the answer is not the API server's: %s (%s)", reason, suspect.Describe(res))
+	err := suspect.Answerf("the answer is not from the API server: %s (%s)", reason, suspect.Describe(res))
 	if res.Body != nil {
 		_ = res.Body.Close()
 	}

@@ -188,7 +188,7 @@ func TestTheRightAnswerOfAProxyIsAnError(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			err = made.Client().CoreV1().RESTClient().Get().AbsPath(c.path).Do(t.Context()).Error()
 			if absent := names.IsNotFound(err, corev1.Resource("pods"), "a"); c.want != "" {
-				g.Expect(err).To(MatchError(And(ContainSubstring("is not the API server's: "+c.want),
+				g.Expect(err).To(MatchError(And(ContainSubstring("is not from the API server: "+c.want),
 					HaveSuffix(`(status %d, content type "application/json"): perhaps a proxy or gateway has sent it`, c.code))))
 				g.Expect(absent).To(BeFalse())
 			} else {
@@ -204,7 +204,7 @@ func TestTheErrorAboutAPageShowsItsBeginning(t *testing.T) {
 	g := NewWithT(t)
 	_, err := answering(g, 200, "text/html", "<html>\n  <title>Log in</title></html>").CoreV1().Pods("d").
 		Get(t.Context(), "a", metav1.GetOptions{})
-	g.Expect(err).To(MatchError(HaveSuffix(`/namespaces/d/pods/a": the answer is not the API server's: it is not JSON, protobuf or ` +
+	g.Expect(err).To(MatchError(HaveSuffix(`/namespaces/d/pods/a": the answer is not from the API server: it is not JSON, protobuf or ` +
 		`CBOR (status 200, content type "text/html", body "<html> <title>Log in</title></html>"): ` +
 		`perhaps a proxy or gateway has sent it`)))
 }

@@ -112,7 +112,7 @@ func (r *remote) ask(ctx context.Context) error {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): //nolint:forbidigo // nothing is concluded about an object
 		return nil // the API server has answered
 	case err == nil && (json.Unmarshal(answer, &info) != nil || info.GitVersion == ""):
-		return suspect.Answerf("the answer to GET /version is not the API server's")
+		return suspect.Answerf("the answer to GET /version is not from the API server")
 	default:
 		return err
 	}

@@ -122,7 +122,7 @@ func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eve
 // Event again.
 func wrapForeign(err error) error {
 	if absent.IsForeign(err) {
-		return suspect.Answerf("the answer is not the API server's: %w", err)
+		return suspect.Answerf("the answer is not from the API server: %w", err)
 	}
 	return err
 }
