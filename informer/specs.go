@@ -36,7 +36,8 @@ type specReader[T Object] struct {
 	// cache has them. It is nil if the current watch decodes all specs.
 	specs  *wire.Specs
 	reason string // why all specs are decoded, or empty
-	// offer is accepted after the streaming list. It is nil if there is none.
+	// offer is accepted after the streaming list. It is nil if the list has no
+	// offer.
 	offer *wire.Offer
 }
 

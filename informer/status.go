@@ -369,7 +369,7 @@ func (f *feed[T]) missing() (problems []Problem) {
 		problems = append(problems, Problem{
 			Object: fmt.Sprintf("namespace %q", r.source.namespace), Cause: "namespace not listed",
 			Reason: r.progress.whyNotSynced(), Since: r.progress.began,
-			Remedy: "correct what the reason names; only the keys of this namespace wait",
+			Remedy: "fix the cause in the reason; only the keys of this namespace wait",
 		})
 	}
 	return problems

@@ -258,7 +258,7 @@ func TestACertificateOutOfItsTimeIsComparedWithTheServersClock(t *testing.T) {
 	const (
 		agreed = `this clock agreed with the server's in its last answer, at 2000-01-01T00:0\d:\d\dZ, and was not set since: ` +
 			`look at the certificate; `
-		unknown = "run `date -u` on this machine and on another one: if the times differ, the clock is wrong, and otherwise the " +
+		unknown = "run `date -u` on this machine and on another machine: if the times differ, the clock is wrong, and otherwise the " +
 			"certificate; "
 		other = "it is not signed by an authority that this program trusts: another server has answered, or the authority is new"
 	)

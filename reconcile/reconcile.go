@@ -46,7 +46,7 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 	w.begin(t)
 	v := verdict{outcome: inspect.Failed, err: guard.ErrGoexit}
 	defer func() {
-		if v.err == guard.ErrGoexit { //nolint:errorlint // a reconciler may have wrapped another one
+		if v.err == guard.ErrGoexit { //nolint:errorlint // a reconciler may have wrapped another error
 			c.stats.panics.Add(1)
 		}
 		w.end()

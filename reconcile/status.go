@@ -105,7 +105,7 @@ const unauthorizedFor = 5 * time.Minute
 //
 //   - Work continues after its leadership has ended.
 //   - For a minute, all workers have been held by calls that ignore their
-//     context. A worker that is held is replaced by another one, as long as
+//     context. A worker that is held is replaced by another worker, as long as
 //     there are fewer than twice as many as Options.Workers.
 //   - For five minutes, the API server has not accepted the credentials of an
 //     informer, although it did before. A process that starts with such

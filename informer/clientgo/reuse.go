@@ -34,9 +34,9 @@ func ReuseSpecs(next http.RoundTripper) http.RoundTripper { return wire.Receiver
 //	informers.WithTransform(clientgo.DropManagedFields)
 //
 // A shared informer of this package knows that it does not concern the spec. So
-// [ReuseSpecs] has an effect with this function, and has none with a function of
-// the program that does the same. A value that is not an object is returned as
-// it is. The error is always nil.
+// [ReuseSpecs] has an effect with this function, but not with a function of the
+// program that does the same. A value that is not an object is returned as it
+// is. The error is always nil.
 func DropManagedFields(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
 		object.SetManagedFields(nil)

@@ -183,7 +183,7 @@ func (c *Comparison) verdict(ctx context.Context, err error, certificate *x509.C
 			Apart(offset), Remedy)
 	}
 	r := c.reading()
-	const compare = "run `date -u` on this machine and on another one: if the times differ, the clock is wrong, and " +
+	const compare = "run `date -u` on this machine and on another machine: if the times differ, the clock is wrong, and " +
 		"otherwise the certificate"
 	if hint := r.hint(time.Now(), time.Since(r.answered)); hint != "" {
 		return hint + c.inquiry.signed(err)

@@ -162,7 +162,7 @@ func TestAServerOfAnotherAuthorityIsNotAskedForItsTime(t *testing.T) {
 	x := newFixture(t, time.Now().Add(time.Hour), 2*time.Hour)
 	_, x.config.CAData = x.certificate(time.Now())
 	c, err := x.request()
-	x.Expect(err).To(MatchError(HaveSuffix("run `date -u` on this machine and on another one: if the times differ, the clock is " +
+	x.Expect(err).To(MatchError(HaveSuffix("run `date -u` on this machine and on another machine: if the times differ, the clock is " +
 		"wrong, and otherwise the certificate; it is not signed by an authority that this program trusts: another server has " +
 		"answered, or the authority is new; " + x.presented)))
 	ahead, _ := c.Difference()

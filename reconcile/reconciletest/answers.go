@@ -126,7 +126,7 @@ func (r *answers) note(c apisim.Call, answer string) {
 
 // noteLost records an Event that the server has refused because of its content.
 // For example, its note has more than 1,024 bytes. One refusal is enough for a
-// finding: client-go's recorders drop such an Event, and tell nobody.
+// finding: client-go's recorders drop such an Event without an error.
 func (r *answers) noteLost(c apisim.Call, a apisim.Answer) {
 	if c.Resource.Resource != "events" || a.Code != http.StatusUnprocessableEntity {
 		return
@@ -163,7 +163,7 @@ func (o *outcome) refusals(condition string) []*report.Finding {
 		if f.lost {
 			findings = append(findings, &report.Finding{
 				Oracle: report.Vain, Reason: report.EventRefused,
-				Text: "the server refuses an Event, so that nobody reads it: " + f.write + report.Answered + f.answer,
+				Text: "the server refuses an Event, so the Event is lost: " + f.write + report.Answered + f.answer,
 			})
 			continue
 		}

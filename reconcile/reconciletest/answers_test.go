@@ -84,13 +84,13 @@ func telling(note, reason string) breeding.Breed {
 }
 
 func TestAnEventThatTheServerRefusesIsFound(t *testing.T) {
-	const lost = `^without any fault: the server refuses an Event, so that nobody reads it: create events.events.k8s.io in d   → 422 .*`
+	const lost = `^without any fault: the server refuses an Event, so the Event is lost: create events.events.k8s.io in d   → 422 .*`
 	long := strings.Repeat("x", 1025)
 	for name, row := range map[string]struct{ note, reason, known, want string }{
 		"its note is too long":   {long, "Bred", "", lost + "message: .* at most 1024 (.*\n)*.*hint: the note of an Event"},
 		"its reason is too long": {"a child", long[:129], "", lost + "reason.* at most 128 "},
 		"both are just right":    {long[:1024], long[:128], "", "^$"},
-		"it is known":            {long, "Bred", "nobody reads it", "^$"},
+		"it is known":            {long, "Bred", "the Event is lost", "^$"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gomega.NewWithT(t)

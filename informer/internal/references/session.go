@@ -176,7 +176,7 @@ func (r *Set) begin(s *session, now time.Time) (next time.Time, unheld []*refere
 		switch unneeded := f.holds == 0 && !now.Before(f.unheld.Add(keepUnheld)); {
 		case unneeded && f.isShared():
 			r.dropShared(f.source)
-			next = now // the references that shared the watch need another one
+			next = now // the references that shared the watch need a new watch
 		case unneeded:
 			f.dropping = true
 			unheld = append(unheld, f)
