@@ -86,7 +86,8 @@ func newKind(cache *onDemand, f form) (*kind, error) {
 
 func (k *kind) isNamespaced() bool { return k.mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 
-// reader returns the client that reads a namespace, which must be in scope.
+// reader returns the client that reads a namespace. The namespace must be in
+// scope.
 func (k *kind) reader(namespace string) *reader {
 	config, _ := k.scope.configFor(namespace)
 	return &reader{kind: k, namespace: namespace, config: config, resource: k.mapping.Resource}

@@ -35,9 +35,9 @@ import (
 //
 // Its zero value is ready to use. It is safe for concurrent use.
 type Page struct {
-	// Informers returns the state of the informers to show. Defaults to Status
-	// of the manager's cache, which must then be made by NewCache. With
-	// package informer/clientgo alone, use the method of clientgo.Informers.
+	// Informers returns the state of the informers to show. Defaults to Status of
+	// the manager's cache. That cache must then be made by NewCache. With package
+	// informer/clientgo alone, use the method of clientgo.Informers.
 	Informers func() []informer.Status
 	// Authorize guards the page; see status.Options. Defaults to no check in
 	// addition to the FilterProvider of the manager's metrics server.

@@ -336,8 +336,8 @@ func (e *MutationError) Error() string {
 		e.Kind, strings.TrimPrefix(e.Key.String(), "/"), strings.Join(e.Fields, ", "))
 }
 
-// Is lets package reconciletest, which does not import this package, find the
-// error with errors.Is.
+// Is lets package reconciletest find the error with errors.Is. That package
+// does not import this one.
 func (e *MutationError) Is(target error) bool { return target == simhook.ErrModified }
 
 // inScope reports whether an object of key could be in the cache.

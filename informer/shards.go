@@ -36,8 +36,8 @@ type shards[T Object] struct{ informer *Informer[T] }
 // or if the kind has no namespaces. It does so as well if the informer was made
 // by ForNamespaces, or if its client is bound to a namespace or is a fake.
 //
-// Several calls of RunShards and Run share one cache. joined, which may be nil,
-// is called once this call counts as a user of that cache. From then on
+// Several calls of RunShards and Run share one cache. joined is called once
+// this call counts as a user of that cache. It may be nil. From then on
 // HasSynced and WaitForSync also wait for the objects that this call needs.
 func (s shards[T]) RunShards(ctx context.Context, joined func()) error {
 	if !s.informer.feed.divisible() {

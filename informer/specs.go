@@ -113,7 +113,7 @@ func (s *specReader[T]) use(specs *wire.Specs, reason string) {
 	s.specs, s.reason, s.offer = specs, reason, nil
 }
 
-// newSpecs returns the Specs of a watch, which find specs in the cache.
+// newSpecs returns the Specs of a watch. They find specs in the cache.
 func (s *specReader[T]) newSpecs(kind wire.Kind) *wire.Specs {
 	return wire.NewSpecs(kind, func(key types.NamespacedName) wire.State {
 		if item := s.store.table.Get(key); item != nil && kind.Has(item.Object) {

@@ -206,8 +206,8 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endingBody is the body of an answer. When it is closed, it calls end, which
-// releases the deadline of the request.
+// endingBody is the body of an answer. When it is closed, it calls end to
+// release the deadline of the request.
 type endingBody struct {
 	io.ReadCloser
 	end func()
@@ -228,8 +228,8 @@ const (
 	upgrades             // is refused, because it switches protocols and then no fence can end it
 )
 
-// kindOf returns the kind of a request. base is the path of the API server,
-// which precedes /api and /apis.
+// kindOf returns the kind of a request. base is the path of the API server. It
+// precedes /api and /apis.
 func kindOf(req *http.Request, base string) kind {
 	t := targetOf(req.URL.Path, base)
 	switch {

@@ -20,7 +20,7 @@ var requestBuckets = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30,
 // rest_client_rate_limiter_duration_seconds.
 //
 // client-go reports to one collector in a process. Every call returns the same
-// collector, which counts from the first call on. It stays empty if another
+// collector. It counts from the first call on. It stays empty if another
 // library, such as component-base, has already registered with client-go. It is
 // safe for concurrent use.
 func Requests() prometheus.Collector { return requests() }

@@ -16,7 +16,7 @@ import (
 // restored, because a cache may be late. c is the client of the object's
 // namespace, such as clientset.CoreV1().Services(namespace).
 //
-// Live sends one GET, which the server answers from the latest committed state.
+// Live sends one GET. The server answers it from the latest committed state.
 // The caller may modify the object.
 //
 // Live returns an error for any answer other than the object or a proof that it

@@ -108,9 +108,8 @@ func partOf(value any, step string) any {
 	return nil
 }
 
-// isElement reports whether want describes element, which is an element of a
-// list. want contains the element's keys if keys is true, and otherwise the
-// whole element.
+// isElement reports whether want describes element, an element of a list. want
+// contains the element's keys if keys is true, and otherwise the whole element.
 func isElement(element, want any, keys bool) bool {
 	if !keys {
 		return textOf(element) == textOf(want)

@@ -293,8 +293,8 @@ func (a asked) add(path string, changed map[string]any, object any, known bool) 
 	}
 }
 
-// isPart reports whether actual, a value of an object, contains value, which
-// was requested. actual may contain more, because the server adds defaults.
+// isPart reports whether actual, a value of an object, contains the requested
+// value. actual may contain more, because the server adds defaults.
 func isPart(value, actual any) bool {
 	switch value := value.(type) {
 	case map[string]any:

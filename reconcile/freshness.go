@@ -235,7 +235,7 @@ func (f *freshness) observed(source int, oldObject, newObject metav1.Object) {
 
 // expectEvent makes w wait for an event for which met returns true. If the
 // cache already shows the expected state, there may be no such event. The
-// caller must then call the function endWait, which ends the wait.
+// caller must then call the function endWait to end the wait.
 func (f *freshness) expectEvent(
 	w *heldKey, ref objectRef, met func(oldObject, newObject metav1.Object) bool,
 ) (endWait func()) {
@@ -262,7 +262,7 @@ func (f *freshness) expectEvent(
 	}
 }
 
-// ask makes w wait until question, which sends requests, returns nil.
+// ask makes w wait until question returns nil. question sends requests.
 func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
 	release := f.addPending(w)
 	if !f.query(w, question, release) {
@@ -270,7 +270,7 @@ func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
 	}
 }
 
-// query calls answered when question, which sends requests, has returned nil.
+// query calls answered when question has returned nil. question sends requests.
 // It does not call question, and reports false, if w no longer waits.
 func (f *freshness) query(w *heldKey, question func(ctx context.Context) error, answered func()) bool {
 	f.mu.Lock()

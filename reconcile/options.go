@@ -88,14 +88,13 @@ type Options struct {
 	// needs its own Shards. Defaults to none.
 	Shards Shards
 
-	// Optional lets the process be ready before the caches of this controller
-	// are filled. While a CustomResourceDefinition is not installed, or a
-	// cluster does not answer, the controller waits, and the others work. The
-	// controller starts by itself as soon as its caches are filled, without a
-	// restart. Until then, /readyz names it and still answers 200. For example,
-	// a controller of Gateways is optional in a program that also works in
-	// clusters without them. Defaults to false, which means that the process is
-	// not ready before every cache is filled.
+	// Optional lets the process be ready before the caches of this controller are
+	// filled. While a CustomResourceDefinition is not installed, or a cluster does
+	// not answer, the controller waits, and the others work. The controller starts
+	// by itself as soon as its caches are filled, without a restart. Until then,
+	// /readyz names it and still answers 200. For example, a controller of
+	// Gateways is optional in a program that also works in clusters without them.
+	// Defaults to false: the process is not ready before every cache is filled.
 	Optional bool
 
 	// Workers is the number of keys that may be reconciled at once. Defaults to
@@ -111,20 +110,20 @@ type Options struct {
 	// before it has stopped. Defaults to 30 seconds.
 	Grace time.Duration
 
-	// Resync is the period within which every cached key is reconciled once,
-	// even if its object has not changed. These reconciles are spread evenly
-	// over the period, wait for all other work, and use the cache without
-	// listing again. Prefer a Trigger, which reacts sooner; use Resync if the
-	// outside world cannot be watched. Defaults to 0, which means no resync.
+	// Resync is the period within which every cached key is reconciled once, even
+	// if its object has not changed. These reconciles are spread evenly over the
+	// period, wait for all other work, and use the cache without listing again.
+	// Prefer a Trigger, which reacts sooner; use Resync if the outside world
+	// cannot be watched. Defaults to no resync.
 	Resync time.Duration
 
 	// Known lists the names that an outside system keeps. They are compared
 	// with the cache at the start and periodically; a name without an object is
 	// reconciled as a deleted object. Defaults to none.
 	Known names.Lister
-	// Sweep sets the period, the scope and the safety limit of the sweeps,
-	// which compare the names of Known with the cache. Defaults to the defaults
-	// of [names.Options].
+	// Sweep sets the period, the scope and the safety limit of the sweeps. A sweep
+	// compares the names of Known with the cache. Defaults to the defaults of
+	// [names.Options].
 	Sweep *names.Options
 
 	// FreshnessDeadline is how long a key is held for the caches to see what
@@ -135,9 +134,9 @@ type Options struct {
 	// Backoff is the back-off of keys whose reconcile failed. Defaults to
 	// 100 ms, doubling up to five minutes.
 	Backoff queue.Backoff
-	// MinInterval is the minimum time between the starts of two reconciles of
-	// one key, whether a change, a retry or [After] leads to the second.
-	// Defaults to 0, which means no minimum.
+	// MinInterval is the minimum time between the starts of two reconciles of one
+	// key, whether a change, a retry or [After] leads to the second. Defaults to
+	// no minimum.
 	MinInterval time.Duration
 	// Group returns the group of a key, such as its namespace. Groups are
 	// served in turn, so that a group of 50,000 objects cannot keep the others

@@ -71,7 +71,7 @@ func (c *Controller) noLeader() []inspect.Problem {
 	return []inspect.Problem{{Check: "leader/" + c.name, Cause: "no leader", Reason: redact.Error(warning)}}
 }
 
-// limitProblems returns the first ten problems, which must all have the same
+// limitProblems returns the first ten problems. They must all have the same
 // cause. The field More of the tenth counts the problems that were left out.
 func limitProblems(problems []inspect.Problem) []inspect.Problem {
 	if len(problems) <= mostProblems {

@@ -81,7 +81,7 @@ func (r Request[T]) Object() (object T, ok bool) { return r.object, r.found }
 // WithObject returns a request for object. It is for unit tests that call a
 // Reconciler directly: Request[*corev1.Pod]{}.WithObject(pod), or, for a
 // deleted object, Request[*corev1.Pod]{Key: key}. The Key of the request is the
-// key of object, which must not be nil. Controllers make their own requests.
+// key of object. object must not be nil. Controllers make their own requests.
 func (r Request[T]) WithObject(object T) Request[T] {
 	return Request[T]{Key: bound.KeyOf(object), object: object, found: true}
 }

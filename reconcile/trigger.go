@@ -99,9 +99,9 @@ func feedOf[O informer.Object](cache *informer.Informer[O]) *feed[O] {
 	return &feed[O]{cache: cache, compare: comparedFields(reflect.TypeFor[O]())}
 }
 
-// attachPrimary enqueues the keys of the objects of cache, which c reconciles,
-// until detach is called. Before it enqueues the key of a deleted object, it
-// calls the function deleted.
+// attachPrimary enqueues the keys of the objects of cache until detach is
+// called. c reconciles these objects. Before it enqueues the key of a deleted
+// object, it calls the function deleted.
 func attachPrimary[T informer.Object](c *intake, cache *informer.Informer[T], deleted func(Key)) (detach func()) {
 	feed := feedOf(cache)
 	removeHandler := cache.Handle(func(e informer.Event[T]) {

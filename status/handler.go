@@ -129,7 +129,7 @@ type page struct {
 	policy string
 }
 
-// newPage returns the page with its Content-Security-Policy, which lets
+// newPage returns the page with its Content-Security-Policy. The policy lets
 // browsers load only the page's own style.
 func newPage(s *sources, checks func() []finding) page {
 	digest := sha256.Sum256([]byte(pageStyle))

@@ -16,8 +16,8 @@ const (
 
 // Options configure a [Server]. Nil and zero fields mean the defaults.
 type Options struct {
-	// Resources are custom resources, which the server serves in addition to
-	// the built-in ones.
+	// Resources are the custom resources that the server serves in addition to the
+	// built-in ones.
 	Resources []Resource
 	// History is the number of past events that are kept for each resource.
 	// Older events are compacted, and a watch that starts before them gets 410.

@@ -48,7 +48,7 @@ func localOnly(spec object) bool {
 
 // allocate sets the fields of a Service's spec that the server chooses. These
 // are an address and node ports that no other Service has. It keeps the values
-// of oldSpec, the spec before an update, which may be nil.
+// of oldSpec, the spec before an update. oldSpec may be nil.
 func (a *allocator) allocate(spec, oldSpec object, used taken) {
 	if spec == nil {
 		return

@@ -80,7 +80,7 @@ var errNoPlan = errors.New("the type cannot be compared in memory")
 // firstBytes is the initial capacity of the buffer for a patch.
 const firstBytes = 256
 
-// fast returns the patch from original to edited, which it compares in memory.
+// fast returns the patch from original to edited. It compares them in memory.
 // If strict is true, it fails instead of replacing a whole list. It returns
 // errNoPlan for types that have no plan.
 func fast(original, edited any, s Style, strict bool) (Patch, error) {
@@ -294,8 +294,8 @@ func encoded(original, edited any, strict bool) (Patch, error) {
 	return untyped(a, b, strict)
 }
 
-// treeOf returns the decoded JSON of o, which must be an object. Numbers keep
-// their text.
+// treeOf returns the decoded JSON of o. o must be an object. Numbers keep their
+// text.
 func treeOf(o any) (tree map[string]any, err error) {
 	data, err := json.Marshal(o)
 	if err == nil {

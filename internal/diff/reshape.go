@@ -78,7 +78,7 @@ func reread(t reflect.Type, sample string) (written shape, err error) {
 	return shapeOf(data), nil
 }
 
-// shapeOf returns the shape of data, which must be JSON.
+// shapeOf returns the shape of data. data must be JSON.
 func shapeOf(data []byte) shape {
 	switch data[0] {
 	case '{':

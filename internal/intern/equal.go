@@ -51,8 +51,8 @@ func equal(a, b place, p *plan, m mode) bool {
 	return true
 }
 
-// equalWords is equal for a plan with a cover. It looks only at the fields that
-// have different words, which are few: most fields of most objects are zero.
+// equalWords is equal for a plan with a cover. It looks only at the few fields
+// that have different words: most fields of most objects are zero.
 func equalWords(a, b place, p *plan, m mode) bool {
 	x, y := wordsAt(a, len(p.cover)), wordsAt(b, len(p.cover))
 	next := 0 // the first field that was not compared

@@ -76,7 +76,7 @@ func (s *Pool) hashWords(sum uint64, p place, typ *plan) (uint64, bool) {
 	return sum, true
 }
 
-// hashField returns the hash of the field at p, which must not be zero.
+// hashField returns the hash of the field at p. The field must not be zero.
 func (s *Pool) hashField(p place, f *field) (sum uint64, ok bool) {
 	switch f.kind {
 	case raw, instant:

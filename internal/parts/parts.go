@@ -80,9 +80,9 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	// that handlers receive. h must not block.
 	HandleUnreadable(h func(key types.NamespacedName)) (remove func())
 
-	// RunWhole is informer.Run. It calls joined, which may be nil, when it has
-	// joined the other calls. From then on, the informer is synced only if it
-	// is synced for this call, too.
+	// RunWhole is informer.Run. It calls joined when it has joined the other
+	// calls. joined may be nil. From then on, the informer is synced only if it is
+	// synced for this call, too.
 	RunWhole(ctx context.Context, joined func()) error
 
 	// Independent reports whether informer.Options.Independent is set.

@@ -177,8 +177,8 @@ func (o Outcome) String() string {
 type Stats struct {
 	// Reconciles counts reconciles by Outcome.
 	Reconciles [outcomes]uint64
-	// Panics counts panics of reconciles, which also count as Failed, and
-	// panics of Options.Group.
+	// Panics counts panics of Options.Group, and panics of reconciles. The latter
+	// also count as Failed.
 	Panics uint64
 	// Stuck counts calls (of reconcilers, mappers, external triggers and hooks)
 	// that have not returned although their context has ended.

@@ -62,9 +62,9 @@ type Case struct {
 	// Replicas is the number of replicas, from 1 to 10. If there are several,
 	// only the replica that holds the Lease may write. Defaults to 1.
 	Replicas int
-	// Workload lists the steps of other clients. They happen one after the
-	// other, each when the program has come to rest. Defaults to none, which
-	// means that the program only starts and comes to rest with Objects.
+	// Workload lists the steps of other clients. They happen one after the other,
+	// each when the program has come to rest. Defaults to none: the program only
+	// starts and comes to rest with Objects.
 	Workload []Step
 	// Actors are the other controllers of the cluster. The garbage collector is
 	// always present. Package actors has actors for Pods and Deployments.

@@ -138,7 +138,7 @@
 // # Other clients
 //
 // The garbage collector always runs, and so do Case.Actors. Package actors has
-// a kubelet, which runs Pods, and the controller of Deployments, and you can
+// a kubelet that runs Pods, and the controller of Deployments. You can also
 // write an [Actor] yourself. The program is not blamed for what these clients
 // do.
 //

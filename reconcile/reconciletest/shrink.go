@@ -198,7 +198,7 @@ func omitted(c plan.Cut, whole *Case) string {
 }
 
 // applyCut returns the case without the omitted parts. If parts are omitted, it
-// also omits Goal, which is about the whole workload.
+// also omits Goal, because Goal is about the whole workload.
 func applyCut(c plan.Cut, whole *Case) *Case {
 	if c.IsEmpty() {
 		return whole

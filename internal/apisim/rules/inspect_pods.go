@@ -28,7 +28,7 @@ func (insp *inspectors) values() {
 	})
 }
 
-// pods registers checks of the parts of a Pod, which also apply to templates.
+// pods registers checks of the parts of a Pod. They also apply to templates.
 func (insp *inspectors) pods() {
 	check[corev1.PodSpec](insp, func(o object, path *field.Path) field.ErrorList {
 		errs := duplicateNames(o["volumes"], path.Child("volumes"), "name")
@@ -90,7 +90,7 @@ func initContainers(spec object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// handler checks a probe or a hook, which must have exactly one action.
+// handler checks a probe or a hook. It must have exactly one action.
 func handler(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	found := 0

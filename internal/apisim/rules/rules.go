@@ -25,7 +25,7 @@ type Types struct {
 	inspectors *inspectors
 }
 
-// New returns the Types of the given types, which are structs such as
+// New returns the Types of the given types. These are structs such as
 // corev1.Pod.
 func New(types []reflect.Type) *Types { return &Types{newDefaulters(types), newInspectors(types)} }
 

@@ -126,8 +126,8 @@ func Parents(client kubernetes.Interface) *informer.Informer[*corev1.ConfigMap] 
 	return informer.For(client.CoreV1().ConfigMaps(""), &informer.Options{LabelSelector: "parent"})
 }
 
-// Run returns a program that runs the controller, which calls breed for each
-// parent.
+// Run returns a program that runs the controller. The controller calls breed
+// for each parent.
 func Run(breed Breed) func(env *reconciletest.Env) error {
 	return func(env *reconciletest.Env) error {
 		client := env.Client()

@@ -337,8 +337,8 @@ type change struct {
 	old     *coordinationv1.Lease // nil if the Lease is new
 }
 
-// selects reports whether selector, which is empty or has one label, selects
-// the Lease.
+// selects reports whether selector selects the Lease. selector is empty or has
+// one label.
 func selects(selector string, l *coordinationv1.Lease) bool {
 	key, value, _ := strings.Cut(selector, "=")
 	return l.Labels[key] == value

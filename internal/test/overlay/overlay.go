@@ -53,8 +53,7 @@ func Apply(root string, edits ...Edit) (Files, error) {
 }
 
 // Build compiles the tests of the package in dir, with files in place of the
-// ones on disk. It returns the path of the program, which is in a folder below
-// temp.
+// ones on disk. It returns the path of the program, in a folder below temp.
 //
 // It returns [ErrBuild] with the compiler's output if the package does not
 // compile.

@@ -112,7 +112,7 @@ func (m *Member) annotate(lease *coordinationv1.Lease) {
 	}
 }
 
-// Publish sets the value of LoadAnnotation, which is written with the next
+// Publish sets the value of LoadAnnotation. It is written with the next
 // renewal.
 func (m *Member) Publish(load string) { m.load.Store(&load) }
 

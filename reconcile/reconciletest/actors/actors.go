@@ -34,7 +34,7 @@ import (
 // actor does not adopt ReplicaSets or Pods, and ignores
 // progressDeadlineSeconds.
 //
-// Each write is a separate act, which the exploration may delay by a minute.
+// Each write is a separate act. The exploration may delay it by a minute.
 func Deployments() reconciletest.Actor {
 	return (&routine{look: deployments.Look}).actor("deployments")
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // Divide returns n ranges whose weights are as equal as possible without
-// dividing a namespace. namespaces has the weight of each namespace, which is
-// its number of objects. The heaviest range with at least two namespaces is
-// halved until there are n ranges. If no range has two, the widest range is
-// halved, for future namespaces.
+// dividing a namespace. namespaces has the weight of each namespace: its number
+// of objects. The heaviest range with at least two namespaces is halved until
+// there are n ranges. If no range has two, the widest range is halved, for
+// future namespaces.
 func Divide(namespaces map[string]int, n int) *Division {
 	whole := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {

@@ -133,7 +133,7 @@ func Find(s Server, resource string) (apisim.Resource, error) {
 	return resources[i], nil
 }
 
-// Client splits key, which has the form "namespace/name". It returns the
+// Client splits key, of the form "namespace/name". It returns the
 // administrator's client for a resource in that namespace, and the name.
 func Client(s Server, resource, key string) (dynamic.ResourceInterface, string, error) {
 	r, err := Find(s, resource)

@@ -30,7 +30,7 @@ import (
 var usual = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
 
 // accountWithin limits the time until a new namespace has its default
-// ServiceAccount, which Pods need.
+// ServiceAccount. Pods need that account.
 const accountWithin = 30 * time.Second
 
 // remote is a real server behind a World.
