@@ -25,7 +25,7 @@ func TestARefusedTokenIsNamedByItsAccount(t *testing.T) {
 	}{
 		"without an end": {
 			token: token(`{"sub":"system:serviceaccount:shop:website"}`),
-			want:  refused + "; `kubectl -n shop get serviceaccount website` shows whether the account exists",
+			want:  refused + "; `kubectl -n shop get serviceaccount website` says whether the account exists",
 		},
 		// In the bubble it is midnight of 2000-01-01.
 		"that has expired by the clock of the server": {
