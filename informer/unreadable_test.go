@@ -757,7 +757,7 @@ func TestAClientWithAListOfItsOwnIsNotReplaced(t *testing.T) {
 		pass(time.Minute)
 		x.Expect(in.HasSynced()).To(BeFalse())
 		x.Expect(in.Status().Reason).To(And(ContainSubstring("informer_test.ownJobs does not show its REST client"),
-			ContainSubstring("it cannot be skipped")))
+			ContainSubstring("cannot be skipped")))
 	})
 }
 

@@ -29,7 +29,7 @@ func printable(err error) (safe error) {
 		if r := recover(); r != nil {
 			bad := terminal.Unmark(err)
 			safe = fmt.Errorf("the error is a %T whose Error method panics (%v): "+
-				"return a plain nil if there is no error, not a nil pointer", bad, r)
+				"return nil, not a nil pointer, if there is no error", bad, r)
 			if bad != err { //nolint:errorlint // whether it was marked
 				safe = terminal.Mark(safe)
 			}

@@ -53,7 +53,7 @@ func TestASlotWhoseRecordLosesItsLabelsStaysWithItsOwner(t *testing.T) {
 					x.Expect(err).NotTo(HaveOccurred())
 					x.Expect(lease.Labels).To(Equal(had))
 					x.Expect(strings.Join(append(a.logs.Read(), b.logs.Read()...), "\n")).To(
-						ContainSubstring("labels were removed from a record"))
+						ContainSubstring("labels were removed from a shard record"))
 				}
 				a.end()
 				b.end()
