@@ -92,8 +92,8 @@ func Status(cached cache.Cache) []informer.Status {
 // form identifies the objects of one kind in one representation, such as Pods
 // with only their metadata.
 type form struct {
-	gvk  schema.GroupVersionKind
-	form representation
+	gvk   schema.GroupVersionKind
+	shape representation
 }
 
 // onDemand is a cache of controller-runtime that caches the kinds in named on

@@ -63,7 +63,7 @@ func newKind(cache *onDemand, f form) (*kind, error) {
 	if k.scope, err = scopeOf(&cache.options, f.gvk, k.isNamespaced()); err != nil {
 		return nil, err
 	}
-	if _, err := newList(cache.options.Scheme, f.gvk, f.form); err != nil {
+	if _, err := newList(cache.options.Scheme, f.gvk, f.shape); err != nil {
 		return nil, err
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
@@ -95,7 +95,7 @@ func (k *kind) reader(namespace string) *reader {
 
 // newObject returns an empty object of the kind.
 func (k *kind) newObject() client.Object {
-	switch k.form {
+	switch k.shape {
 	case dynamic:
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(k.gvk)

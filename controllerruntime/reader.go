@@ -88,7 +88,7 @@ func (r *reader) Get(ctx context.Context, name string, o metav1.GetOptions) (inf
 
 // List lists the objects that the selectors of the config select.
 func (r *reader) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.form)
+	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.shape)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (r *reader) List(ctx context.Context, o metav1.ListOptions) (runtime.Object
 
 // Watch watches the objects that the selectors of the config select.
 func (r *reader) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.form)
+	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.shape)
 	if err != nil {
 		return nil, err
 	}
