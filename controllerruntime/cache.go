@@ -208,7 +208,7 @@ func (c *onDemand) isStarted() bool {
 }
 
 // all returns the kinds on demand that have been used.
-func (c *onDemand) kinds() (kinds []*kind) {
+func (c *onDemand) all() (kinds []*kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range c.kinds {

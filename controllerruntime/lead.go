@@ -205,7 +205,7 @@ func (m *led) lead(ctx context.Context) error {
 	if m.cache != nil {
 		waiting, cancel := context.WithTimeout(ctx, longestCatchUp)
 		defer cancel()
-		for _, k := range m.cache.kinds() {
+		for _, k := range m.cache.all() {
 			k.refs.Parts().Renew()
 		}
 		if err := m.cache.informers.WaitForLatest(waiting); err != nil {

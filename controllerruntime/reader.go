@@ -117,7 +117,7 @@ func (r *reader) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	if err != nil {
 		return nil, err
 	}
-	if r.kind.form != metadataOnly && r.config.Transform == nil {
+	if r.kind.shape != metadataOnly && r.config.Transform == nil {
 		return opened, nil
 	}
 	prepared := &preparedWatch{source: opened, events: make(chan watch.Event), stopped: make(chan struct{})}
@@ -179,7 +179,7 @@ func (r *reader) selecting(o metav1.ListOptions) *client.ListOptions {
 // prepare returns an object in the form in which it is cached, after the
 // Transform of the config.
 func (r *reader) prepare(object runtime.Object) (informer.Object, error) {
-	if r.kind.form == metadataOnly {
+	if r.kind.shape == metadataOnly {
 		object.GetObjectKind().SetGroupVersionKind(r.kind.gvk)
 	}
 	var prepared any = object

@@ -87,7 +87,7 @@ func (writeNoter) FieldManager() string { return "" }
 func (c *onDemand) wrote(
 	resource schema.GroupResource, outcome ownwrites.Outcome, object *answer.Object, deletes bool,
 ) {
-	for _, k := range c.kinds() {
+	for _, k := range c.all() {
 		if k.mapping.Resource.GroupResource() == resource {
 			k.wrote(outcome, object, deletes)
 		}
