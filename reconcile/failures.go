@@ -17,17 +17,6 @@ import (
 // keys are only in the log.
 const maxFailures = 1000
 
-const (
-	// firstPause is the pause before an attempt that has not failed is repeated
-	// for the first time, after a conflict of a stale cache or a result of
-	// After(0). The pause doubles with each repetition.
-	firstPause = 50 * time.Millisecond
-	// quickRepeats is how many conflicts of a stale cache, or results of
-	// After(0), in a row are repeated quickly and without a log line. After
-	// that, the key backs off as after a failure.
-	quickRepeats = 3
-)
-
 // verdict is how an attempt ended. The Error method of err does not panic.
 type verdict struct {
 	outcome inspect.Outcome

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/informer"
-	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/guard"
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/queue"
@@ -184,24 +181,6 @@ func askedDelay(err error) time.Duration {
 	return min(time.Duration(max(seconds, 0))*time.Second, longestAskedDelay)
 }
 
-// isStale reports whether err consists only of conflicts that a newer cache
-// resolves. A conflict with another field manager is not such a conflict, and
-// neither is the page of a proxy, or the refusal of an admission webhook, with
-// status 409.
-func isStale(err error) bool {
-	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
-	case *apierrors.StatusError:
-		_, owned := apierrors.StatusCause(e, metav1.CauseTypeFieldManagerConflict)
-		return apierrors.IsConflict(e) && !owned && absent.IsConflict(e)
-	case interface{ Unwrap() []error }:
-		errs := e.Unwrap()
-		return len(errs) > 0 && !slices.ContainsFunc(errs, func(wrapped error) bool { return !isStale(wrapped) })
-	case interface{ Unwrap() error }:
-		return isStale(e.Unwrap())
-	}
-	return apierrors.ReasonForError(err) == metav1.StatusReasonConflict
-}
-
 // endItem ends the item as the verdict requires, and logs failures.
 func (t *reconcileContext) endItem(v verdict) inspect.Outcome {
 	repeats := t.control.failures.note(t.item, v)
@@ -241,27 +220,4 @@ func (t *reconcileContext) announceRefusal() {
 			c.warn(t, object, "MissingPermission", "Reconcile", "Controller %s: %s", c.name, text)
 		}
 	}
-}
-
-// repeat ends the item of an attempt that is repeated although it has not
-// failed: quickly and without a log line at first, and later like a failure.
-func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
-	logger := klog.FromContext(t)
-	if repeats <= quickRepeats {
-		logger.V(1).Info("repeating the reconcile soon", "repeats", repeats, "conflict", v.stale, "reason", v.reason(repeats))
-		t.item.RetryAfter(firstPause << (repeats - 1))
-		if v.stale {
-			return inspect.Conflicted
-		}
-		return v.outcome
-	}
-	if doubled(repeats) {
-		if v.stale {
-			logger.Error(v.err, "writes still conflict, retrying", "repeats", repeats)
-		} else {
-			logger.Info("reconciler keeps asking for After(0), slowing the key down", "repeats", repeats)
-		}
-	}
-	t.item.Retry()
-	return v.outcome
 }
