@@ -46,9 +46,6 @@ type divided[T Object] struct {
 	lastWatch *reflectorStore[T] // the last watch; it ended when the last shard was removed
 }
 
-// hold contains the shards that one caller of AddShards needs.
-type hold struct{ set keyspace.Set }
-
 func newDivided[T Object](f *feed[T]) *divided[T] {
 	return &divided[T]{feed: f, store: f.store, source: f.sources[0]}
 }
@@ -309,131 +306,6 @@ func (d *divided[T]) End() {
 	d.store.delivery.run()
 }
 
-// keepHeld makes the cache keep exactly the shards of holds.
-func (d *divided[T]) keepHeld() {
-	d.store.writing.Lock()
-	d.feed.mu.Lock()
-	set := d.held()
-	d.feed.mu.Unlock()
-	previous := d.cover.Wanted()
-	d.cover.Change(set)
-	if len(previous) == 0 || !set.Includes(previous) {
-		d.store.retainLocked(func(namespace string) bool { return len(set) > 0 && keyspace.Has(set, namespace) })
-	}
-	d.store.writing.Unlock()
-	d.store.delivery.run()
-}
-
-// held returns the shards of all holds. feed.mu must be held.
-func (d *divided[T]) held() keyspace.Set {
-	sets := make([]keyspace.Set, len(d.holds))
-	for n, h := range d.holds {
-		sets[n] = h.set
-	}
-	return keyspace.Union(sets...)
-}
-
-// addShards keeps the objects of set until remove is called with them. It is a
-// function because each method of feed is linked into every program, together
-// with the types that it uses.
-func addShards[T Object](ctx context.Context, f *feed[T], set keyspace.Set) (remove func(keyspace.Set), err error) {
-	select {
-	case f.adding <- struct{}{}: // one call at a time
-		defer func() { <-f.adding }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	f.mu.Lock()
-	s := f.session
-	if s == nil || s.stopping {
-		f.mu.Unlock()
-		return nil, requests.ErrNotRunning
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(requests.ErrNotRunning) })()
-	d, ok := f.part().(*divided[T])
-	if !ok {
-		f.mu.Unlock()
-		return func(keyspace.Set) {}, f.waitForLatest(ctx, nil)
-	}
-	h := &hold{set}
-	d.holds = append(d.holds, h)
-	f.mu.Unlock()
-	remove = func(removed keyspace.Set) { d.remove(s, h, removed) }
-	if err := d.add(ctx, s, set); err != nil {
-		remove(set)
-		return nil, err
-	}
-	return remove, nil
-}
-
-// add starts the watch for the first shards, or extends a running watch.
-func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) error {
-	if len(set) == 0 {
-		return nil
-	}
-	f := d.feed
-	f.mu.Lock()
-	watches, last := s.watches, d.lastWatch
-	f.mu.Unlock()
-	if len(watches) > 0 {
-		return d.extend(ctx, watches[0], set)
-	}
-	if last != nil { // the last watch was cancelled, and may not have ended yet
-		<-last.ended
-		f.marks.Forget("")
-	}
-	d.keepHeld()
-	f.mu.Lock()
-	if s.stopping {
-		f.mu.Unlock()
-		return requests.ErrNotRunning
-	}
-	f.watch(s, d.source)
-	r := s.watches[len(s.watches)-1]
-	f.mu.Unlock()
-	f.updateSynced()
-	if err := f.waitForSync(ctx); err != nil || r.consistent.Load() {
-		return err
-	}
-	return f.waitForLatest(ctx, nil)
-}
-
-// remove removes shards from a hold. The watch stays open and drops events of
-// objects that are not wanted. If the server selects by shard, the watch is
-// soon opened again with fewer shards. If it does not, a new watch would
-// deliver the same events.
-func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
-	f := d.feed
-	f.mu.Lock()
-	h.set = h.set.Minus(removed)
-	d.holds = slices.DeleteFunc(d.holds, func(held *hold) bool { return len(held.set) == 0 })
-	var ending []*reflectorStore[T]
-	if f.session == s && len(d.held()) == 0 {
-		if ending, s.watches = s.watches, nil; len(ending) > 0 {
-			d.lastWatch = ending[0]
-		}
-	}
-	ended, staying := f.session != s || s.stopping, s.watches
-	f.mu.Unlock()
-	for _, r := range ending {
-		r.cancel()
-		<-r.ended
-		d.side.Store(nil)
-	}
-	if ended {
-		return
-	}
-	d.keepHeld()
-	f.updateSynced()
-	for _, r := range staying {
-		if d.Side() != sideClient {
-			r.watched.narrow(d.Wanted, func() bool { return d.serverSelects(r) })
-		}
-	}
-}
-
 // list lists the objects of set alongside the watch r, and stores them.
 func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
 	var items []*tree.Item[T]
@@ -468,7 +340,8 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 	}); err != nil {
 		return err
 	}
-	if versions.Older(rv, seen) {
+	r.noteOrder(rv, newestListed(items))
+	if r.isOrdered() && versions.Older(rv, seen) {
 		r.noteRestored(seen, rv)
 		return requests.ErrRestored
 	}

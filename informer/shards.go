@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/homeostat/homeostat/informer/internal/partial"
 	"github.com/homeostat/homeostat/informer/internal/requests"
 	"github.com/homeostat/homeostat/informer/internal/versions"
 	"github.com/homeostat/homeostat/internal/absent"
@@ -274,34 +273,4 @@ func (d *divided[T]) serverSelects(r *reflectorStore[T]) bool {
 		}
 	}
 	return d.Side() == sideServer
-}
-
-// extend adds shards to the watch and the cache. It opens the watch again, with
-// more shards and at the resourceVersion that it has reached, and then lists
-// the objects that the watch does not deliver.
-func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
-	d.keepHeld()
-	d.store.writing.Lock()
-	missing := set.Minus(d.cover.Complete())
-	if len(missing) == 0 { // another caller has added them
-		d.store.writing.Unlock()
-		return d.feed.waitForLatest(ctx, nil)
-	}
-	d.cover.Fill(missing)
-	d.store.writing.Unlock()
-	if err := r.watched.covering(ctx, r.ended, missing); err != nil {
-		return err
-	}
-	final := func(err error) bool { return errors.Is(err, partial.ErrGivenUp) }
-	if err := d.feed.retry(ctx, r.ended, "listing the objects of the added shards failed", final, func() error {
-		return d.list(ctx, r, missing)
-	}); err != nil {
-		return err
-	}
-	// Another goroutine may be calling the handlers.
-	if !versions.WaitFor(ctx, func(done func()) func() { d.store.delivery.notifyDelivered(done); return func() {} }) {
-		return context.Cause(ctx)
-	}
-	d.feed.updateSynced()
-	return nil
 }

@@ -361,7 +361,7 @@ func TestAGatewaysAnswerIsNoList(t *testing.T) {
 		start(t, shared)
 		g.Expect(shared.HasSynced()).To(BeFalse())
 		status := informers.Status()[0]
-		g.Expect(status.Reason).To(ContainSubstring("each list of the API server has one"))
+		g.Expect(status.Reason).To(ContainSubstring("neither items nor a resourceVersion"))
 	})
 }
 
