@@ -11,7 +11,6 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/machine"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
-	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -27,7 +26,7 @@ func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State
 	if !rules.Asks(state, request) {
 		return reconcile.After(a.options.AskPeriod), nil
 	}
-	err = a.patch(ctx, node, func(n *corev1.Node) error {
+	err = protocol.Write(ctx, a.nodes, node, func(n *corev1.Node) error {
 		protocol.Ask(n, request)
 		return nil
 	})
@@ -52,7 +51,7 @@ func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant,
 	progress := protocol.Progress{
 		Request: g.Request, Terms: g.Terms, BootID: bootID, AcceptedAt: a.now(), Start: a.options.Start, Beat: 1,
 	}
-	err = a.patch(ctx, node, func(n *corev1.Node) error {
+	err = protocol.Write(ctx, a.nodes, node, func(n *corev1.Node) error {
 		return protocol.Accept(n, progress)
 	})
 	if err != nil {
@@ -87,7 +86,7 @@ func (a *Agent) decline(
 	outcome := protocol.Outcome{
 		Request: g.Request, FromBootID: bootID, ToBootID: bootID, At: a.now(), Result: protocol.CalledOff, Why: message,
 	}
-	err := a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Decline(n, outcome) })
+	err := protocol.Write(ctx, a.nodes, node, func(n *corev1.Node) error { return protocol.Decline(n, outcome) })
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Prog
 		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: a.now(), Result: protocol.Rebooted,
 	}
 	uncordon := protocol.MayUncordon(node, &p)
-	err := a.patch(ctx, node, func(n *corev1.Node) error {
+	err := protocol.Write(ctx, a.nodes, node, func(n *corev1.Node) error {
 		return protocol.Complete(n, outcome, uncordon)
 	})
 	if err != nil {
@@ -119,17 +118,5 @@ func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Prog
 // last-reboot names, so last-reboot must name the newest boot.
 func (a *Agent) restamp(ctx context.Context, node *corev1.Node, o protocol.Outcome, bootID string) error {
 	o.ToBootID, o.At = bootID, a.now()
-	return a.patch(ctx, node, func(n *corev1.Node) error { return protocol.Restamp(n, o) })
-}
-
-// patch edits the node. It fails if the node on the server is newer than node.
-func (a *Agent) patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
-	next := node.DeepCopy()
-	if err := edit(next); err != nil {
-		return err
-	}
-	_, err := patch.Merge(ctx, patch.ClusterScoped(a.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
-		n.Annotations, n.Spec.Unschedulable = next.Annotations, next.Spec.Unschedulable
-	})
-	return err
+	return protocol.Write(ctx, a.nodes, node, func(n *corev1.Node) error { return protocol.Restamp(n, o) })
 }

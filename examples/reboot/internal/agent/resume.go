@@ -91,7 +91,7 @@ func (a *Agent) beat(ctx context.Context, node *corev1.Node, p protocol.Progress
 func (a *Agent) proceed(ctx context.Context, node *corev1.Node, p protocol.Progress) error {
 	m, start := a.remember(p), time.Now()
 	p.Start, p.Beat = a.options.Start, p.Beat+1
-	err := a.patch(ctx, node, func(n *corev1.Node) error {
+	err := protocol.Write(ctx, a.nodes, node, func(n *corev1.Node) error {
 		return protocol.Proceed(n, p)
 	})
 	if err == nil {

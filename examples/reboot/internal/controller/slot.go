@@ -54,7 +54,7 @@ func (c *Controller) step(
 	case rules.Revoke:
 		return c.revoke(ctx, ledger, slot, live)
 	case rules.Void:
-		return c.patchNode(ctx, live, func(n *corev1.Node) error {
+		return protocol.Write(ctx, c.nodes, live, func(n *corev1.Node) error {
 			protocol.VoidEpoch(n, slot.Epoch)
 			return nil
 		})
@@ -92,7 +92,7 @@ func (c *Controller) permit(ctx context.Context, d rules.SlotDecision, v view, n
 	p := protocol.Read(node).InProgress
 	_, period := v.group.Spec.MaxReboots.Bounds()
 	permission := protocol.Permission{Request: p.Request, Try: p.Try, Seconds: d.Seconds}
-	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
+	err := protocol.Write(ctx, c.nodes, node, func(n *corev1.Node) error {
 		return protocol.AllowNow(n, permission, c.now(), metav1.Time{Time: c.now().Add(-period)})
 	})
 	if err == nil {
@@ -108,7 +108,7 @@ func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node
 	outcome, reason := c.outcome(d, node)
 	p := protocol.Read(node).InProgress
 	uncordon := p != nil && protocol.MayUncordon(node, p)
-	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
+	err := protocol.Write(ctx, c.nodes, node, func(n *corev1.Node) error {
 		if d.Step == rules.Conclude {
 			return protocol.Complete(n, outcome, uncordon)
 		}
@@ -171,7 +171,7 @@ func (c *Controller) now() metav1.Time {
 func (c *Controller) grant(ctx context.Context, v view, slot api.Slot, node *corev1.Node) error {
 	request := protocol.Request{Request: *protocol.Read(node).Needed, Epoch: slot.Epoch}
 	terms, granted := v.grantTerms(), c.now()
-	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
+	err := protocol.Write(ctx, c.nodes, node, func(n *corev1.Node) error {
 		return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: granted})
 	})
 	if err != nil {
@@ -186,7 +186,7 @@ func (c *Controller) grant(ctx context.Context, v view, slot api.Slot, node *cor
 func (c *Controller) revoke(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, node *corev1.Node) error {
 	state := protocol.Read(node)
 	request := state.Now.Request.Request
-	err := c.patchNode(ctx, node, func(n *corev1.Node) error {
+	err := protocol.Write(ctx, c.nodes, node, func(n *corev1.Node) error {
 		protocol.Revoke(n, request, max(slot.Epoch, state.Now.Epoch, state.Void))
 		return nil
 	})

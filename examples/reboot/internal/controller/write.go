@@ -4,27 +4,12 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/patch"
 )
 
 // finalizer keeps a group, and thus its ledger, until it has no slots.
 const finalizer = "reboot.homeostat.dev/ledger"
-
-// patchNode edits a node that was read live. It fails if the node has changed
-// since it was read.
-func (w *world) patchNode(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error) error {
-	next := node.DeepCopy()
-	if err := edit(next); err != nil {
-		return err
-	}
-	_, err := patch.Merge(ctx, patch.ClusterScoped(w.nodes), node, &patch.Options{Lock: true}, func(n *corev1.Node) {
-		n.Annotations, n.Spec.Unschedulable = next.Annotations, next.Spec.Unschedulable
-	})
-	return err
-}
 
 // patchStatus edits the status of a group. It fails if the group has changed
 // since it was read.

@@ -37,6 +37,12 @@ func patient() []safeguard {
 		{"the Pods that were never asked to leave", []overlay.Edit{
 			{File: "rules/drain.go", Old: "notAsked == 0 && ", New: ""},
 		}, "I8", played(unasked)},
+		{"the doubt about the nodes of the default group while a selector cannot be read", []overlay.Edit{
+			{File: "rules/membership.go", Old: "|| len(m.unclear) == 0 {", New: "|| true {"},
+		}, "", tested("controller", "TestTheNodesOfTheDefaultGroupWaitWhileASelectorCannotBeRead")},
+		{"the time after which a gate that has just closed is asked again", []overlay.Edit{
+			{File: reserve, Old: "rules.Sooner(r.After, recheck)", New: "recheck"},
+		}, "", tested("controller", "TestAGateThatClosesBetweenTwoQuestionsIsAskedAgain")},
 		{"a live look at the node before its reboot", []overlay.Edit{
 			{File: tell, Old: "live, err := a.stillInProgress(ctx, node, p)", New: "live, err := node, error(nil)"},
 		}, "", tested("agent", "TestTheMachineIsNotToldIfTheRebootIsNoLongerInProgress")},

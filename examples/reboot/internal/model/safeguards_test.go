@@ -2,7 +2,6 @@ package model_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +39,7 @@ func tested(dir, name string) finder                { return finder{tested: unit
 const (
 	accept  = "agent/accept.go"
 	tell    = "agent/tell.go"
+	resume  = "agent/resume.go"
 	slot    = "controller/slot.go"
 	status  = "controller/status.go"
 	write   = "controller/write.go"
@@ -52,10 +52,10 @@ func safeguards() []safeguard { return slices.Concat(steady(), patient()) }
 // steady returns the safeguards that explorations and the model find.
 func steady() []safeguard {
 	return []safeguard{
-		{"the agent's lock on the node that it accepts", agentUnlocked("return protocol.Accept(n, progress)\n\t}"), "I7", explored(meddling)},
-		{"the agent's lock on the node that it completes", agentUnlocked("return protocol.Complete(n, outcome, uncordon)\n\t}"), "I6", explored(twins)},
-		{"the lock on the node that is granted", nodeUnlocked("return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: granted})\n\t}"), "I6", explored(duel)},
-		{"the lock on the node that is revoked", nodeUnlocked("state.Now.Epoch, state.Void))\n\t\treturn nil\n\t}"), "I6", modelled(pausing)},
+		{"the agent's lock on the node that it accepts", nodeUnlocked(accept, "return protocol.Accept(n, progress)\n\t}"), "I7", explored(meddling)},
+		{"the agent's lock on the node that it completes", nodeUnlocked(accept, "return protocol.Complete(n, outcome, uncordon)\n\t}"), "I6", explored(twins)},
+		{"the lock on the node that is granted", nodeUnlocked(slot, "return protocol.Allow(n, protocol.Grant{Request: request, Terms: terms, At: granted})\n\t}"), "I6", explored(duel)},
+		{"the lock on the node that is revoked", nodeUnlocked(slot, "state.Now.Epoch, state.Void))\n\t\treturn nil\n\t}"), "I6", modelled(pausing)},
 		{"the lock on the ledger in which slots are reserved", groupUnlocked(
 			overlay.Edit{File: reserve, Old: "{ *s = *next })", New: "{ *s = *next }, true)"}), "I4", explored(duel)},
 		{"the lock on the ledger in which a slot is rewritten", slotsUnlocked("slots[i] = decision.Next\n\t\t\treturn slots\n\t\t}"), "I4", explored(duel)},
@@ -80,7 +80,7 @@ func steady() []safeguard {
 		{"voiding the epoch of a slot that was not used", []overlay.Edit{
 			{File: "rules/slot.go", Old: "case void:", New: "case void || barred != \"\":"},
 		}, "I2", modelled(pausing)},
-		{"the agent's lock on the node that is drained", agentUnlocked("return protocol.Proceed(n, p)\n\t}"), "I6", explored(meddling)},
+		{"the agent's lock on the node that is drained", nodeUnlocked(resume, "return protocol.Proceed(n, p)\n\t}"), "I6", explored(meddling)},
 		{"a drain before the reboot", []overlay.Edit{
 			{File: "rules/agent.go", Old: "case !p.Drained:\n\t\treturn Evict", New: "case !p.Drained && false:\n\t\treturn Evict"},
 			{File: "rules/progress.go", Old: "case p.Drained && p.Waits", New: "case p.Waits"},
@@ -94,7 +94,7 @@ func steady() []safeguard {
 		{"the epoch of a reboot that was called off", []overlay.Edit{
 			{File: slot, Old: "= p.Request, p.BootID, p.BootID", New: "= protocol.Request{Request: p.Request.Request, Epoch: 1}, p.BootID, p.BootID"},
 		}, "I6", modelled(blocking)},
-		{"the lock on the node of which the controller calls the reboot off", nodeUnlocked("return protocol.CallOff(n, outcome, uncordon)\n\t}"), "I6", modelled(blocking)},
+		{"the lock on the node of which the controller calls the reboot off", nodeUnlocked(slot, "return protocol.CallOff(n, outcome, uncordon)\n\t}"), "I6", modelled(blocking)},
 		{"the difference between abort and force", []overlay.Edit{
 			{File: "rules/drain.go", Old: "t.Policy == protocol.PolicyForce", New: "t.Policy != \"\""},
 		}, "I8", modelled(blocking)},
@@ -161,30 +161,14 @@ func missing(seed uint64) scenario {
 	return s
 }
 
-// agentUnlocked takes the lock from the write of the agent whose edit ends with
-// that text.
-func agentUnlocked(end string) []overlay.Edit {
-	file := accept
-	if strings.Contains(end, "Proceed") {
-		file = "agent/resume.go"
-	}
+// nodeUnlocked takes the lock from the write of a node, in the given file, whose
+// edit ends with that text.
+func nodeUnlocked(file, end string) []overlay.Edit {
+	const room = "protocol/write.go"
 	return []overlay.Edit{
 		{File: file, Old: end, New: end + ", true"},
-		{
-			File: accept, Old: ") patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error",
-			New: ") patch(ctx context.Context, node *corev1.Node, edit func(*corev1.Node) error, unlocked ...bool",
-		},
-		{File: accept, Old: "Lock: true", New: "Lock: len(unlocked) == 0"},
-	}
-}
-
-// nodeUnlocked takes the lock from the write of a node whose edit ends with
-// that text.
-func nodeUnlocked(end string) []overlay.Edit {
-	return []overlay.Edit{
-		{File: slot, Old: end, New: end + ", true"},
-		{File: write, Old: "edit func(*corev1.Node) error", New: "edit func(*corev1.Node) error, unlocked ...bool"},
-		{File: write, Old: "node, &patch.Options{Lock: true}", New: "node, &patch.Options{Lock: len(unlocked) == 0}"},
+		{File: room, Old: "edit func(*corev1.Node) error,", New: "edit func(*corev1.Node) error, unlocked ...bool,"},
+		{File: room, Old: "Lock: true", New: "Lock: len(unlocked) == 0"},
 	}
 }
 

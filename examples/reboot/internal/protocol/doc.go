@@ -1,8 +1,11 @@
 // Package protocol reads and writes the annotations by which administrator,
 // controller and agent communicate about the reboot of a node:
 //
-//	protocol.Ask(node, "kernel 6.12") // the caller writes the node
 //	state := protocol.Read(node)
+//	err := protocol.Write(ctx, nodes, node, func(n *corev1.Node) error {
+//		protocol.Ask(n, "kernel 6.12")
+//		return nil
+//	})
 //
 // Each key has one writer. A step moves a value from one key to another in a
 // single write, so that no request is lost.
@@ -19,7 +22,7 @@
 //     node.
 //   - reboot-needed can be any text, or empty. The other values are JSON.
 //   - [Allow], [Accept], [Complete], [CallOff] and [Revoke] edit a node in
-//     memory. The caller writes it under the optimistic lock.
+//     memory. [Write] writes it under the optimistic lock.
 //
 // It does not decide whether a node may be rebooted. That is the task of
 // package rules.
