@@ -86,7 +86,7 @@ func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result
 	if name != api.DefaultName {
 		return reconcile.Result{}, nil
 	}
-	membership := c.cachedGroups().membership()
+	membership := c.cachedGroups().Membership()
 	for node := range c.nodeCache.Snapshot().All() {
 		if needsDefault(membership, node) {
 			return c.createDefault(ctx, node.Name)
@@ -112,8 +112,8 @@ func (c *Controller) createDefault(ctx context.Context, name string) (reconcile.
 		return reconcile.Result{}, err
 	}
 	node, err := protocol.Live(ctx, c.nodes, name)
-	if err != nil || node == nil || !needsDefault(live.membership(), node) {
-		return again(live.reread()), err
+	if err != nil || node == nil || !needsDefault(live.Membership(), node) {
+		return again(reread(live)), err
 	}
 	group := &api.RebootGroup{
 		ObjectMeta: metav1.ObjectMeta{Name: api.DefaultName},

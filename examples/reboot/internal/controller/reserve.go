@@ -34,7 +34,7 @@ func (c *Controller) reserve(ctx context.Context, group string) (time.Duration, 
 	r := c.free(ctx, &v)
 	if len(r.Slots) == 0 && slices.Equal(r.Queue, ledger.Status.Queue) {
 		stuck, recheck := c.stuck(v)
-		return rules.Sooner(all.reread(), rules.Sooner(r.After, recheck)), c.report(ctx, v, stuck)
+		return rules.Sooner(reread(all), rules.Sooner(r.After, recheck)), c.report(ctx, v, stuck)
 	}
 	if len(r.Slots) > 0 && !slices.Contains(ledger.Finalizers, finalizer) {
 		return 0, c.guard(ctx, ledger) // The event of this write causes the next reconcile, which reads the ledger again.

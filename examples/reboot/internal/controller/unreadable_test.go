@@ -169,7 +169,7 @@ func TestTheNodesOfTheDefaultGroupWaitWhileASelectorCannotBeRead(t *testing.T) {
 					s.Expect(s.rawHolders("web")).To(Equal([]string{"c"}))
 					s.Expect(s.rawHolders(api.DefaultName)).To(BeEmpty())
 					s.Expect(s.condition(api.DefaultName, "Waiting")).To(And(HavePrefix("True NodesHeldBack"),
-						ContainSubstring("a: RebootGroup bad may select it: its spec.nodeSelector cannot be read")))
+						ContainSubstring("a: RebootGroup bad may select it: its spec.nodeSelector or its slots cannot be read")))
 					s.Expect(s.raw().Delete(s.ctx, "bad", metav1.DeleteOptions{})).To(Succeed())
 					s.pass(2 * time.Minute)
 					s.Expect(s.rawHolders(api.DefaultName)).To(Equal([]string{"a"}), "it heals")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/roster"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 )
 
@@ -32,13 +33,13 @@ type view struct {
 
 // newView returns the view of group, which is one of all groups. nodes are all
 // nodes.
-func (c *Controller) newView(group *api.RebootGroup, all groupSet, nodes []*corev1.Node) view {
+func (c *Controller) newView(group *api.RebootGroup, all roster.Roster, nodes []*corev1.Node) view {
 	v := view{
-		group: group, membership: all.membership(), overlaps: map[string][]string{},
+		group: group, membership: all.Membership(), overlaps: map[string][]string{},
 		barred: map[string]string{}, now: c.options.Now(),
 	}
 	holders := map[types.UID]string{}
-	for _, g := range all.groups {
+	for _, g := range all.Groups {
 		for _, s := range g.Status.Slots {
 			holders[s.NodeUID] = g.Name
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
+	"github.com/homeostat/homeostat/examples/reboot/internal/roster"
 	"github.com/homeostat/homeostat/examples/reboot/internal/rules"
 	"github.com/homeostat/homeostat/patch"
 )
@@ -106,9 +108,9 @@ func (p *Plugin) edit(ctx context.Context, name string, edit func(*corev1.Node))
 }
 
 // Status writes a line for each of the named nodes or, without names, for all
-// nodes.
+// nodes. The error names the groups that cannot be decoded.
 func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
-	members, groups, err := p.read(ctx)
+	members, all, err := p.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 		if len(nodes) > 0 && !slices.Contains(nodes, n.Name) {
 			continue
 		}
-		place := rules.PlaceOf(n, groups)
+		place := rules.PlaceOf(n, all.Groups, all.Unclear...)
 		state := protocol.Read(n)
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n",
 			n.Name, nameOf(place), rules.StateOf(n, place), requestOf(state), lastOf(state))
@@ -131,12 +133,16 @@ func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 			err = errors.Join(err, fmt.Errorf("there is no node %q", name))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(all.Unreadable)) {
+		err = errors.Join(err, all.Unreadable[name])
+	}
 	return err
 }
 
-// Why writes the reasons why a node has not rebooted yet.
+// Why writes the reasons why a node has not rebooted yet. It returns an error if
+// the node's group cannot be decoded.
 func (p *Plugin) Why(ctx context.Context, node string) error {
-	members, groups, err := p.read(ctx)
+	members, all, err := p.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,10 +150,13 @@ func (p *Plugin) Why(ctx context.Context, node string) error {
 		if n.Name != node {
 			continue
 		}
-		place := rules.PlaceOf(n, groups)
+		place := rules.PlaceOf(n, all.Groups, all.Unclear...)
 		fmt.Fprintf(p.Out, "%s: %s\n", n.Name, rules.StateOf(n, place))
 		for _, line := range rules.Why(n, place, time.Now()) {
 			fmt.Fprintln(p.Out, "  "+line)
+		}
+		if place.Group != nil {
+			return all.Unreadable[place.Group.Name]
 		}
 		return nil
 	}
@@ -155,25 +164,21 @@ func (p *Plugin) Why(ctx context.Context, node string) error {
 }
 
 // read returns all nodes by name, and all groups.
-func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, []*api.RebootGroup, error) {
-	groups, err := p.Groups.List(ctx, metav1.ListOptions{})
+func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, roster.Roster, error) {
+	all, err := roster.Read(ctx, p.Groups, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing RebootGroups: %w", err)
+		return nil, all, err
 	}
 	nodes, err := p.Nodes.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing nodes: %w", err)
+		return nil, all, fmt.Errorf("listing nodes: %w", err)
 	}
 	var members []*corev1.Node
 	for i := range nodes.Items {
 		members = append(members, &nodes.Items[i])
 	}
 	slices.SortFunc(members, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
-	var gs []*api.RebootGroup
-	for i := range groups.Items {
-		gs = append(gs, &groups.Items[i])
-	}
-	return members, gs, nil
+	return members, all, nil
 }
 
 // nameOf returns the name of the node's group, or all names if several groups

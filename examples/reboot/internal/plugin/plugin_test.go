@@ -326,3 +326,25 @@ func TestPauseAndResume(t *testing.T) {
 		f.Expect(f.plugin.Why(f.ctx, "x")).To(MatchError(`there is no node "x"`))
 	})
 }
+
+// One group has what its Go type does not.
+func TestAGroupThatCannotBeDecodedHidesNoNode(t *testing.T) {
+	play(t, func(f *fixture) {
+		f.group(api.DefaultName)
+		f.group("bad")
+		spoil := func(spec string) {
+			_, err := f.groups.Patch(f.ctx, "bad", types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+			f.Expect(err).To(MatchError(ContainSubstring("cannot unmarshal")), "the answer is the group")
+		}
+		f.node("n1", map[string]string{protocol.Needed: "r"})
+		spoil(`{"minReadySeconds":"soon"}`)
+		f.Expect(f.plugin.Status(f.ctx)).To(MatchError(ContainSubstring(`reading RebootGroup "bad"`)))
+		f.Expect(f.out.String()).To(MatchRegexp(`n1 +bad +Requested`), "it selects all nodes")
+		f.Expect(f.plugin.Why(f.ctx, "n1")).To(MatchError(ContainSubstring("minReadySeconds")))
+
+		f.out.Reset()
+		spoil(`{"nodeSelector":"role=web"}`)
+		f.Expect(f.plugin.Why(f.ctx, "n1")).To(Succeed())
+		f.Expect(f.out.String()).To(ContainSubstring("RebootGroup bad may select it: its spec.nodeSelector or its slots cannot be read"))
+	})
+}

@@ -93,7 +93,7 @@ func ends(waits []*wait) error {
 // look reads the nodes, writes a line for each change, and returns the names of
 // the nodes that are still being waited for.
 func (p *Plugin) look(ctx context.Context, waits []*wait) ([]string, error) {
-	nodes, groups, err := p.read(ctx)
+	nodes, all, err := p.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (p *Plugin) look(ctx context.Context, waits []*wait) ([]string, error) {
 		if i < 0 {
 			w.end(ErrDeleted, "")
 		} else {
-			state = rules.StateOf(nodes[i], rules.PlaceOf(nodes[i], groups))
+			state = rules.StateOf(nodes[i], rules.PlaceOf(nodes[i], all.Groups, all.Unclear...))
 			w.judge(protocol.Read(nodes[i]), state)
 		}
 		if w.state != state {

@@ -248,7 +248,7 @@ var _ = Describe("Membership", func() {
 		gone.DeletionTimestamp = &metav1.Time{Time: start}
 		Expect(rules.NewMembership(append(groups, gone)).Doubt("default")).To(BeEmpty(), "it selects no nodes")
 		m := rules.NewMembership(append(groups, selecting("b", broken)), "a", "b")
-		Expect(m.Doubt("default")).To(Equal("RebootGroup a or b may select it: its spec.nodeSelector cannot be read"))
+		Expect(m.Doubt("default")).To(Equal("RebootGroup a or b may select it: its spec.nodeSelector or its slots cannot be read"))
 		Expect(m.Doubt("web")).To(BeEmpty())
 		other := makeNode("n", func(n *corev1.Node) { n.Labels = map[string]string{"role": "db"} })
 		Expect(m.Stray("default", other)).To(Equal(m.Doubt("default")))

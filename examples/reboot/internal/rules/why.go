@@ -41,9 +41,10 @@ type Place struct {
 	Doubt string
 }
 
-// PlaceOf returns the relation of a node to all groups.
-func PlaceOf(node *corev1.Node, groups []*api.RebootGroup) Place {
-	membership := NewMembership(groups)
+// PlaceOf returns the relation of a node to all groups. unclear are the names of
+// further groups of which it is not known what they select.
+func PlaceOf(node *corev1.Node, groups []*api.RebootGroup, unclear ...string) Place {
+	membership := NewMembership(groups, unclear...)
 	name, rivals := membership.Group(node)
 	if g := HolderOf(node, groups); g != nil {
 		return Place{Group: g, Held: true, Rivals: rivals}
