@@ -39,6 +39,10 @@ func NewCache(o *Options) cache.NewCacheFunc {
 		if err := own.validate(); err != nil {
 			return nil, err
 		}
+		if config.UserAgent == "" { // a manager would have set it
+			config = rest.CopyConfig(config)
+			config.UserAgent = rest.DefaultKubernetesUserAgent()
+		}
 		c := &onDemand{Options: own, kinds: map[form]*kind{}, named: map[schema.GroupVersionKind]bool{}}
 		if options.NewInformer == nil {
 			options.NewInformer = c.informers.New

@@ -167,8 +167,12 @@ type Deadline struct {
 
 // WithDeadline returns a context that ends with ErrNoAnswer if a request is not
 // answered within limit. After the first byte of an answer, the call must end
-// within rest. Without that limit, an answer that asks client-go to wait and
-// try again could delay the call for long. A rest of 0 means no limit.
+// within rest, or send its request again. A rest of 0 means no limit.
+//
+// An answer with a Retry-After makes client-go wait within the call, and then
+// send the request again, up to ten times. Both limits begin again with each
+// request. So a rest of five minutes limits each wait to five minutes, and not
+// the whole call.
 func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Context, *Deadline) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d := &Deadline{cancel: cancel}
@@ -176,6 +180,9 @@ func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) {
 			d.answered.Store(false)
+			if d.waits != nil {
+				d.waits.Stop()
+			}
 			d.timer.Reset(limit)
 		},
 		GotFirstResponseByte: func() {
@@ -217,11 +224,13 @@ func (w limitedWatch) Stop() {
 // and open must return within WatchIdle after that byte.
 //
 // OpenInTime returns the error of open if open fails, ErrNoAnswer if one of the
-// limits is exceeded, and ErrCutOff if the watch has already ended. If a limit is
-// exceeded although the server has answered, the error is ErrAsksToWait.
+// limits is exceeded, and ErrCutOff if the watch has already ended. If the
+// server has answered the last request, and a limit is exceeded because open
+// still waits to repeat it, the error is ErrAsksToWait.
 //
-// OpenInTime calls waits, unless it is nil, while open waits because the server
-// asks to wait. It may do so several times, from a different goroutine.
+// OpenInTime calls waits, unless it is nil, when open waits for several seconds
+// because the last answer asks to wait. It may do so once for each answer, from
+// a different goroutine.
 func OpenInTime(
 	ctx context.Context, open func(context.Context) (watch.Interface, error), waits func(),
 ) (watch.Interface, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptrace"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,4 +199,39 @@ func TestTheContextOfAWatchEndsWithIt(t *testing.T) {
 		w.Stop()
 		g.Expect(request.Err()).To(HaveOccurred())
 	})
+}
+
+// client-go repeats a request after the Retry-After of its answer. If the
+// repetition has no answer, the server does not ask to wait any more.
+func TestARepetitionWithoutAnAnswerIsNoRequestToWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers bool
+		want    error
+		asked   bool
+	}{
+		"answered again": {true, ErrAsksToWait, true},
+		"silent":         {false, ErrNoAnswer, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				var asked atomic.Bool
+				_, err := OpenInTime(t.Context(), func(ctx context.Context) (watch.Interface, error) {
+					trace := httptrace.ContextClientTrace(ctx)
+					trace.GetConn("")
+					trace.GotFirstResponseByte()
+					<-time.After(asksToWait - time.Second) // the Retry-After
+					trace.GetConn("")
+					if c.answers {
+						trace.GotFirstResponseByte()
+					}
+					<-ctx.Done()
+					return nil, context.Cause(ctx)
+				}, func() { asked.Store(true) })
+				g.Expect(err).To(MatchError(c.want))
+				g.Expect(errors.Is(err, ErrAsksToWait)).To(Equal(c.asked))
+				g.Expect(asked.Load()).To(Equal(c.asked))
+			})
+		})
+	}
 }
