@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {
 	if own.QPS == 0 && own.RateLimiter == nil {
 		own.QPS = -1
 	}
+	own.UserAgent = cmp.Or(own.UserAgent, rest.DefaultKubernetesUserAgent()) // the transports are made from own
 	ways := &twoWays{}
 	for _, w := range []**way{&ways.first, &ways.second} {
 		made, err := newWay(own)

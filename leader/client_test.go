@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -237,4 +238,23 @@ func TestALoneLeaderLeadsAgainSoonAfterAnOutage(t *testing.T) {
 func TestAClientIsRefusedForAConfigThatReachesNoServer(t *testing.T) {
 	_, err := leader.Client(&rest.Config{Host: "http://[::1"})
 	NewWithT(t).Expect(err).To(MatchError(HavePrefix("making a client for leases: ")))
+}
+
+func TestTheRequestsOfALeaderNameTheProgram(t *testing.T) {
+	for given, want := range map[string]string{"": rest.DefaultKubernetesUserAgent(), "mine": "mine"} {
+		g := NewWithT(t)
+		agents := make(chan string, 1)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			agents <- r.UserAgent()
+			w.WriteHeader(http.StatusForbidden)
+		}))
+		config := &rest.Config{Host: server.URL, UserAgent: given}
+		leases, err := leader.Client(config)
+		g.Expect(err).NotTo(HaveOccurred())
+		_, err = leases.Leases("d").Get(t.Context(), "l", metav1.GetOptions{})
+		g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		g.Expect(<-agents).To(Equal(want))
+		g.Expect(config.UserAgent).To(Equal(given), "the caller's config stays as it is")
+		server.Close()
+	}
 }

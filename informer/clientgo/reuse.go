@@ -23,7 +23,9 @@ import (
 //
 // Only watches of built-in kinds in protobuf are concerned, and only if the
 // ListerWatcher returns the watch of a typed client as it is, and the informer
-// has no transform function other than [DropManagedFields]. FullDecode in the
+// has no transform function other than [DropManagedFields]. The decoder of that
+// client must be client-go's. For example, a decoder that sets defaults would
+// set them in listed objects, but not in changed ones. FullDecode in the
 // status of an informer, as [Informers] returns it, says why its specs are
 // decoded. All other requests and answers pass through unchanged.
 func ReuseSpecs(next http.RoundTripper) http.RoundTripper { return wire.Receiver(next) }
