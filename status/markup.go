@@ -215,7 +215,7 @@ func slot(now time.Time, s slotReport) string {
 	return text
 }
 
-// span returns a number of seconds in words.
+// span formats a number of seconds as a rounded duration, such as 2m3s.
 func span(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) }
 
 // rounded returns a duration with as much precision as people need.

@@ -36,7 +36,7 @@ func (c *call[T]) children() (found []T) {
 }
 
 // deleteUnwanted deletes the cached children that are not wanted. It deletes no
-// child in the namespaces in unfit, in which a wanted child does not exist yet.
+// child in the namespaces in unfit, in which a wanted child is not in place yet.
 // It returns the refusal of the safety limit as limit, and any other error as
 // failed.
 func (c *call[T]) deleteUnwanted(ctx context.Context, unfit map[string]bool) (limit, failed error) {

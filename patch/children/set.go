@@ -164,9 +164,9 @@ func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Chil
 	return written, nil
 }
 
-// unfit returns the namespaces in which a wanted child does not exist, or is
-// being deleted. No child is deleted there yet: a later reconcile first creates
-// the missing child.
+// unfit returns the namespaces in which a wanted child could not be written, or
+// is being deleted. Ensure deletes no children there, so that an old child stays
+// until its replacement exists.
 func (c *call[T]) unfit(wanted []Child[T], written []T, errs []error) map[string]bool {
 	namespaces := map[string]bool{}
 	for i, w := range wanted {

@@ -159,8 +159,8 @@ func observedIsDone(w *reconciletest.World) error {
 			}
 		}
 		if noted != imageOf(&d) {
-			return fmt.Errorf("the status says that generation %d of %s is observed: its image is %q, but %q is recorded",
-				d.Generation, d.Name, imageOf(&d), noted)
+			return fmt.Errorf("Deployment %s has observedGeneration %d and image %q, but its Secret records image %q",
+				d.Name, d.Generation, imageOf(&d), noted)
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ const (
 	Altered    = 'i' // the n-th value of an input is edited
 	Replaced   = 'r' // an input is deleted and created again
 	Marked     = 'm' // another client adds a label, an annotation, a finalizer and a field to an object of the program
-	Restarted  = 't' // the program restarts at rest, and its caches begin n writes ago
+	Restarted  = 't' // the program restarts at rest, and its caches start n writes behind the server
 	Unsynced   = 'b' // the program restarts at rest, and the first list of the n-th resource comes late
 	Offline    = 'o' // the program is down for n steps of the workload
 	Asleep     = 'j' // all processes sleep for an hour at rest

@@ -27,7 +27,7 @@ const (
 	Cache    = "cache"    // at rest a cache matches the server
 	Stay     = "stay"     // the state at rest stays the same
 	Amplify  = "amplify"  // a fault does not multiply the writes
-	Status   = "status"   // at rest a status is of the current generation
+	Status   = "status"   // at rest, each status that the program has written describes the current generation
 	Vain     = "vain"     // without faults the program does its work, and does not end up repeating an error
 	Role     = "role"     // the program's Role grants all of its calls, and nothing more
 	Others   = "others"   // a lasting refusal does not change the final state of objects to which it does not apply
