@@ -108,9 +108,8 @@ func revertOwn(original, edited map[string]any, names []string) error {
 }
 
 // revertField does what revertFields does, for one field. A server may name a
-// field that the objects do not have. Then the field that contains it is
-// reverted. For example, the server refuses a change of spec.csi of a
-// PersistentVolume as a change of spec.persistentvolumesource.
+// field that the objects do not have, and that meantFields does not know. Then
+// the field that contains it is reverted.
 func revertField(original, edited map[string]any, field keptField) error {
 	path, _, _ := strings.Cut(field.path, "[")
 	names := strings.Split(path, ".")

@@ -35,6 +35,9 @@ func (c *call[T]) narrowFields(w Child[T], base T, fields []string, refusal erro
 	}
 	originalTree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(base)
 	editedTree, err2 := runtime.DefaultUnstructuredConverter.ToUnstructured(edited)
+	if ok && err == nil && err2 == nil {
+		fields = meantFields(originalTree, editedTree, fields)
+	}
 	for _, path := range fields {
 		field := keptField{path: path}
 		if ok && err == nil && err2 == nil {

@@ -18,7 +18,7 @@ var immutables = map[string][]string{
 	"/services": {"spec.clusterIP:spec.clusterIPs[0]"},
 	"/persistentvolumes": {
 		"!spec.hostPath:spec.persistentvolumesource", "!spec.csi:spec.persistentvolumesource",
-		"spec.volumeMode",
+		"!spec.nfs:spec.persistentvolumesource", "spec.volumeMode:volumeMode",
 	},
 	"apps/deployments":         {"spec.selector"},
 	"apps/replicasets":         {"spec.selector"},
@@ -36,7 +36,7 @@ var immutables = map[string][]string{
 		"!value", "preemptionPolicy",
 	},
 	"storage.k8s.io/storageclasses": {"parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"},
-	"storage.k8s.io/csidrivers":     {"spec.attachRequired", "spec.volumeLifecycleModes"},
+	"storage.k8s.io/csidrivers":     {"spec.attachRequired:spec.attachedRequired", "spec.volumeLifecycleModes"},
 }
 
 // specExcept maps kinds whose spec cannot change to the fields of the spec that
