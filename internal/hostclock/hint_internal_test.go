@@ -36,3 +36,16 @@ func TestAClockIsBlamedOnlyForWhatItHasShown(t *testing.T) {
 	}
 	NewWithT(t).Expect(reading{}.hint(time.Now(), 0)).To(BeEmpty())
 }
+
+// A clock that was set right is right at once. A server that was right before
+// may be one of several.
+func TestADifferenceIsPastAfterAMinuteOrOnceTheClockIsSet(t *testing.T) {
+	g := NewWithT(t)
+	answered := time.Now()
+	r := reading{answered: answered, offset: time.Hour}
+	for elapsed, want := range map[time.Duration]bool{0: false, 50 * time.Second: false, 70 * time.Second: true} {
+		g.Expect(r.pastAt(answered.Add(elapsed), elapsed)).To(Equal(want), elapsed.String())
+		g.Expect(r.pastAt(answered.Add(elapsed-time.Hour), elapsed)).To(BeTrue(), "set back")
+		g.Expect(r.pastAt(answered.Add(elapsed+time.Hour), elapsed)).To(BeTrue(), "set forward")
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,15 +32,15 @@ const tolerance = time.Minute
 // server. It is safe for concurrent use. Make it with [New].
 type Comparison struct {
 	// OnChange, if set, is called when the clocks begin to differ by more than
-	// a minute, and with 0 when they agree within half a minute again. offset
-	// is how far the clock of this machine is ahead of the server's.
+	// a minute, and with 0 when they agree again; see Difference. offset is how
+	// far the clock of this machine is ahead of the server's.
 	OnChange func(offset time.Duration)
 
 	inquiry *inquiry // nil for a server without TLS
 
 	mu          sync.Mutex // guards the fields below
 	lastReading reading
-	differ      bool // the last value that OnChange got
+	apart       reading // the last one that differed, until the clocks agree
 }
 
 // reading is what an answer of the server shows about the two clocks. The zero
@@ -53,6 +54,27 @@ type reading struct {
 // differs reports whether the clocks differ by more than the tolerance,
 // whenever during the request the server has read its clock.
 func (r reading) differs() bool { return r.offset.Abs()-r.took/2 > tolerance }
+
+// difference returns how far the clock of this machine was ahead, or 0 if the
+// clocks agreed.
+func (r reading) difference() time.Duration {
+	if r.differs() {
+		return r.offset.Round(time.Second)
+	}
+	return 0
+}
+
+// set returns how far the clock of this machine was set forward between the
+// reading and the time now, when elapsed has passed since the reading.
+func (r reading) set(now time.Time, elapsed time.Duration) time.Duration {
+	return now.Round(0).Sub(r.answered.Round(0)) - elapsed
+}
+
+// pastAt reports whether a difference in r says nothing about the time now,
+// because it is a minute old, or because the clock of this machine was set.
+func (r reading) pastAt(now time.Time, elapsed time.Duration) bool {
+	return elapsed > tolerance || r.set(now, elapsed).Abs() > tolerance/2
+}
 
 // New returns a comparison with the clock of the API server of config. It sends
 // no request.
@@ -87,13 +109,14 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // Answered compares the clocks at an answer to a request that was sent at the
-// given time. It ignores an answer that a cache has kept.
+// given time. It ignores an answer that a cache has kept, and the page of a
+// gateway, which has the gateway's time.
 func (c *Comparison) Answered(sent time.Time, res *http.Response) { c.note(sent, res) }
 
 // note is like Answered, and reports whether the answer has the server's time.
 func (c *Comparison) note(sent time.Time, res *http.Response) bool {
 	date, err := http.ParseTime(res.Header.Get("Date"))
-	if err != nil || res.Header.Get("Age") != "" {
+	if err != nil || res.Header.Get("Age") != "" || isPage(res) {
 		return false
 	}
 	const half = time.Second / 2 // the header has whole seconds
@@ -107,27 +130,41 @@ func (c *Comparison) note(sent time.Time, res *http.Response) bool {
 	return true
 }
 
+// isPage reports whether res is a text that an API server has not sent. Each
+// answer of an API server has the header Audit-Id, and nearly all of them are
+// JSON or protobuf.
+func isPage(res *http.Response) bool {
+	return strings.HasPrefix(res.Header.Get("Content-Type"), "text/") && res.Header.Get("Audit-Id") == ""
+}
+
 // keep makes r the last reading, and reports whether OnChange must be called.
 func (c *Comparison) keep(r reading) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastReading = r
-	if !c.differ && r.differs() || c.differ && r.offset.Abs() < tolerance/2 {
-		c.differ = !c.differ
-		return true
+	differed := c.apart.differs()
+	switch {
+	case r.differs():
+		c.apart = r
+	case differed && c.apart.pastAt(r.answered, r.answered.Sub(c.apart.answered)):
+		c.apart = reading{}
 	}
-	return false
+	return differed != c.apart.differs()
 }
 
 // Difference returns how far the clock of this machine was ahead of the
-// server's at the last answer, and when that answer arrived by the clock of
-// this machine. offset is negative if the clock was behind, and 0 if the clocks
-// agreed within a minute or if no answer has shown the server's clock.
+// server's at the last answer that differed, and when that answer arrived by
+// the clock of this machine. offset is negative if the clock was behind, and 0
+// if the clocks agree within a minute or if no answer has shown the server's
+// clock.
+//
+// One address may have several servers, of which one has a wrong clock. So the
+// clocks agree again only if an answer agrees a minute after the last one that
+// differed, or after the clock of this machine was set.
 func (c *Comparison) Difference() (offset time.Duration, answered time.Time) {
-	if r := c.reading(); r.differs() {
-		return r.offset.Round(time.Second), r.answered
-	}
-	return 0, time.Time{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.apart.difference(), c.apart.answered
 }
 
 // Explain adds to an error about the certificate of the server which certificate
@@ -169,7 +206,7 @@ func (c *Comparison) diagnosis(ctx context.Context, err error, leaf *x509.Certif
 // known, how to find out.
 func (c *Comparison) verdict(ctx context.Context, err error, certificate *x509.Certificate) string {
 	if c.inquiry.ask(ctx, c) {
-		offset, _ := c.Difference()
+		offset := c.reading().difference()
 		serverTime := time.Now().Add(-offset)
 		switch {
 		case offset == 0:
@@ -206,7 +243,7 @@ func (r reading) hint(now time.Time, elapsed time.Duration) string {
 		return ""
 	}
 	answered := r.answered.UTC().Format(time.RFC3339)
-	switch set := now.Round(0).Sub(r.answered.Round(0)) - elapsed; {
+	switch set := r.set(now, elapsed); {
 	case set > tolerance:
 		return ""
 	case set < -tolerance:

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	. "github.com/onsi/gomega"
@@ -204,16 +205,68 @@ func TestAnAnswerThatIsUnderWayForLongBlamesNoClock(t *testing.T) {
 	g.Expect(ahead).To(BeNumerically("~", 10*time.Minute, time.Minute))
 }
 
+// answer is an answer of a server when this clock is ahead of the server's.
+func answer(ahead time.Duration) *http.Response {
+	return &http.Response{Header: http.Header{"Date": {time.Now().Add(-ahead).UTC().Format(http.TimeFormat)}}}
+}
+
 // A difference of about a minute must not be reported at each answer.
 func TestAClockThatChangesIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var told []time.Duration
+		c := &hostclock.Comparison{OnChange: func(ahead time.Duration) { told = append(told, ahead.Round(time.Minute)) }}
+		for _, ahead := range []time.Duration{
+			0, 2 * time.Hour, 2 * time.Hour, 50 * time.Second, 70 * time.Second, 10 * time.Second, 0, 0, -time.Hour, 0, 0,
+		} {
+			c.Answered(time.Now(), answer(ahead))
+			time.Sleep(40 * time.Second)
+		}
+		g.Expect(told).To(Equal([]time.Duration{2 * time.Hour, 0, -time.Hour, 0}))
+		offset, _ := c.Difference()
+		g.Expect(offset).To(BeZero())
+	})
+}
+
+// Three servers have one address, and one of them is five minutes behind.
+func TestAServerAmongOthersWithAWrongClockIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		told := 0
+		c := &hostclock.Comparison{OnChange: func(time.Duration) { told++ }}
+		for n := range 300 {
+			ahead := time.Duration(0)
+			if n%3 == 0 {
+				ahead = 5 * time.Minute
+			}
+			c.Answered(time.Now(), answer(ahead))
+			offset, _ := c.Difference()
+			g.Expect(offset).To(BeNumerically("~", 5*time.Minute, 2*time.Second))
+			time.Sleep(2 * time.Second)
+		}
+		g.Expect(told).To(Equal(1))
+	})
+}
+
+// A gateway between has its own clock.
+func TestThePageOfAGatewayShowsNoClockOfTheServer(t *testing.T) {
 	g := NewWithT(t)
-	var told []time.Duration
-	c := &hostclock.Comparison{OnChange: func(ahead time.Duration) { told = append(told, ahead.Round(time.Minute)) }}
-	for _, ahead := range []time.Duration{
-		0, 2 * time.Hour, 2 * time.Hour, 50 * time.Second, 70 * time.Second, 10 * time.Second, 0, -time.Hour, 0,
-	} {
-		now := time.Now()
-		c.Answered(now, &http.Response{Header: http.Header{"Date": {now.Add(-ahead).UTC().Format(http.TimeFormat)}}})
+	for _, server := range []time.Duration{0, time.Hour} {
+		c := &hostclock.Comparison{}
+		c.Answered(time.Now(), answer(server))
+		want, _ := c.Difference()
+		for _, kind := range []string{"text/html", "text/plain; charset=utf-8"} {
+			page := answer(time.Hour - server)
+			page.Header.Set("Content-Type", kind)
+			c.Answered(time.Now(), page)
+			offset, _ := c.Difference()
+			g.Expect(offset).To(Equal(want), kind)
+
+			page.Header.Set("Audit-Id", "5f2c")
+			own := &hostclock.Comparison{}
+			own.Answered(time.Now(), page)
+			offset, _ = own.Difference()
+			g.Expect(offset != 0).To(Equal(server == 0), "the API server has sent it")
+		}
 	}
-	g.Expect(told).To(Equal([]time.Duration{2 * time.Hour, 0, -time.Hour, 0}))
 }
