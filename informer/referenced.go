@@ -118,7 +118,7 @@ func (r *References[T]) Get(key types.NamespacedName) (object T, ok bool) {
 }
 
 // Snapshot returns all cached objects. These are the objects that are referred
-// to, and objects to which something referred until less than a minute ago. An
+// to, and objects whose last reference was removed less than a minute ago. An
 // object that is not in the snapshot may exist. Snapshot copies nothing and
 // allocates no memory.
 func (r *References[T]) Snapshot() Snapshot[T] { return r.objects.Snapshot() }

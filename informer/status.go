@@ -42,8 +42,8 @@ type Status struct {
 	// "server", "client", or empty if that is not known yet.
 	Divided     bool
 	ShardFilter string
-	// Wrapped is true for an informer that follows a cache of client-go, so
-	// that WaitForLatest fails.
+	// Wrapped is true for an informer that follows a cache of client-go.
+	// WaitForLatest returns an error for such an informer.
 	Wrapped bool
 	// Referenced is true for a cache made by Referenced. It holds only objects
 	// that others refer to. References is the number of objects that it holds or

@@ -16,9 +16,10 @@ import (
 // cluster-scoped kind. Generated, gentype, dynamic, metadata and fake clients
 // have this method.
 //
-// A client that is written by hand should have a method GetNamespace() string,
-// as generated clients have it. Without it, an answer that the object does not
-// exist may be about another namespace, and is an error.
+// A handwritten client should have a method GetNamespace() string, as generated
+// clients do. The server's 404 does not name a namespace. Without GetNamespace,
+// this package cannot tell that the 404 is about the object's own namespace. It
+// then returns the 404 as an error, and does not take the object for deleted.
 //
 // Functions of this package do not take a Client. They take a function that
 // returns the client of a namespace, and call it with the namespace of the

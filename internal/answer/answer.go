@@ -95,7 +95,7 @@ func (o *Object) Into(object any) error {
 	default:
 		m, ok := object.(message)
 		if !ok {
-			return fmt.Errorf("%T is not encoded in protobuf", object)
+			return fmt.Errorf("cannot decode a protobuf body into %T", object)
 		}
 		return m.Unmarshal(o.body)
 	}

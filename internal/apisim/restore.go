@@ -23,7 +23,7 @@ func (s *store) Restore(version int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if version > s.version {
-		return fmt.Errorf("restoring version %d: the server is at version %d", version, s.version)
+		return fmt.Errorf("restoring version %d: the server is only at version %d", version, s.version)
 	}
 	for _, t := range s.ordered {
 		if version < t.compacted {

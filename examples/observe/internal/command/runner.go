@@ -122,7 +122,10 @@ func explainEnd(ctx, running context.Context, program string, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("command %q was ended: %w", program, errors.Join(ctx.Err(), context.Cause(ctx)))
+		if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+			return fmt.Errorf("command %q was ended: %w (%w)", program, cause, ctx.Err())
+		}
+		return fmt.Errorf("command %q was ended: %w", program, context.Cause(ctx))
 	case running.Err() != nil:
 		return context.Cause(running)
 	case exited && exit.Exited():
