@@ -70,9 +70,10 @@ func steady() []safeguard {
 		{"another boot before a reboot is complete", []overlay.Edit{
 			{File: "rules/agent.go", Old: "s.InProgress.BootID == bootID", New: "s.InProgress.BootID == bootID && false"},
 		}, "I6", explored(meddling)},
-		{"the boot that is to end", []overlay.Edit{
+		{"the boot that is to end, for a machine that is told again", []overlay.Edit{
 			{File: "rules/agent.go", Old: "s.InProgress.BootID == bootID", New: "true"},
 			{File: tell, Old: "limited, cancel :=", New: "p.BootID, _ = a.bootID(ctx)\n\tlimited, cancel :="},
+			{File: tell, Old: "if !m.called.IsZero() && m.refusal == nil {", New: "if time.Since(m.called) < time.Second {"},
 		}, "I5", explored(twins)},
 		{"a new epoch for a slot that is granted again", []overlay.Edit{
 			{File: "rules/slot.go", Old: "slot.Verify = !returned\n", New: "return SlotDecision{Step: Grant, Why: \"needed again\"}\n"},
