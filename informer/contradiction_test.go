@@ -111,7 +111,7 @@ func TestABookmarkThatTheServerCannotHaveSentEndsNoList(t *testing.T) {
 				},
 			}
 			c.inNodes(t, nil, func(g *WithT, heard func() []string, cached cache) {
-				mended.Store(false)
+				defer mended.Store(false) // for the next informer
 				<-time.After(5 * time.Minute)
 				g.Expect(heard()).To(ConsistOf("known a/1", "known b/2"))
 				g.Expect(cached.Status().Problems).NotTo(BeEmpty())

@@ -61,8 +61,7 @@ func (s *specReader[T]) open(ctx context.Context, opts metav1.ListOptions) (watc
 
 // openOffered opens a watch of a ListerWatcher, whose client is hidden. The
 // watch does not decode known specs if the transport of that client finds the
-// offer in the context. The watch must be the one that client-go's client has
-// made, because a wrapper may read or change the objects. The objects of a
+// offer in the context, and the watch is client-go's own. The objects of a
 // streaming list are whole: the cache has no specs yet, and marking the objects
 // would cost time.
 func (s *specReader[T]) openOffered(
@@ -81,11 +80,9 @@ func (s *specReader[T]) openOffered(
 	s.use(specs, "")
 	ctx, offer := wire.NewOffer(ctx, specs)
 	w, err := s.source.watch(ctx, opts)
-	_, direct := w.(*watch.StreamWatcher)
 	switch {
 	case err != nil:
-	case !direct:
-		offer.Decline(fmt.Sprintf("the ListerWatcher returns a %T, which may need whole objects", w))
+	case offer.Examine(w) != nil:
 	case opts.SendInitialEvents != nil && *opts.SendInitialEvents:
 		s.mu.Lock()
 		s.offer = offer

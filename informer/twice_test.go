@@ -72,7 +72,7 @@ func TestAListWithTwoObjectsOfOneNameIsRefused(t *testing.T) {
 				},
 			}
 			c.inNodes(t, nil, func(g *WithT, heard func() []string, cached cache) {
-				mended.Store(false)
+				defer mended.Store(false) // for the next informer
 				<-time.After(2 * time.Minute)
 				g.Expect(heard()).To(BeEmpty())
 				g.Expect(cached.Status().Reason).To(ContainSubstring(`the list has "/b" twice`))

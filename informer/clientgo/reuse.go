@@ -22,12 +22,11 @@ import (
 // informer, and allocates less than half of the memory.
 //
 // Only watches of built-in kinds in protobuf are concerned, and only if the
-// ListerWatcher returns the watch of a typed client as it is, and the informer
-// has no transform function other than [DropManagedFields]. The decoder of that
-// client must be client-go's. For example, a decoder that sets defaults would
-// set them in listed objects, but not in changed ones. FullDecode in the
-// status of an informer, as [Informers] returns it, says why its specs are
-// decoded. All other requests and answers pass through unchanged.
+// ListerWatcher returns the watch of a typed client as it is, that client has
+// the decoder of client-go or of controller-runtime, and the informer has no
+// transform function other than [DropManagedFields]. FullDecode in the status
+// of an informer, as [Informers] returns it, says why its specs are decoded.
+// All other requests and answers pass through unchanged.
 func ReuseSpecs(next http.RoundTripper) http.RoundTripper { return wire.Receiver(next) }
 
 // DropManagedFields is a [cache.TransformFunc] that removes

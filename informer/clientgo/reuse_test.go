@@ -13,10 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -178,6 +180,18 @@ func TestASpecThatOtherCodeMayReadIsDecoded(t *testing.T) {
 				return client.CoreV1().Pods("").Watch(ctx, o)
 			})
 		}, nil, "the ListerWatcher opens several watches at once"},
+		{"a decoder of its own", func(s *stream) cache.ListerWatcher {
+			config := &rest.Config{Host: "http://stream", Transport: s, QPS: -1, APIPath: "/api"}
+			config.GroupVersion = &corev1.SchemeGroupVersion
+			config.AcceptContentTypes = runtime.ContentTypeProtobuf
+			config.NegotiatedSerializer = passing{scheme.Codecs.WithoutConversion()}
+			config.Wrap(clientgo.ReuseSpecs)
+			client, err := rest.RESTClientFor(config)
+			if err != nil {
+				panic(err)
+			}
+			return cache.NewListWatchFromClient(client, "pods", "", fields.Everything())
+		}, nil, "the client decodes objects with a clientgo_test.decoder, which may need whole objects"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,6 +204,15 @@ func TestASpecThatOtherCodeMayReadIsDecoded(t *testing.T) {
 		})
 	}
 }
+
+// passing is a serializer whose decoder could set defaults.
+type passing struct{ runtime.NegotiatedSerializer }
+
+func (p passing) DecoderToVersion(inner runtime.Decoder, v runtime.GroupVersioner) runtime.Decoder {
+	return decoder{p.NegotiatedSerializer.DecoderToVersion(inner, v)}
+}
+
+type decoder struct{ runtime.Decoder }
 
 // history records the states that a handler has got.
 type history []any

@@ -2,8 +2,15 @@ package wire
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/watch"
+	restwatch "k8s.io/client-go/rest/watch"
 )
 
 // Offer lets the transport of a client that is hidden, such as the client
@@ -44,8 +51,57 @@ func (o *Offer) Accept() {
 	}
 }
 
-// Decline records why the watch delivers whole objects.
-func (o *Offer) Decline(reason string) { o.specs.setReason(reason) }
+// Examine returns an error if w, the watch that has found the offer, may need
+// whole objects, and records the reason. For example, a watch of the program may
+// filter by the spec, and a decoder of the program may set defaults in it.
+// client-go's own watch with a decoder in plainDecoders needs no whole objects.
+func (o *Offer) Examine(w watch.Interface) error {
+	stream, ok := w.(*watch.StreamWatcher)
+	if !ok {
+		return o.decline(fmt.Sprintf("the ListerWatcher returns a %T, which may need whole objects", w))
+	}
+	if d := decoderOf(stream); d == nil || !slices.Contains(plainDecoders, d.PkgPath()+"."+d.Name()) {
+		return o.decline(fmt.Sprintf("the client decodes objects with a %v, which may need whole objects", d))
+	}
+	return nil
+}
+
+// plainDecoders are the decoders of client-go and of controller-runtime, which
+// change no field except the type.
+//
+//nolint:gochecknoglobals // a constant
+var plainDecoders = []string{
+	"k8s.io/apimachinery/pkg/runtime.WithoutVersionDecoder",
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil.targetZeroingDecoder",
+}
+
+// decoderOf returns the type of the decoder of the objects of a watch. If that
+// is not known, it returns the type of the decoder of the events, or nil.
+func decoderOf(stream *watch.StreamWatcher) reflect.Type {
+	field := func(v reflect.Value, name string) reflect.Value {
+		if v = v.FieldByName(name); !v.IsValid() || v.Kind() != reflect.Interface || v.IsNil() {
+			return reflect.Value{}
+		}
+		return reflect.Indirect(v.Elem())
+	}
+	events := field(reflect.ValueOf(stream).Elem(), "source")
+	if !events.IsValid() {
+		return nil
+	}
+	if events.Type() != reflect.TypeFor[restwatch.Decoder]() {
+		return events.Type()
+	}
+	if objects := field(events, "embeddedDecoder"); objects.IsValid() {
+		return objects.Type()
+	}
+	return events.Type()
+}
+
+// decline records why the watch delivers whole objects.
+func (o *Offer) decline(reason string) error {
+	o.specs.setReason(reason)
+	return errors.New(reason)
+}
 
 // found reports whether a watch may use the offer. It may not if the offer has
 // been accepted, because the offer is for an earlier watch then.

@@ -62,7 +62,8 @@ func TestAnOfferIsForTheOnlyWatchThatFindsItOnceItIsAccepted(t *testing.T) {
 		why          string
 	}{
 		{"accepted", runtime.ContentTypeProtobuf + ";stream=watch", []string{watch}, true, 2, ""},
-		{"not accepted", runtime.ContentTypeProtobuf + ";stream=watch", []string{watch}, false, 0, "declined"},
+		{"not accepted", runtime.ContentTypeProtobuf + ";stream=watch", []string{watch}, false, 0,
+			"the ListerWatcher returns a <nil>, which may need whole objects"},
 		{"two watches", runtime.ContentTypeProtobuf, []string{watch, watch}, true, 0,
 			"the ListerWatcher opens several watches at once"},
 		{"JSON", runtime.ContentTypeJSON, []string{watch}, true, 0, `the server sends "application/json"`},
@@ -81,7 +82,7 @@ func TestAnOfferIsForTheOnlyWatchThatFindsItOnceItIsAccepted(t *testing.T) {
 			if c.accept {
 				offer.Accept()
 			} else {
-				offer.Decline("declined")
+				g.Expect(offer.Examine(nil)).To(MatchError(c.why))
 			}
 			g.Expect(specs.Reason()).To(Equal(c.why))
 			for _, answer := range answers {
