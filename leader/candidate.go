@@ -58,8 +58,8 @@ func (c *candidate) join(m *record.Member) {
 }
 
 // try reads the Lease once, takes it if it is free, and reports whether it has
-// taken it. The requests do not end with ctx, because an answer that is never
-// read could leave the Lease taken.
+// taken it. The requests may outlive ctx: a request that is canceled may still
+// take the Lease, and then other replicas must wait until it expires.
 func (c *candidate) try(ctx context.Context) (grant, bool) {
 	lease, err := c.get(ctx, c.options.answerTimeout())
 	if err != nil && !record.IsNotFound(err, c.lease.Name) {
@@ -151,7 +151,8 @@ func (c *candidate) checkTwin() error {
 		"give each replica its own, such as the name of its pod", c.lease.key(), c.lease.Identity, holder)
 }
 
-// step is what a request does with the Lease, as messages say it.
+// step is the verb by which messages name a request for the Lease, such as
+// "renewing".
 type step string
 
 const (
@@ -212,9 +213,10 @@ func (c *candidate) nextTerm(quiet time.Time) {
 }
 
 // renew prolongs the term, or ends it if another replica holds the Lease. It
-// returns the request that has succeeded or failed, for report: if the term has
-// ended, the Lease was only read. The trust window starts when the request was
-// sent, because no other replica can have seen the change before that.
+// returns what report needs: the request and its error. If the term has ended,
+// this is a successful read, because the Lease was not written. The trust
+// window starts when the request was sent, because no other replica can have
+// seen the change before that.
 func (c *candidate) renew(ctx context.Context, t *term) (step, error) {
 	sent := c.options.Clock.Now()
 	r := c.write(ctx, t.monotonicLeft(), record.Renewed(t.record(), sent), c.put)

@@ -98,7 +98,7 @@ type twoWays struct {
 
 // RoundTrip sends a request through the first transport. If the request has a
 // deadline and is not answered after a part of its time, RoundTrip sends it
-// through the second transport as well.
+// through the second transport as well, unless its body cannot be sent twice.
 func (t *twoWays) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.mu.Lock()
 	first, second := t.first, t.second
@@ -131,8 +131,8 @@ func (t *twoWays) RoundTrip(req *http.Request) (*http.Response, error) {
 	return got.res, nil
 }
 
-// prefer makes fast the first transport and slow the second, and closes the
-// connections of slow.
+// prefer sets the order of the transports: requests use fast first, and slow
+// only if fast does not answer. It closes the connections of slow.
 func (t *twoWays) prefer(fast, slow *way) {
 	t.mu.Lock()
 	t.first, t.second = fast, slow

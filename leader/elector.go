@@ -25,8 +25,8 @@ type Elector struct {
 
 	mu        sync.Mutex // guards the fields below
 	campaign  *campaign
-	published chan struct{} // closed when current becomes a term
-	ended     time.Time     // when the last leadership ended while functions ran
+	published chan struct{} // closed, and replaced, when this replica begins to lead
+	ended     time.Time     // when a leadership was lost; zero once its functions have returned
 	ledUntil  time.Time     // the time until which this replica led in its last term
 }
 
@@ -37,7 +37,7 @@ type campaign struct {
 	done      chan struct{}
 	runs      int
 	closing   bool
-	abandoned bool // whether a function panicked, so that goroutines of it may still run
+	abandoned bool // whether a function panicked; goroutines that it started may still run
 }
 
 // New returns an elector for lease. It starts no goroutine and sends no
@@ -222,9 +222,9 @@ func (e *Elector) run(ctx context.Context, c *campaign) {
 	}
 }
 
-// hold leads until the term or ctx ends. Then it releases the Lease, if this
-// replica still holds it and no request that was sent during the term can still
-// arrive.
+// hold leads until the term or ctx ends. Then it releases the Lease, unless
+// this replica has lost the Lease, a function has panicked, or a request that
+// was sent during the term can still arrive.
 func (e *Elector) hold(ctx context.Context, c *campaign, g grant) {
 	log := klog.FromContext(ctx).WithValues("lease", e.candidate.lease.key(), "identity", e.candidate.holder)
 	t := newTerm(e, &e.options, g)

@@ -123,7 +123,7 @@ func (o Options) drift() time.Duration { return o.LeaseDuration / driftShare }
 func (o Options) answerTimeout() time.Duration { return o.RenewDeadline / 2 }
 
 // room returns how long the other replicas still wait after the end of a trust
-// window, so that requests sent in the window can arrive.
+// window. Requests that were sent in the window can arrive during that time.
 func (o Options) room() time.Duration { return o.LeaseDuration - o.RenewDeadline }
 
 func (o Options) validate() error {

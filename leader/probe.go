@@ -81,8 +81,8 @@ func (p *probe) run() {
 	p.running, p.ended, p.cause = false, time.Now(), found
 }
 
-// stages has the times at which a probe had a connection, and a secure one.
-// They are zero before that.
+// stages records when a probe got a connection, and when the connection was
+// secure. The times are zero until then.
 type stages struct {
 	mu                sync.Mutex // guards the fields below
 	connected, secure time.Time
@@ -121,7 +121,9 @@ func (s *stages) durations(began time.Time) timings {
 	return timings{s.connected.Sub(began), s.secure.Sub(s.connected), time.Since(s.secure)}
 }
 
-// ask sends one request, and returns what its outcome says about the cause.
+// ask sends one request to /readyz, and returns the likely cause, as text for
+// an error. For example, the text may begin "/readyz has no answer: a new
+// connection to 10.0.0.1 is made at once".
 func (p *probe) ask() string {
 	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
 	defer cancel()
@@ -148,7 +150,8 @@ func (p *probe) ask() string {
 	return p.judge(res.StatusCode, body, s.durations(began))
 }
 
-// unanswered returns what a probe without an answer says about the cause.
+// unanswered returns the likely cause if a probe has no answer. It depends on
+// the stages that the probe has reached.
 func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +170,8 @@ func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 		"not answered within %v: %s, or its etcd", p.server.Host, waited, record.HowToDecide)
 }
 
-// judge returns what an answer to a probe says about the cause.
+// judge returns the likely cause if a probe has an answer. It depends on the
+// checks that fail, and on the times that the parts of the probe took.
 func (p *probe) judge(status int, body []byte, parts timings) string {
 	took := parts.connection + parts.handshake + parts.answer
 	var failed []string

@@ -19,7 +19,7 @@ import (
 type term struct {
 	elector any // the elector of the term, for its fence
 	options *Options
-	ctx     context.Context //nolint:containedctx // it is the leadership
+	ctx     context.Context //nolint:containedctx // functions under the term get it
 	cancel  context.CancelCauseFunc
 	flights flights
 

@@ -83,7 +83,7 @@ var (
 
 // informer sends the state of one informer. It leaves out the age and the
 // silence of the watch while no watch is open. While an optional informer has
-// not synced, it also leaves out the metric that says so, because the value 0
+// not synced, it also leaves out homeostat_informer_synced, because the value 0
 // would raise an alert.
 func (s sender) informer(i *inspect.InformerStatus) {
 	if i.Synced || !i.Optional {

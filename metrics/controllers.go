@@ -166,7 +166,7 @@ func (s sender) sweep(name string, sweep *names.Sweep) {
 	s.gauge(float64(stats.Refused), sweepRefused, name)
 }
 
-// master has the name under which client-go reports its own leader election.
+// master describes the metric that client-go uses for its own leader election.
 var master = describe("leader_election_master_status",
 	"Whether this replica holds the Lease: 1 on one replica, 0 on the others.", "name")
 

@@ -78,8 +78,8 @@ func (c *certificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return c.current, nil
 }
 
-// problems returns the error of the last reading, and whether the certificate
-// has expired or is not valid yet, as a problem.
+// problems returns a problem if the last reading of the files failed, or if the
+// certificate has expired or is not valid yet.
 func (c *certificate) problems() []inspect.Problem {
 	if c == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// clocks compare the clock of this machine with the clocks of the API servers,
-// by cluster.
+// clocks contains, by cluster, the comparison of this machine's clock with the
+// clock of the API server.
 type clocks map[string]*hostclock.Comparison
 
 // compareClocks returns a comparison for each config. A comparison sees all

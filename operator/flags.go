@@ -173,10 +173,11 @@ func (f *flags) lease(fs *flag.FlagSet, r Replicas, hasPolicy bool) {
 	}
 }
 
-// duration is a flag whose error says what a duration is.
+// duration is the value of a flag. Its error says how to write a duration.
 type duration time.Duration
 
-// durationVar defines a flag like [flag.FlagSet.DurationVar].
+// durationVar defines a flag as [flag.FlagSet.DurationVar] does, except that
+// the error about an invalid value says how to write a duration.
 func durationVar(fs *flag.FlagSet, d *time.Duration, name string, value time.Duration, usage string) {
 	*d = value
 	fs.Var((*duration)(d), name, usage)

@@ -209,10 +209,10 @@ func sameConnection(a, b *rest.Config) bool {
 	return reflect.DeepEqual(a.TLSClientConfig, b.TLSClientConfig)
 }
 
-// connection returns the transport that replaces base. base has the
-// certificates of the start. A transport that client-go has not made is
-// returned unchanged. For example, a client makes its own transport to upgrade
-// a connection to SPDY.
+// connection returns the transport that replaces base, which uses the
+// certificates that the kubeconfig had at the start. It returns a transport
+// unchanged that client-go has not made. For example, a client makes its own
+// transport to upgrade a connection to SPDY.
 func (l *login) connection(base http.RoundTripper) (http.RoundTripper, error) {
 	inner := base
 	for {

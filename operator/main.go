@@ -170,7 +170,9 @@ func (p Program) run(ctx context.Context, f *flags) error {
 	})
 }
 
-// runBeside runs the controllers, and p.Beside until they have drained.
+// runBeside runs the controllers, and p.Beside until they have drained. If
+// p.Beside fails before that, runBeside stops the controllers. It returns the
+// errors of both, joined.
 func (p Program) runBeside(ctx context.Context, env Env, run func(context.Context) error) error {
 	if p.Beside == nil {
 		return run(ctx)

@@ -21,8 +21,8 @@ type permission struct {
 	// mayBeMissing reports whether the namespace may be absent or refuse the
 	// permission; see tenants.
 	mayBeMissing bool
-	// byName reports whether the permission is needed only for names that are
-	// not known at the start, so that it cannot be checked.
+	// byName reports whether the permission is needed only for names that
+	// are not known at the start. Such a permission cannot be checked.
 	byName bool
 	// consequence is the effect of a missing permission that the program can do
 	// without, such as "Events are not recorded". It is empty for a

@@ -68,7 +68,7 @@ func Recorder(
 	}, nil
 }
 
-// sink sends Events, and knows when no request is in flight.
+// sink sends Events, and counts the requests that are in flight.
 type sink struct {
 	events.EventSink
 
@@ -117,8 +117,8 @@ func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eve
 	return got, wrapForeign(err)
 }
 
-// wrapForeign returns err, and wraps it if the API server has not sent it
-// itself. client-go does not take a wrapped error for a refusal, and sends the
+// wrapForeign returns err, wrapped if the API server has not sent it itself.
+// client-go does not recognize a refusal in a wrapped error, so it sends the
 // Event again.
 func wrapForeign(err error) error {
 	if absent.IsForeign(err) {

@@ -135,8 +135,8 @@ func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handl
 	return errors.Join(err, <-ended)
 }
 
-// unserved returns an error that names the fields about access that would have
-// no effect because the Server does not listen.
+// unserved returns an error that names the fields that must not be set without
+// an Address. They would have no effect, because the Server would not listen.
 func (s *Server) unserved() error {
 	check := option.Of("operator.Server")
 	const advice = "must not be set without an Address: the Server would not listen"
@@ -273,7 +273,9 @@ func starting(ctx context.Context, step, format string, args ...any) {
 	f.waits[step] = fmt.Sprintf(format, args...)
 }
 
-// authorize returns the function that decides which requests are allowed.
+// authorize returns the function that checks each request, and returns an error
+// for a request that must be refused. With MetricsAuth, it checks requests for
+// the metrics as well.
 func (s *Server) authorize() func(*http.Request) error {
 	if s.MetricsAuth && s.Cluster != nil {
 		return status.Reviewed(s.Cluster.Client())

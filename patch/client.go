@@ -63,11 +63,12 @@ type statusClient[C, T any] interface {
 
 // Clients that can read.
 type (
-	// getter is a generated client.
+	// getter is implemented by generated clients.
 	getter[T any] interface {
 		Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
 	}
-	// untypedGetter is a dynamic client or a metadata client.
+	// untypedGetter is implemented by dynamic clients and by metadata
+	// clients.
 	untypedGetter[T any] interface {
 		Get(ctx context.Context, name string, o metav1.GetOptions, subresources ...string) (T, error)
 	}

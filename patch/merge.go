@@ -242,8 +242,8 @@ func checkIdentity(cached, edited informer.Object, rv string) error {
 }
 
 // checkServerFields refuses an edit of fields that only the server sets. The
-// server would silently drop the edit, so that each reconcile would send it
-// again. Times are compared in seconds, as the server stores them.
+// server would silently drop the edit, and each reconcile would send it again.
+// Times are compared in seconds, as the server stores them.
 func checkServerFields(cached, edited informer.Object) error {
 	var errs []error
 	check := func(field string, unchanged bool) {

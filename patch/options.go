@@ -105,9 +105,9 @@ func (o *Options) validateDelete() error {
 	return errors.Join(o.validate(), check.Err())
 }
 
-// lockIf returns o. If needed is true and cached has a resourceVersion, the
-// result has Lock set. Objects of a real server always have a resourceVersion,
-// but objects of fakes may lack it.
+// lockIf returns o with Lock set, if needed is true and cached has a
+// resourceVersion. Otherwise it returns o unchanged. Objects of a real server
+// always have a resourceVersion, but objects of fakes may lack it.
 func lockIf(o Options, cached metav1.Object, needed bool) Options {
 	o.Lock = o.Lock || needed && cached.GetResourceVersion() != ""
 	return o

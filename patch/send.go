@@ -79,7 +79,8 @@ func typeOf(p diff.Patch) types.PatchType {
 	}
 }
 
-// notApplied is how the message of a server begins that could not apply a patch.
+// notApplied is the beginning of a server's message about a patch that it could
+// not apply.
 const notApplied = "the server rejected our request due to an error in our request"
 
 // refused reports whether an operation of a JSON patch could not be applied.

@@ -19,8 +19,9 @@ import (
 type fieldTree = map[string]any
 
 // takeOver makes the Applier own what the managers of Options.TakeOver have set
-// by updates. If one of these managers owns any fields, it patches the managed
-// fields. It returns the object as the server then has it.
+// by updates. If one of these managers owns any fields, takeOver patches the
+// managed fields, and returns the object as the server then has it. Otherwise
+// it returns cached.
 func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, error) {
 	client := any(a.clients(cached.GetNamespace()))
 	shown, err := a.managed(ctx, client, cached, o)
@@ -47,10 +48,10 @@ func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, 
 }
 
 // managed returns the object with its managed fields. If the cache has dropped
-// them, managed reads the object from the server, unless this Applier has
-// applied to it before: then nothing is left to take over. It returns cached
-// for an object that is deleted, and for an object of a fake client, because it
-// has no UID.
+// them, managed reads the object from the server. It returns cached itself if
+// there is nothing to take over: if this Applier has applied to the object
+// before, or if the object was deleted or recreated. An object without a UID is
+// from a fake client, and is returned as it is, too.
 func (a *Applier[C, T]) managed(ctx context.Context, client any, cached T, o *Options) (T, error) {
 	if len(cached.GetManagedFields()) > 0 || cached.GetUID() == "" ||
 		a.knows(endpoint{bound.KeyOf(cached), o.Subresource}, cached.GetUID()) {
@@ -137,7 +138,8 @@ func encodeFields(fields fieldTree) *metav1.FieldsV1 {
 	return metav1.NewFieldsV1(string(data))
 }
 
-// withhold removes the fields that are not taken over, and returns them.
+// withhold removes the finalizers and the owner references from fields, and
+// returns them. They are not taken over.
 func withhold(fields fieldTree) fieldTree {
 	meta, _ := fields["f:metadata"].(fieldTree)
 	withheld := fieldTree{}

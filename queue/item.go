@@ -136,7 +136,7 @@ const (
 	after
 	retry
 	retryAfter
-	released // neither success nor failure: failures are remembered
+	released // neither a success nor a failure; earlier failures stay recorded
 )
 
 // Get waits for the next key and returns it. The caller holds the key until it

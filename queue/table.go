@@ -208,7 +208,7 @@ func (t *table[K]) resize(size int) {
 }
 
 // remove deletes entry n, whose key has this hash. It moves the entries that
-// were displaced by it, so that no tombstones are left.
+// were displaced by it, and leaves no tombstone.
 func (t *table[K]) remove(n, hash uint32) {
 	hole := hash & t.mask
 	for t.slots[hole].entry != n {

@@ -154,8 +154,8 @@ func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 //
 // lookUp returns errUnsynced or errOutOfScope if it is not known whether the
 // object exists, and the errors of the server. If the newest state of the
-// object cannot be read, it returns a terminal error, because the change that
-// corrects the object enqueues its key.
+// object cannot be read, it returns a terminal error. A retry would not help,
+// and the change that corrects the object enqueues its key.
 func lookUp[T informer.Object](
 	ctx context.Context, cache *informer.Informer[T], key Key,
 ) (object T, ok bool, err error) {

@@ -28,7 +28,7 @@ type asked map[string]uint64
 
 // Paths that do not name a field.
 const (
-	wholeObject = ""           // whether the object exists
+	wholeObject = ""           // stands for the whole object, which a write creates or deletes
 	wholeBody   = "the object" // stands for all fields of a request, if they are not known or too many
 	maxFields   = 32
 )

@@ -17,7 +17,8 @@ type Controller struct {
 	core
 	// reconcile calls the reconciler with the cached object.
 	reconcile func(*reconcileContext) (Result, error)
-	// attachPrimary enqueues the key of every own object that changes.
+	// attachPrimary makes the informer of the controller's own objects
+	// enqueue the key of each object that changes, until detach is called.
 	attachPrimary func() (detach func())
 	orphans       *orphans     // nil without Options.Known
 	slots         *shardRunner // nil without Options.Shards

@@ -25,7 +25,7 @@ type core struct {
 	phase   atomic.Pointer[inspect.Phase]
 	parking parking
 	listed  func() // called when a namespace gets its first list after the start; may be nil
-	records        // for people and metrics
+	records        // what the status page, the log and the metrics show
 }
 
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }

@@ -34,10 +34,10 @@ const (
 
 // failureLog logs failed reconciles without repeating one cause thousands of
 // times. A key is logged at its errors 1, 2, 3, 4, 8, 16 and so on since its
-// last success, and at the same numbers of errors that differ from the previous
-// one. If more than a few keys fail with the same error, they share one line a
-// minute, with their number and examples. All other attempts are logged at
-// V(1).
+// last success. It is also logged when its error differs from the previous one,
+// by the same rule: at the changes 1, 2, 3, 4, 8, 16 and so on. If more than a
+// few keys fail with the same error, they share one line a minute, with their
+// number and examples. All other attempts are logged at V(1).
 type failureLog struct {
 	mu     sync.Mutex
 	groups map[uint64]*sameError
@@ -164,7 +164,7 @@ func errorOf(key Key, text string) uint64 {
 
 // shared describes an error that several keys have.
 type shared struct {
-	example failure // how the key has failed that has had the error for the longest time
+	example failure // the failure of the key that has had the error for the longest time
 	key     Key     // the key of example; the first one by name if there are several
 	keys    int
 }

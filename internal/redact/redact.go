@@ -16,12 +16,14 @@ import (
 )
 
 const (
-	// maxLine bounds the length of a line, in bytes. A certificate that is not
-	// accepted, with the reason and the way out, takes up to 900 bytes.
+	// maxLine bounds the length of a line, in bytes. The longest message
+	// that should be shown whole is about a certificate that is not
+	// accepted. With the reason and the remedy, it takes up to 900 bytes.
 	maxLine = 1000
-	// maxEnd is how much of a longer line is kept from its end. The end has the
-	// remedy or the certificate. The beginning, which names the object, has the
-	// rest. What is left out is in the middle, such as a URL.
+	// maxEnd is the number of bytes that are kept from the end of a longer
+	// line, where messages have the remedy or the certificate. The other
+	// bytes are kept from the beginning, which names the object. The
+	// middle, which may contain a URL, is left out.
 	maxEnd = 400
 )
 

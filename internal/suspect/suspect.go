@@ -33,7 +33,7 @@ func (e *answerError) Error() string { return e.fact.Error() + ": " + Guess }
 
 func (e *answerError) Unwrap() error { return e.fact }
 
-// shownBytes is how much of the text of a page Describe shows.
+// shownBytes is the largest number of bytes of a body that Describe shows.
 const shownBytes = 80
 
 // Describe returns the status and the content type of res, and the beginning of

@@ -61,7 +61,8 @@ func newBody(source io.ReadCloser, s *Specs, keep Keep) *body {
 	return newBodyOf(source, func() *Specs { return s }, keep)
 }
 
-// newOfferedBody returns a body whose objects are whole until o is accepted.
+// newOfferedBody returns a body that delivers whole objects until o is
+// accepted, and placeholders after that.
 func newOfferedBody(source io.ReadCloser, o *Offer) *body { return newBodyOf(source, o.current, nil) }
 
 func newBodyOf(source io.ReadCloser, specs func() *Specs, keep Keep) *body {

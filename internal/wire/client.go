@@ -56,8 +56,8 @@ func withTransport(c rest.Interface, s *Specs, keep Keep) (filtered rest.Interfa
 	return copied, ""
 }
 
-// cborFlag is the only field that changes while a client is used, and it
-// changes only with CBOR.
+// cborFlag names the only field of a client that changes while the client is
+// used. It changes only if the client uses CBOR.
 const cborFlag = "sawUnsupportedMediaTypeForCBOR"
 
 // copyable reports whether values of t can be copied while they are used. Such

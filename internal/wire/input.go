@@ -50,7 +50,7 @@ type input struct {
 	source     io.Reader
 	buffer     []byte
 	start, end int   // the bounds of the unused bytes
-	full       bool  // the last read has filled the buffer, so that more is available
+	full       bool  // the last read has filled the buffer, so more input may be available
 	err        error // the error of source after the unused bytes
 }
 
@@ -67,8 +67,8 @@ func (i *input) fetch(n int) bool {
 	return i.end-i.start >= n
 }
 
-// makeRoom makes room for n bytes in total. It takes a large buffer while more
-// input is available, and a small one otherwise.
+// makeRoom makes room for n bytes in total. It takes a large buffer if the last
+// read has filled the buffer, and otherwise a small one.
 func (i *input) makeRoom(n int) {
 	if i.full {
 		n = max(n, largeBuffer)
@@ -92,8 +92,8 @@ func (i *input) take(n int) []byte {
 	return i.buffer[i.start-n : i.start]
 }
 
-// hasMore reports whether more input is available. It need not be a whole
-// event.
+// hasMore reports whether more input is buffered or may be available. It need
+// not be a whole event.
 func (i *input) hasMore() bool { return i.end > i.start || i.full && i.err == nil }
 
 // pendingErr returns the error of the body, once all bytes before it have been

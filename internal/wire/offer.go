@@ -103,8 +103,9 @@ func (o *Offer) decline(reason string) error {
 	return errors.New(reason)
 }
 
-// found reports whether a watch may use the offer. It may not if the offer has
-// been accepted, because the offer is for an earlier watch then.
+// found reports whether a watch may use the offer, and counts the watch if it
+// may. An offer that has been accepted belongs to the watch for which it was
+// accepted, so a later watch must not use it.
 func (o *Offer) found() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

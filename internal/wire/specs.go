@@ -41,7 +41,7 @@ type Specs struct {
 }
 
 type decoded struct {
-	object Object // nil if the client decodes it
+	object Object // nil if the client decodes the object itself
 	spec   Spec
 }
 
@@ -108,9 +108,10 @@ func (s *Specs) setReason(reason string) {
 	s.reason = reason
 }
 
-// replace decodes the object of an event and appends the event with a
-// placeholder. An object that the cache does not have is marked instead of
-// decoded. It returns false if the event must remain unchanged.
+// replace decodes the object of an event, and appends the event with a
+// placeholder instead of the object. If the cache does not have the object,
+// replace appends the event with the object, and marks the object instead of
+// decoding it. ok is false if the event must remain unchanged.
 func (s *Specs) replace(dst, event []byte) (replaced []byte, ok bool) {
 	if s == nil {
 		return nil, false

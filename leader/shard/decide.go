@@ -65,7 +65,7 @@ func (k *keeper) decide(ctx context.Context) error {
 // not taken it in time.
 //
 // In the second case every replica claims the slot, and compare-and-swap
-// decides, so that several unresponsive members cost no more time than one. The
+// decides. So several unresponsive members cost no more time than one. The
 // shares are evened out later.
 func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time) {
 	if now.Before(k.View.Quiet[slot]) {
@@ -92,8 +92,9 @@ func (k *keeper) fill(ctx context.Context, slot int, p *plan.Plan, now time.Time
 
 // expire ends the membership of members whose lease has expired by this
 // replica's clock. It releases the Lease of each such member by
-// compare-and-swap. This fails if the member is alive and only this replica's
-// watch is late. It also deletes the records of members that ended long ago.
+// compare-and-swap. The release fails if the member is alive and only this
+// replica's watch is late. expire also deletes the records of members that
+// ended long ago.
 func (k *keeper) expire(ctx context.Context, now time.Time) {
 	expired, old := k.View.Expired(k.self, now)
 	for _, lease := range expired {

@@ -39,7 +39,7 @@ type keeper struct {
 	busy     map[string]bool      // records with a request under way
 	retryAt  map[string]time.Time // when a record may be written again
 	free     map[int]time.Time    // when this keeper first saw the slot without owner
-	logged   map[int]bool         // slots whose record has wrong labels, which was logged
+	logged   map[int]bool         // slots for which wrong labels of the record were logged
 	reports  chan func() error    // results of requests, which the deciding goroutine applies
 	synced   bool                 // whether the first list has arrived
 	ended    bool                 // whether the term has ended

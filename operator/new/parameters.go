@@ -30,9 +30,9 @@ var (
 	isVersion = regexp.MustCompile(`^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$`)
 )
 
-// protocolKinds are the kinds that exist in every group and version, so that a
-// custom resource cannot have their names. For example, a server answers 404 if
-// a client creates an object of kind List.
+// protocolKinds are the kinds that exist in every group and version. A custom
+// resource cannot have their names. For example, a server answers 404 if a
+// client creates an object of kind List.
 var protocolKinds = []string{
 	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
 }

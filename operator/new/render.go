@@ -93,8 +93,9 @@ func execute(v values) (map[string][]byte, error) {
 	})
 }
 
-// fill executes the template in the file name. The delimiters of the templates
-// are << and >>, because Go code can contain {{.
+// fill executes the template that is in the file with this name, and returns
+// the result. The delimiters of the templates are << and >>, because Go code
+// can contain {{.
 func fill(name string, v values) ([]byte, error) {
 	text, err := templates.ReadFile(name)
 	if err != nil {

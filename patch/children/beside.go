@@ -117,8 +117,9 @@ func sumErrors(errs ...error) error {
 	return nil
 }
 
-// stopError returns the error of a call whose context has ended. state says
-// what has not been done with all children, such as "deleted".
+// stopError returns the error of a call whose context ended too early. state
+// completes the text "stopping before all children are", for example with
+// "deleted".
 func stopError(ctx context.Context, state string) error {
 	return fmt.Errorf("stopping before all children are %s: %w", state, ctx.Err())
 }

@@ -51,8 +51,9 @@ func immutableFields(err error) []string {
 
 // saysImmutable reports whether cause means that a field must not change, and
 // not that its new value is invalid. Servers give no machine-readable reason
-// for this, only a text. For custom kinds it is the rule, unless the
-// CustomResourceDefinition has a message of its own.
+// for this, only a text. For a custom kind, the text quotes the validation
+// rule, "failed rule: self == oldSelf", unless the CustomResourceDefinition has
+// a message of its own.
 func saysImmutable(cause metav1.StatusCause) bool {
 	if cause.Field == "" || strings.HasPrefix(cause.Field, "metadata") {
 		return false
@@ -97,8 +98,8 @@ func revertFields(original, edited runtime.Object, fields []keptField) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(editedFields, edited, true)
 }
 
-// revertOwn sets a field of edited to the value that it has in original. It
-// leaves a field alone that original lacks.
+// revertOwn sets a field of edited to the value that it has in original. If
+// original does not have the field, edited stays as it is.
 func revertOwn(original, edited map[string]any, names []string) error {
 	value, found, err := unstructured.NestedFieldCopy(original, names...)
 	if err != nil || !found {
@@ -108,8 +109,8 @@ func revertOwn(original, edited map[string]any, names []string) error {
 }
 
 // revertField does what revertFields does, for one field. A server may name a
-// field that the objects do not have, and that meantFields does not know. Then
-// the field that contains it is reverted.
+// field that neither object has and that meantFields does not know. Then
+// revertField reverts the nearest field around it that one of them has.
 func revertField(original, edited map[string]any, field keptField) error {
 	path, _, _ := strings.Cut(field.path, "[")
 	names := strings.Split(path, ".")

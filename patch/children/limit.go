@@ -102,8 +102,11 @@ func confirmationOf[T informer.Object](unwanted []T) string {
 	return hex.EncodeToString(hash.Sum(nil)[:4])
 }
 
-// note changes what is remembered about the owner, and returns it. Owners with
-// few children are not remembered, and neither are owners without children.
+// note changes what is remembered about the owner, and returns it. If change is
+// nil, it only returns it. An owner with few children is not remembered, unless
+// the safety limit has refused a deletion. When there are many notes, note
+// drops the notes about owners without children, because these owners may have
+// been deleted.
 func (c *call[T]) note(change func(*note)) note {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,10 +24,11 @@ type keptField struct {
 
 // narrowFields returns each of the fields as a keptField, with the members that
 // may change although the server has refused the change of the whole field. It
-// also returns the paths of what may not change, for messages. A field with
-// mutable members is named by its other members that w changes. For example,
-// the spec of a StatefulSet is named spec.volumeClaimTemplates, and its new
-// number of replicas is written.
+// also returns the paths of the fields that may not change, for messages. For
+// example, if w changes spec.replicas and spec.volumeClaimTemplates of a
+// StatefulSet, the server refuses the change of spec. Then narrowFields returns
+// spec, with replicas among its mutable members, and the path
+// spec.volumeClaimTemplates.
 func (c *call[T]) narrowFields(w Child[T], base T, fields []string, refusal error) (kept []keptField, paths []string) {
 	edited, ok := base.DeepCopyObject().(T)
 	if ok {
@@ -77,13 +78,14 @@ func changedMembers(originalTree, editedTree map[string]any, field keptField) []
 	return changed
 }
 
-// everyElement ends the name of a list whose elements all have the member.
+// everyElement follows the name of a list in a path, and stands for each of its
+// elements. For example, "containers[*].image" is the image of each container.
 const everyElement = "[*]"
 
-// copyMember sets the member of dst with the path to the value that it has in
-// src. It removes the member if src does not have it. For a path through a
-// list, it sets the member in each element. It leaves lists unchanged that do
-// not have the same elements in the same order.
+// copyMember sets the member of dst at path to the value that it has in src, or
+// removes it if src does not have it. For a path through a list, it sets the
+// member in each element. It skips lists of different lengths, and elements
+// that do not have the same name at the same place.
 func copyMember(dst, src map[string]any, path []string) {
 	name, isList := strings.CutSuffix(path[0], everyElement)
 	value, found := src[name]

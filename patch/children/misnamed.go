@@ -11,8 +11,8 @@ import (
 // Servers do not always name an immutable field as the object does. Kubernetes
 // 1.36 has these names for fields that are called differently.
 const (
-	volumeSource     = "spec.persistentvolumesource" // of a PersistentVolume, such as spec.nfs
-	attachedRequired = "spec.attachedRequired"       // spec.attachRequired of a CSIDriver
+	volumeSource     = "spec.persistentvolumesource" // any source of a PersistentVolume, such as spec.nfs
+	attachedRequired = "spec.attachedRequired"       // the field spec.attachRequired of a CSIDriver
 )
 
 // meantFields returns the fields that the server means by names. For example,
@@ -38,8 +38,9 @@ func meantFields(original, edited map[string]any, names []string) []string {
 	return fields
 }
 
-// hasField reports whether the object has the field, or the list of which path
-// names an element.
+// hasField reports whether the object has the field at path. If path names an
+// element of a list, such as spec.clusterIPs[0], hasField looks only for the
+// list.
 func hasField(object map[string]any, path string) bool {
 	list, _, _ := strings.Cut(path, "[")
 	_, found, err := unstructured.NestedFieldNoCopy(object, strings.Split(list, ".")...)

@@ -48,7 +48,7 @@ type Set[T informer.Object] struct {
 
 	mu    sync.Mutex // guards the fields below
 	notes map[types.UID]note
-	kept  int // number of notes after the notes of deleted owners were last dropped
+	kept  int // number of notes that were left when the notes of deleted owners were last dropped
 }
 
 // readOwner reads an owner from the server.

@@ -53,9 +53,10 @@ func guarded(clean Reconcile) wiring {
 	return i
 }
 
-// unowned returns a program like guarded, except that the keys have no owner,
-// so that only clean deletes them. If asks is true, the program makes a key
-// only after the server has confirmed that the App has the finalizer.
+// unowned returns a program like guarded, except that the keys have no owner.
+// The garbage collector does not delete them, so clean must. If asks is true,
+// the program makes a key only after the server has confirmed that the App has
+// the finalizer.
 func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()

@@ -41,7 +41,7 @@ func leaders() []Specimen {
 // Lease until elect ends. stop ends when the process must stop. work reconciles
 // while the program leads. Its argument ends when the leadership ends.
 type term struct {
-	elect, stop context.Context //nolint:containedctx // the context of the term
+	elect, stop context.Context //nolint:containedctx // the contexts of the term
 	release     context.CancelFunc
 	work        func(lead context.Context)
 }

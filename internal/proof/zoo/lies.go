@@ -34,11 +34,11 @@ func lies() []Specimen {
 type work func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error
 
 // release returns a function that records the image of a Deployment in a
-// Secret, and the observed generation in the status. It reads a fresh copy of
-// the Deployment for the status, so that there is no conflict. If worksOnIt is
-// true, it records the image of the same copy, and otherwise the image of the
-// cached copy. If the cached copy is older, the status then names a generation
-// whose image has not been recorded.
+// Secret, and the observed generation in the status. It writes the status to a
+// fresh copy of the Deployment, which avoids a conflict. If worksOnIt is true,
+// it also takes the image from the fresh copy, and otherwise from the cached
+// copy. The cached copy may be older. Then the status names a generation whose
+// image has not been recorded.
 func release(worksOnIt bool) work {
 	return func(ctx context.Context, client kubernetes.Interface, cached *appsv1.Deployment) error {
 		fresh, err := client.AppsV1().Deployments(cached.Namespace).Get(ctx, cached.Name, metav1.GetOptions{})

@@ -138,9 +138,9 @@ func (s *Script) Run(t *testing.T, w World) []string {
 	return lines
 }
 
-// brief summarizes an answer in one line. For a refusal it has the code, reason
-// and causes. For an object it has the metadata and the fields that the script
-// names. For a list it has the names.
+// brief summarizes an answer in one line, which begins with the status code. A
+// refusal adds its reason and its causes, an object its metadata, and a list
+// its kind and the names of its items. The fields that the script names follow.
 func (m *Mask) brief(resp *http.Response, raw []byte, fields string) string {
 	var v map[string]any
 	words := []string{fmt.Sprint(resp.StatusCode)}
@@ -179,8 +179,10 @@ func (m *Mask) brief(resp *http.Response, raw []byte, fields string) string {
 	return strings.Join(words, " ")
 }
 
-// owners matches the causes in which servers since v1.37 name the index of an
-// owner reference. The simulated server follows that version.
+// owners matches a cause that is about an owner reference, in the form of
+// servers since v1.37. These name the index of the reference, and so does the
+// simulated server. Older servers do not. refusal writes both forms in the same
+// way.
 var owners = regexp.MustCompile(`ownerReferences\[\d+\]\.(\w+):FieldValueRequired`)
 
 func (m *Mask) refusal(v map[string]any) []string {
@@ -227,8 +229,9 @@ func (m *Mask) metadata(meta map[string]any) []string {
 	return words
 }
 
-// moved returns a word that says whether the resourceVersion of the object is
-// new, that is, absent from all earlier answers.
+// moved returns "new" if the resourceVersion of the object is absent from all
+// earlier answers, "known" if it is not, and "none" if the object has no
+// resourceVersion.
 func (m *Mask) moved(meta map[string]any) string {
 	rv, _ := meta["resourceVersion"].(string)
 	if rv == "" {

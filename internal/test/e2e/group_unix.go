@@ -4,6 +4,7 @@ package e2e
 
 import "syscall"
 
-// attributes returns the attributes of a server in its own process group, so
-// that an interrupt from the terminal ends the tests first.
+// attributes returns the attributes that put a server into a process group of
+// its own. An interrupt from the terminal then reaches only the tests. The
+// server exits after them, because its input is closed.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

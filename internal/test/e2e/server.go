@@ -88,7 +88,8 @@ func (s *server) exitError() error {
 	return fmt.Errorf("the control plane ended: %w; its last lines:\n%s", s.err, s.log)
 }
 
-// command writes a line and returns the answer of the process.
+// command writes a line to the process and waits for the answer. It returns nil
+// if the answer is "ok", and otherwise the error in the answer.
 func (s *server) command(ctx context.Context, line string) error {
 	select {
 	case s.busy <- struct{}{}:

@@ -228,9 +228,9 @@ func (r *Shards) rangesOf(numbers []int) []sharding.ShardRangeRequirement {
 // measureEvery is how often a replica publishes how many objects it has.
 const measureEvery = time.Minute
 
-// Measure publishes how many objects this replica's slots have, as objects
-// returns it, once a minute until ctx ends. The number is written with the next
-// renewal of the membership, without an extra request.
+// Measure publishes the number of objects in this replica's slots, once a
+// minute until ctx ends. The function objects returns this number. It is
+// written with the next renewal of the membership, without an extra request.
 func (r parts) Measure(ctx context.Context, objects func() int) {
 	for ctx.Err() == nil {
 		r.replica.Member.Publish(strconv.Itoa(objects()))

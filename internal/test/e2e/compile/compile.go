@@ -116,7 +116,7 @@ func (b *build) choose(minor string) (string, error) {
 		wanted, minor, b.sources, strings.Join(versions, ", "))
 }
 
-// fresh reports whether the program exists and no source is newer.
+// fresh reports whether the program exists and no source file is newer than it.
 func (b *build) fresh() (bool, error) {
 	program, err := os.Stat(b.program)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -129,7 +129,8 @@ var ErrUnlabelled = errors.New("a lease with the name of a shard record does not
 
 func (r Records) leases() coordinationclient.LeaseInterface { return r.Client.Leases(r.Namespace) }
 
-// request returns a context for one request. It does not end with ctx.
+// request returns a context for one request. The end of ctx does not cancel the
+// request. Only its timeout does.
 func (r Records) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(record.WithOwn(ctx, r.Owner), r.Timeout)
 }

@@ -101,8 +101,8 @@ func (v *View) Replace(list []coordinationv1.Lease, now time.Time) {
 	}
 }
 
-// ended reports whether the term of a slot's holder has certainly ended, so
-// that the slot may be taken.
+// ended reports whether the term of a slot's holder has certainly ended. If it
+// has, another member may take the slot.
 func (v *View) ended(slot record.Observation, holder, self string, now time.Time) bool {
 	switch {
 	case holder == self:
@@ -255,8 +255,8 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 // listAndWatch lists, and watches until the watch ends or another list is
-// requested. It gives up on a watch that has not opened within AnswerTimeout,
-// since it cannot list again before that.
+// requested. If the watch has not opened within AnswerTimeout, listAndWatch
+// gives it up, because it can serve no request for a list while it waits.
 func (w *Watcher) listAndWatch(ctx context.Context) error {
 	select {
 	case <-w.Relist: // the list below answers earlier requests, too

@@ -46,7 +46,8 @@ type piece struct {
 }
 
 // namespace is the hash of a namespace with its weight. Slices hold pointers to
-// it, since code that sorts structs is large.
+// it, because the compiler generates more code to sort structs than to sort
+// pointers.
 type namespace struct {
 	hash   uint64
 	weight float64
@@ -103,8 +104,9 @@ func (p *piece) split(limit float64) []*piece {
 	return append(pieces, rest)
 }
 
-// cut returns a piece with the first n namespaces and a piece with all others.
-// Neither is empty. The bound is halfway between the two namespaces next to it.
+// cut divides a piece into two: a has the first n namespaces, and b has all
+// others. Neither may be empty. The bound between them is halfway between the
+// hashes of the last namespace of a and the first namespace of b.
 func (p *piece) cut(n int) (a, b *piece) {
 	left, right := p.names[n-1].hash, p.names[n].hash
 	middle := left + (right-left)/2

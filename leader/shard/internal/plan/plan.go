@@ -230,7 +230,7 @@ func Weigh(owners, members []string, weights []float64) Plan {
 	return p
 }
 
-// balance is shares with the weight of each slot and the load of each member.
+// balance adds the weight of each slot and the load of each member to shares.
 type balance struct {
 	shares
 
