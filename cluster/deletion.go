@@ -43,9 +43,11 @@ func (r *request) deletion(req *http.Request, res *http.Response) (reason string
 	return reason, answer.Deletion{Proven: object.DeletionTimestamp != nil, Version: object.ResourceVersion}
 }
 
-// mixedUp returns why a Status with these details cannot be about the object of
-// a deletion, or "" if it can be. Servers name the resource or the kind, and
-// the kind of a resource is not known.
+// mixedUp returns why a Status with these details cannot be about the object
+// that r deletes, or "" if it can be. uid is the UID that the deletion
+// requires, or "". Servers set the field kind of the details to the resource,
+// such as "pods", or to the kind, such as "Pod". Only a resource can be
+// compared, because the URL of a request does not name the kind.
 func (r *request) mixedUp(details *metav1.StatusDetails, uid types.UID) string {
 	switch {
 	case details == nil:
@@ -59,9 +61,9 @@ func (r *request) mixedUp(details *metav1.StatusDetails, uid types.UID) string {
 	return ""
 }
 
-// isOtherKind reports whether object cannot belong to the resource of r. Only
-// for the built-in kinds is it known that resources are named after their
-// kinds.
+// isOtherKind reports whether object cannot belong to the resource of r. It
+// compares the groups. For a built-in kind it also compares the resource with
+// the plural of the kind. A CustomResourceDefinition may choose any plural.
 func (r *request) isOtherKind(object *answer.Object) bool {
 	kind := object.GroupVersionKind()
 	if kind.Kind == "" || kind.Group == metav1.GroupName {
@@ -81,10 +83,11 @@ func (r *request) preconditions(req *http.Request) *metav1.Preconditions {
 }
 
 // contradiction returns why the answer to a request that has failed cannot be
-// an API server's, or "" if it can be. The status of the answer is the code of
-// the Status in its body. client-go returns the code of the body alone, so a
-// gateway that cannot reach the server could otherwise answer that an object
-// does not exist.
+// an API server's, or "" if it can be. In an answer of an API server, the code
+// in the body equals the HTTP status. client-go looks only at the code in the
+// body. Without this check, a gateway that cannot reach the server could answer
+// with the HTTP status 502 and a body with the code 404, and the object would
+// seem not to exist.
 func contradiction(res *http.Response) string {
 	object := read(res)
 	if object == nil || object.Status == nil || object.Status.Code == 0 || int(object.Status.Code) == res.StatusCode {

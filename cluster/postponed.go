@@ -24,11 +24,12 @@ const (
 	pageTextBytes = 2048
 )
 
-// handOver makes an answer that asks a reconcile to wait an error at once,
-// which contains the delay. Package reconcile retries the key after that delay.
-// client-go would wait within the request and repeat it, up to ten times: the
-// worker would be held, and the error would be the end of the reconcile's time
-// instead of the server's reason.
+// handOver changes an answer that asks a reconcile to wait, so that client-go
+// returns it as an error at once. The error contains the delay, and package
+// reconcile retries the key after that delay. Without handOver, client-go would
+// wait within the request and repeat it up to ten times. The worker would wait
+// with it, and in the end the error would say that the reconcile's time is
+// over, and not why the server asked to wait.
 //
 // client-go waits if it finds the header Retry-After. So handOver moves the
 // delay from the header to the body.

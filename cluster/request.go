@@ -15,7 +15,9 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// request is what the URL and the method of a request say about it.
+// request describes a request to the API server: the object that it is about,
+// and what it does to this object. It is read from the method, the URL and the
+// headers.
 type request struct {
 	ownwrites.Write
 
@@ -26,8 +28,9 @@ type request struct {
 // streams are the subresources that connect to a pod, a node or a service.
 var streams = []string{"exec", "attach", "portforward", "proxy", "log"}
 
-// parse returns req as a write. It reports false if req is not a write, or if
-// no cache can show the write.
+// parse returns the description of req. It reports false if req is not a write,
+// or if a cache cannot show the write. For example, it reports false for a dry
+// run, and for a command that is run in a Pod (exec).
 func parse(req *http.Request, prefix string) (request, bool) {
 	r := request{method: req.Method}
 	switch req.Method {

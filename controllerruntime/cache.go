@@ -113,7 +113,7 @@ type onDemand struct {
 
 	mu      sync.Mutex // guards the fields below
 	kinds   map[form]*kind
-	ctx     context.Context //nolint:containedctx // of Start, for kinds that are used later; nil before Start
+	ctx     context.Context //nolint:containedctx // the context of Start, for kinds that are used later; nil before Start
 	running sync.WaitGroup
 }
 

@@ -33,7 +33,7 @@ const defaultSyncPeriod = 10 * time.Hour
 type handled struct {
 	delivered map[types.NamespacedName]informer.Object
 	listeners map[*listener]bool
-	listening bool          // whether the kind runs, so that handlers are called
+	listening bool          // whether the kind runs and its handlers are called
 	runs      chan struct{} // closed when the kind runs
 	calling   *sync.WaitGroup
 }

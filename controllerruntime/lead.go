@@ -128,7 +128,7 @@ type led struct {
 
 	elector *leader.Elector
 	elected chan struct{} // closed when this replica leads and its caches are new enough
-	cache   *onDemand     // the manager's cache; nil if it cannot wait
+	cache   *onDemand     // the manager's cache; nil if NewCache has not made it
 }
 
 // Elected returns a channel that is closed when this replica leads.
@@ -157,8 +157,8 @@ func (m *led) Add(r manager.Runnable) error {
 	return m.Manager.Add(&gated{r, m, m.elected})
 }
 
-// hasCache is a runnable that the manager starts with its caches, such as a
-// cluster.
+// hasCache is implemented by runnables that have a cache, such as a cluster.
+// The manager starts them in every replica, together with its own cache.
 type hasCache interface{ GetCache() cache.Cache }
 
 // gated is a runnable that runs while the replica leads.

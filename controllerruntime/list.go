@@ -66,8 +66,9 @@ func (k *kind) list(ctx context.Context, out client.ObjectList, o *client.ListOp
 	return meta.SetList(out, items)
 }
 
-// listed returns the namespaces that need a list of their own, because their
-// settings differ. The empty string stands for all namespaces.
+// listed returns the namespaces that must be listed for a List of namespace.
+// The empty string stands for all namespaces. Namespaces with settings of their
+// own, such as a selector, are listed one by one.
 func (k *kind) listed(namespace string) ([]string, error) {
 	if !k.isNamespaced() || namespace == "" && len(k.scope.namespaces) == 0 {
 		return []string{""}, nil
@@ -79,8 +80,10 @@ func (k *kind) listed(namespace string) ([]string, error) {
 	return []string{namespace}, err
 }
 
-// hasOwnSettings reports whether an object was listed with the settings of its
-// own namespace. listed is the namespace of the list.
+// hasOwnSettings reports whether an object was listed with the settings that
+// apply to its namespace. listed is the namespace that was listed, or "" for
+// all namespaces. If the namespace of the object has settings of its own, a
+// list of all namespaces does not use them.
 func (k *kind) hasOwnSettings(item client.Object, listed string) bool {
 	_, own := k.scope.namespaces[item.GetNamespace()]
 	return listed == item.GetNamespace() || !own

@@ -60,8 +60,8 @@ func (r *reflectorStore[T]) admits(obj any) error {
 }
 
 // isTable reports whether object is a Table. A server sends Tables to clients
-// that print objects. client-go's reflector skips it, so a change would be
-// missed.
+// that print objects. client-go's reflector skips a Table, and would miss the
+// change that it reports.
 func isTable(object Object) bool {
 	kind := object.GetObjectKind().GroupVersionKind()
 	return kind.Kind == "Table" && kind.Group == metav1.GroupName
@@ -157,13 +157,17 @@ func (r *reflectorStore[T]) deletes(object T) error {
 }
 
 // misleads returns a function that reports whether the API server cannot have
-// sent an event: a wrong bookmark, an object of another Go type, or an event of
-// a streaming list that is older than the one before it. The watch is ended
-// before such an event. Otherwise client-go's reflector would believe any
-// bookmark, even one that claims to end a streaming list. It would skip the
-// Tables of any watch, and objects of another type in a streaming list, and
-// keep the last event about each object even if it is an old one. kind is the
-// kind of untyped objects, if it is known.
+// sent an event. Examples are a wrong bookmark, a Table or another Go type
+// instead of an object, and an event of a streaming list that is older than the
+// one before it. The caller ends the watch before such an event. kind is the
+// kind of untyped objects, or "" if it is not known. misleads returns nil if
+// the events do not come from an API server.
+//
+// client-go's reflector makes no such checks. It believes any bookmark, even
+// one that claims to end a streaming list. It skips Tables in every watch, and
+// objects of another type in a streaming list. Of several events about an
+// object in a streaming list, it keeps the last one, even if that is the
+// oldest.
 func (r *reflectorStore[T]) misleads(kind string, isStreaming bool) func(watch.Event) bool {
 	if r.source.isSimulated() {
 		return nil

@@ -58,8 +58,9 @@ func (i *Informer[T]) mayExist(key types.NamespacedName) bool {
 	return unreadable || cached || i.Unreadable(key) != nil
 }
 
-// completeFor returns the watch that delivers all objects of key's namespace,
-// or nil.
+// completeFor returns the watch that delivers all objects of key's namespace.
+// It returns nil if no watch is known to deliver all of them. For example, the
+// informer has a selector, or the namespace has not been listed yet.
 func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 	if f.options.LabelSelector != "" || f.options.FieldSelector != "" || !f.syncedIn(key.Namespace) {
 		return nil

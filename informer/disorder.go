@@ -19,8 +19,9 @@ import (
 // the resourceVersions of events and objects.
 func (r *reflectorStore[T]) isOrdered() bool { return r.comparable() && !r.disordered.Load() }
 
-// noteOrder records that lists are not ordered, if the list with the
-// resourceVersion rv has an object with the newer resourceVersion newest.
+// noteOrder records that the resourceVersions of lists are not ordered, if the
+// list with the resourceVersion rv contains an object with the newer
+// resourceVersion newest. It logs this once.
 func (r *reflectorStore[T]) noteOrder(rv, newest string) {
 	if rv == "" || !r.comparable() || !versions.Older(rv, newest) || !r.disordered.CompareAndSwap(false, true) {
 		return
@@ -58,9 +59,10 @@ func newer(a, b string) string {
 	return a
 }
 
-// atLeast returns a resourceVersion that is not newer than a list without
-// order, whose own resourceVersion is rv. The list is at least as new as the
-// newest object in it, and as each state that the cache had before the request.
+// atLeast returns the newest resourceVersion that a list without order has
+// certainly reached. rv is the resourceVersion that the list names, and newest
+// is the newest one of its objects. The list is at least as new as each of its
+// objects, and as each state that the cache had before the request.
 func (b *backlog[T]) atLeast(rv, newest string) string {
 	rv = newer(newer(rv, newest), b.startRV)
 	for object := range b.base.All() {

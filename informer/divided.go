@@ -348,16 +348,17 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 	return d.fill(filling, set, items, rv)
 }
 
-// filling returns the part that is being listed alongside the watch, or nil.
+// filling returns the additional list that is in progress, or nil.
 func (d *divided[T]) filling() *partial.Filling {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()
 	return d.cover.Filling()
 }
 
-// fill stores items, the objects of an additional list at rv for f, except
-// where the cache has newer states. The caller delivers the changes. fill
-// returns the errors of [partial.Cover.Left].
+// fill stores the items of an additional list, except where the cache has newer
+// states. The list was begun for f, and contains the objects of the shards in
+// set at the resourceVersion rv. The caller delivers the changes. fill returns
+// the errors of [partial.Cover.Left].
 func (d *divided[T]) fill(f *partial.Filling, set keyspace.Set, items []*tree.Item[T], rv string) error {
 	d.store.writing.Lock()
 	defer d.store.writing.Unlock()

@@ -294,8 +294,8 @@ func (f *feed[T]) useLog(ctx context.Context) logr.Logger {
 }
 
 // connected makes and returns a source for each of the namespaces in wanted
-// that have no source in sources. mu must not be held, because the function of
-// the program that is called may panic.
+// that have no source in sources. mu must not be held, because connected calls
+// connect, a function of the program, which may panic.
 func (f *feed[T]) connected(wanted []string, sources []source) (added []source, err error) {
 	for _, namespace := range wanted {
 		if !slices.ContainsFunc(sources, func(s source) bool { return s.namespace == namespace }) {
@@ -306,7 +306,7 @@ func (f *feed[T]) connected(wanted []string, sources []source) (added []source, 
 	return added, err
 }
 
-// setNamespaces replaces the namespaces of the feed by the namespaces in
+// setNamespaces replaces the namespaces of the feed with the namespaces in
 // wanted. It ends the watches of other namespaces, removes their objects, and
 // starts watches of new namespaces.
 func (f *feed[T]) setNamespaces(wanted []string) error {

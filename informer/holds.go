@@ -38,9 +38,10 @@ func (d *divided[T]) held() keyspace.Set {
 	return keyspace.Union(sets...)
 }
 
-// addShards keeps the objects of set until remove is called with them. It is a
-// function because each method of feed is linked into every program, together
-// with the types that it uses.
+// addShards makes the cache keep the objects of the shards in set, and returns
+// when the cache has them. It keeps a shard until remove is called with it.
+// addShards is not a method of feed, because each method of feed is linked into
+// every program, together with the types that it uses.
 func addShards[T Object](ctx context.Context, f *feed[T], set keyspace.Set) (remove func(keyspace.Set), err error) {
 	select {
 	case f.adding <- struct{}{}: // one call at a time

@@ -152,8 +152,8 @@ type backlog[T Object] struct {
 	token    string // the continue token of the next page
 	// base is the cache at startRV, or newer.
 	base Snapshot[T]
-	// idle reports whether no watch changes the cache during the list, so that
-	// contents can be compared, too.
+	// idle is true if no watch changes the cache during the list. Contents
+	// can then be compared, too.
 	idle bool
 
 	listed map[types.NamespacedName]struct{}
@@ -189,8 +189,8 @@ func (r *reflectorStore[T]) keeps(namespace string) bool {
 }
 
 // addPage requests one page of the list, and reports whether there are more.
-// The request has no resourceVersion, so that the server answers it from etcd
-// instead of its cache.
+// The request has no resourceVersion, because the server then answers it from
+// etcd instead of its cache.
 func (b *backlog[T]) addPage(ctx context.Context) (hasMore bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()
@@ -251,7 +251,8 @@ func (b *backlog[T]) contradicts(item T) bool {
 	return h.lacks(item)
 }
 
-// add adds an object if the server's state is newer than the cached one.
+// add records that the list contains item. If the cache does not have the
+// object, or has an older state of it, add adds the object to undelivered.
 func (b *backlog[T]) add(item T) {
 	key := bound.KeyOf(item)
 	if !b.counts(key) {
@@ -266,9 +267,10 @@ func (b *backlog[T]) add(item T) {
 }
 
 // hasLost reports whether the server has lost a state of an object because it
-// was restored. cachedRV and uid belong to the state that the watch has
-// delivered. item is the different state in the list, although the list is
-// newer.
+// was restored. seenRV and uid are the resourceVersion and the UID of the state
+// that the watch has delivered, and item is the state in the list. The server
+// has lost the delivered state if the list is at least as new, but contains an
+// older state, or a different object with the same resourceVersion.
 func (b *backlog[T]) hasLost(seenRV string, uid types.UID, item T) bool {
 	listed := item.GetResourceVersion()
 	return !versions.Older(b.rv, seenRV) && (versions.Older(listed, seenRV) || listed == seenRV && uid != item.GetUID())
@@ -315,8 +317,9 @@ func (r *reflectorStore[T]) newest(cached Snapshot[T], key types.NamespacedName)
 	return "", "", false
 }
 
-// addMissing adds the cached and the unreadable objects that the server has not
-// listed. It must be called after the last page.
+// addMissing adds to undelivered, as deletions, the cached and the unreadable
+// objects that the server has not listed. It must be called after the last
+// page.
 func (b *backlog[T]) addMissing() {
 	add := func(key types.NamespacedName, rv string) {
 		_, listed := b.listed[key]

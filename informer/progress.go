@@ -55,7 +55,7 @@ type progress struct {
 	mute         mute
 	logged       loggedErrors // errors that were logged since a request last succeeded
 	listedBefore bool         // whether a list has been stored before
-	neverStreams bool         // whether streaming lists do not end
+	neverStreams bool         // whether a streaming list has stalled
 	// brokenStreams counts streaming lists that broke off since the last list.
 	brokenStreams int
 }
@@ -79,7 +79,7 @@ type request struct {
 	watch           watch.Interface
 	opened          time.Time
 	ended           time.Time // when the watch was stopped
-	deliveredBefore int64     // the deliveries before the watch was opened
+	deliveredBefore int64     // number of deliveries before the watch was opened
 	// deadline is the time at which the server should have ended the watch.
 	deadline  time.Time
 	bookmarks bool  // whether the watch has delivered a bookmark

@@ -138,12 +138,13 @@ func (f *following[T]) storeFirst() {
 	f.store.Replace(list, newest)
 }
 
-// listenPeriod is how often listen looks for bookmarks. A server sends one
-// about every minute.
+// listenPeriod is how often listen looks at the resourceVersion. A server sends
+// a bookmark about every minute.
 const listenPeriod = 20 * time.Second
 
-// listen records the bookmarks of the shared informer until ctx ends. A handler
-// does not get them, but the resourceVersion of the informer shows them.
+// listen tells the store that the watch of the shared informer is alive, each
+// time that the informer's resourceVersion has changed, until ctx ends. A
+// bookmark changes the resourceVersion, but no handler is called for it.
 func (f *following[T]) listen(ctx context.Context) {
 	last := f.shared.LastSyncResourceVersion()
 	for {

@@ -208,10 +208,10 @@ func (l *rawList) kinds() iter.Seq[string] {
 
 // listedKind returns the kind of the objects of a list. list is the kind of the
 // list itself, and said contains the kinds that the objects name. Most lists
-// are named after the kind of their objects, such as PodList. A
-// CustomResourceDefinition may name its lists differently
-// (spec.names.listKind). So listedKind returns the kind that the objects name,
-// unless one of them names the expected kind or no kind.
+// are named after the kind of their objects. For example, a PodList contains
+// Pods. If an object names that kind, or names no kind, listedKind returns it.
+// Otherwise it returns the kind that the first object names, because a
+// CustomResourceDefinition may give its lists any name (spec.names.listKind).
 func listedKind(list string, said iter.Seq[string]) string {
 	expected, first := strings.TrimSuffix(list, "List"), ""
 	for kind := range said {

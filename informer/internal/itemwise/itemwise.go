@@ -135,7 +135,7 @@ type sender struct {
 	version             string // the resource's version, with its group
 	kind                string // the kind of the objects; empty if the client does not show it
 	metadataOnly        bool
-	protobuf            bool // the client decodes protobuf, which cannot fail for one object
+	protobuf            bool // the Go type decodes protobuf, which does not fail for a single object
 	// lists and watches are true if the client's methods List and Watch send
 	// the request and do nothing else.
 	lists, watches atomic.Bool
@@ -282,8 +282,8 @@ const (
 
 // endsUndecodable reports whether an event is the error of an object that
 // client-go cannot decode. If so, it also enables s. The watch then ends
-// without an error, so that the next one starts at the same place. After an
-// error, a reflector would list all objects again.
+// without an error, and the reflector opens the next one where this one ended.
+// After an error, a reflector would list all objects again.
 func (s *sender) endsUndecodable(event watch.Event) bool {
 	if event.Type != watch.Error {
 		return false

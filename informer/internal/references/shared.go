@@ -135,9 +135,10 @@ func (r *Set) dropShared(s *source) {
 	}
 }
 
-// part ends the sharing of f, so that the references that share it have no
-// watch. If resumes is true, a reference that has missed no change opens its
-// own watch at the point that the shared one had reached. mu is held.
+// part makes the references that share the watch of f stop sharing it. They
+// then have no watch. If resumes is true, a reference that has missed no change
+// opens its own watch at the point that the shared one had reached. Otherwise
+// it is listed first. mu is held.
 func (r *Set) part(f *reference, resumes bool) {
 	for _, ref := range r.refs {
 		if ref.shares && ref.source == f.source {

@@ -73,7 +73,9 @@ func (p *Proof) ask(ctx context.Context, now time.Time, prove func(context.Conte
 }
 
 const (
-	// maxAge is how far the cache may be behind the server in a proof.
+	// maxAge is the age at which a proof expires. Holds returns true
+	// without asking the server if the cache was as new as the server at
+	// most maxAge ago. A burst ends when no call follows within maxAge.
 	maxAge = 100 * time.Millisecond
 	// burst is the number of calls in quick succession at which Holds begins to
 	// ask the server for its resourceVersion. For fewer calls it is cheaper if

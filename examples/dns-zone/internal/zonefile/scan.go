@@ -149,8 +149,9 @@ func (s *scanner) start() error {
 	return nil
 }
 
-// soa returns the index of the word SOA in an SOA record, after its owner and
-// perhaps a class and a TTL. It returns -1 for other records.
+// soa returns the index of the word SOA in the current record, or -1 if the
+// record has another type. Before the word SOA there may be the name of the
+// owner, a TTL and the class IN.
 func (s *scanner) soa() int {
 	for i, t := range s.record {
 		switch word := bytes.ToUpper(s.text(t)); {

@@ -23,9 +23,9 @@ const (
 	maxExecs = 100
 	// environmentSize is how many bytes of an environment are read at once.
 	environmentSize = 64 << 10
-	// maxAge is the age up to which the ids of a program's family are known to
-	// lie between the program's own id and the kernel's newest id. In such a
-	// short time the ids do not wrap around.
+	// maxAge is the age of a program up to which the ids of its family are
+	// known to lie between the program's own id and the kernel's newest id.
+	// In such a short time the ids do not wrap around.
 	maxAge = 10 * time.Second
 	// maxGuesses is the largest number of ids to try one by one. If there are
 	// more, it is cheaper to list all processes.

@@ -11,9 +11,9 @@ import (
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
 )
 
-// counts has the numbers of runs for the summary and for Prometheus. Its metrics have
-// the same names as the metrics of oc observe, so that existing dashboards can
-// show them.
+// counts contains the numbers of runs for the summary and for Prometheus. Its
+// metrics have the same names as the metrics of oc observe, so that existing
+// dashboards can show them.
 type counts struct {
 	runs, failures, retries, deletions atomic.Uint64
 	errors                             atomic.Uint64 // number of failures that count towards Options.MaxErrors

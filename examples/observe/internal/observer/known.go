@@ -10,7 +10,9 @@ import (
 	"github.com/homeostat/homeostat/names"
 )
 
-// knownNames lists names with retries, and counts the runs.
+// knownNames is a [names.Lister] that gets the names from another lister. It
+// calls that lister again if its program ends with RetryExitCode, and measures
+// how long each call takes.
 type knownNames struct {
 	lister  names.Lister
 	options *Options

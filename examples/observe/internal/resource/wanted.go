@@ -38,8 +38,9 @@ func (w wanted) best(candidates []candidate) (best []candidate) {
 	return best
 }
 
-// open returns the silent versions that could have a resource of the same rank
-// as best, or of a better one. If best is a resource of the core group that was
+// open returns the versions in silent that could have a resource of the same
+// rank as best, or of a better one. silent contains the versions for which the
+// server has not answered. If best is a resource of the core group that was
 // found by its plural name, open returns nothing, because such a resource is
 // preferred to all others.
 func (w wanted) open(best []candidate, silent []schema.GroupVersion) (open []string) {

@@ -74,8 +74,8 @@ func (l Ledger) data() (map[string]string, error) {
 	return map[string]string{LedgerKey: string(text), TotalKey: (time.Duration(l.Total) * time.Second).String()}, nil
 }
 
-// running reports whether a Pod of the ledger is running, so that the total
-// grows.
+// running reports whether a Pod of the ledger is running. The total grows as
+// long as one is.
 func (l Ledger) running() bool {
 	for _, stay := range l.Pods {
 		if stay.End == 0 {

@@ -38,8 +38,9 @@ func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State
 	return reconcile.After(a.options.AskPeriod), nil
 }
 
-// accept records the reboot with the boot that must end, unless the machine
-// inhibits a reboot now.
+// accept records on the node that the agent has accepted the reboot, and the id
+// of the boot that must end. If the machine inhibits a reboot now, accept
+// declines the reboot instead.
 func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant, bootID string) error {
 	inhibitors, err := a.inhibitors(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ type memory struct {
 	drain     *drain.Drain
 	began     time.Time // when the drain began
 	passed    time.Time // when the last pass over the Pods began
-	asked     time.Time // taken just before the last question was written
+	asked     time.Time // the time just before the last question was written
 	expires   time.Time // when the permission ends
 	called    time.Time // when the machine was told to reboot; zero if it was not told, or refused
 	refusal   error     // the machine's refusal, until it is written to the node

@@ -13,8 +13,8 @@ import (
 )
 
 // pause is how long the agent waits after it has told the machine to reboot. If
-// the machine has refused, it then asks the controller for permission again.
-// Otherwise it looks whether the kernel has another boot id.
+// the machine has refused, the agent then asks the controller for permission
+// again. Otherwise it checks whether the kernel has another boot id.
 const pause = time.Minute
 
 // resume performs the next step of an accepted reboot.

@@ -55,9 +55,9 @@ func (c *Controller) reconcile(
 	return again(rules.Sooner(wait, recheck)), nil
 }
 
-// again is the result of a reconcile after which the group must be reconciled
-// again when the time has passed, even if nothing has changed. 0 means that it
-// need not be.
+// again returns the result of a reconcile after which the group is reconciled
+// again when the time after has passed, even if nothing has changed. If after
+// is 0, only a change causes the next reconcile.
 func again(after time.Duration) reconcile.Result {
 	if after > 0 {
 		return reconcile.After(after)
@@ -104,8 +104,9 @@ func needsDefault(membership rules.Membership, node *corev1.Node) bool {
 }
 
 // createDefault creates the built-in group if the live node needs it and no
-// live group selects the node. While the selector of a group cannot be read, the
-// built-in group only says that its nodes wait.
+// live group selects the node. It does so even if the selector of a group
+// cannot be read. The node may then belong to that group, so the built-in group
+// gives it no slot, and only reports that it waits.
 func (c *Controller) createDefault(ctx context.Context, name string) (reconcile.Result, error) {
 	live, err := c.liveGroups(ctx)
 	if err != nil {
@@ -132,8 +133,8 @@ func (c *Controller) createDefault(ctx context.Context, name string) (reconcile.
 }
 
 // stuck returns a text for each node that has held a slot for too long, with
-// the node's name. next is how long it takes until this is true of another
-// node, or 0 if it will not be.
+// the node's name. next is the time until another node will have held its slot
+// for too long, or 0 if no other node has a slot.
 func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 	for i, slot := range v.group.Status.Slots {
 		node := c.cachedNode(slot.Node)

@@ -12,12 +12,12 @@ import (
 )
 
 // reserve assigns the free slots of a group, and updates the group's queue. It
-// decides from live reads: it first reads the ledgers of all groups and then,
-// if the decision depends on the nodes, all nodes. If there is nothing to
-// assign, it reports the group's state, because its reason may not be in the
-// cache: the gate has closed a moment ago, or a group cannot be decoded. It
-// returns the time after which the group must be reconciled again, or 0: no
-// event follows such a reason.
+// decides from live reads: it first reads the ledgers of all groups, and then
+// all nodes. If there is nothing to assign, it reports the group's state. The
+// cache may not show the reason for that: for example, the gate has just
+// closed, or a group cannot be decoded. No event follows when such a reason
+// ends. So reserve returns the time after which the group must be reconciled
+// again, or 0.
 func (c *Controller) reserve(ctx context.Context, group string) (time.Duration, error) {
 	ledger, all, err := c.ledger(ctx, group)
 	if err != nil {
@@ -64,9 +64,9 @@ func (c *Controller) assigned(ctx context.Context, v view, r rules.Reservation) 
 	return nil
 }
 
-// free returns the group's next ledger, with the slots that can be reserved
-// now. It asks the gate only if there is a slot to add. If the gate is closed,
-// free adds no slots, and stores the gate's reason in v.
+// free returns the slots that can be reserved now, and the group's next queue.
+// It asks the gate only if there is a slot to add. If the gate is closed, free
+// returns no slots, and stores the gate's reason in v.
 func (c *Controller) free(ctx context.Context, v *view) rules.Reservation {
 	r := rules.Reserve(&v.group.Status, v.terms(), v.members)
 	if len(r.Slots) == 0 || c.options.Gate == nil {

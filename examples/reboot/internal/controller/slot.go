@@ -102,8 +102,10 @@ func (c *Controller) permit(ctx context.Context, d rules.SlotDecision, v view, n
 }
 
 // end ends a reboot in place of an agent that does not respond or must not
-// continue. It returns the request to the queue, or records that the node has
-// rebooted. It uncordons the node if the agent has cordoned it.
+// continue. It records the result on the node. If the reboot was called off,
+// its request returns to the queue. If it is not known whether the machine has
+// rebooted, the request is not tried again. end uncordons the node if the agent
+// has cordoned it.
 func (c *Controller) end(ctx context.Context, d rules.SlotDecision, v view, node *corev1.Node) error {
 	outcome, reason := c.outcome(d, node)
 	p := protocol.Read(node).InProgress

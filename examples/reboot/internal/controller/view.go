@@ -31,8 +31,8 @@ type view struct {
 	now        time.Time // the current time by the controller's clock
 }
 
-// newView returns the view of group, which is one of all groups. nodes are all
-// nodes.
+// newView returns the view of group. all contains every group, including this
+// one, and nodes contains every node.
 func (c *Controller) newView(group *api.RebootGroup, all roster.Roster, nodes []*corev1.Node) view {
 	v := view{
 		group: group, membership: all.Membership(), overlaps: map[string][]string{},

@@ -39,8 +39,9 @@ type Drain struct {
 	client Client
 	node   string
 	first  time.Time
-	// seen contains the Pods that must leave. The value is true if the server
-	// has answered the request for an eviction.
+	// seen contains the Pods that must leave. The value is true if the
+	// server has answered a request for the Pod's eviction, or if the Pod
+	// is terminating.
 	seen map[types.UID]bool
 }
 
@@ -93,8 +94,10 @@ func (d *Drain) Pass(ctx context.Context, cordoned bool) (Pass, error) {
 	return pass, err
 }
 
-// arrivedLate reports whether the Pod was created on a node that was already
-// cordoned. The drain does not evict such a Pod.
+// arrivedLate reports whether the Pod counts as created after the node was
+// cordoned: no earlier pass has seen it, and it tolerates the cordon or appears
+// later than bindingTime after the first pass. The drain does not evict such a
+// Pod.
 func (d *Drain) arrivedLate(pod *corev1.Pod) bool {
 	_, known := d.seen[pod.UID]
 	return !known && (tolerates(pod) || time.Since(d.first) > bindingTime)

@@ -266,7 +266,7 @@ func filled(field, value string) error {
 
 const operatorOnly = "only the operator writes this value: remove the annotation to let the operator decide again"
 
-// A reader collects the faults of one node.
+// A reader reads the annotations of one node, and collects the errors in them.
 type reader struct {
 	node   *corev1.Node
 	faults []*FaultError

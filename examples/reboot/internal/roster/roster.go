@@ -98,9 +98,10 @@ func decodeEach(
 	return r, nil
 }
 
-// salvage adds a group that cannot be decoded as a whole, with its selector and
-// its slots. If these cannot be decoded, either, it adds the last state that
-// could be decoded.
+// salvage adds a group that cannot be decoded as a whole, with only its
+// selector and its slots. If these cannot be decoded either, it adds the
+// group's name to Unclear, and the last state of the group that could be
+// decoded, if cached returns one.
 func (r *Roster) salvage(named metav1.ObjectMeta, item json.RawMessage, cached func(name string) *api.RebootGroup) {
 	var spec struct {
 		Spec struct {

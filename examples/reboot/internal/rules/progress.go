@@ -147,9 +147,9 @@ type deadline struct {
 }
 
 // deadlines returns the deadlines of a reboot that may be called off. A machine
-// that refuses is permitted to reboot, and told, again and again. So its time
-// counts from the first permission: the stage in the ledger is a new one after
-// each refusal.
+// that refuses is permitted and told to reboot again and again, and each
+// refusal begins a new stage in the ledger. So the time of a drained node
+// counts from the first permission, and not from the stage.
 func deadlines(slot api.Slot, p *protocol.Progress, permitted time.Time) []deadline {
 	timeout, start, left := p.DrainTimeout(), slot.StageSince.Time, cmp.Or(p.Left, p.Blocked)
 	var deadlines []deadline

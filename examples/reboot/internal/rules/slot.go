@@ -208,7 +208,9 @@ func (s Situation) beforeReboot(slot api.Slot, node *corev1.Node, state protocol
 	}
 }
 
-// unused releases a slot when its node is back from the previous reboot.
+// unused returns the next step for a slot that will not be used. The slot is
+// released. If it must verify the previous reboot, it is released only after
+// the node is back from that reboot.
 func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State, reason string) SlotDecision {
 	if slot.Verify && state.Last != nil {
 		if d, returned := s.hasReturned(slot, node, state.Last); !returned {
@@ -223,7 +225,8 @@ func (s Situation) unused(slot api.Slot, node *corev1.Node, state protocol.State
 	return d
 }
 
-// rewrite changes the slot to the node's current request.
+// rewrite returns the step that changes the slot to the node's current request,
+// with the given epoch.
 func (s Situation) rewrite(slot api.Slot, state protocol.State, epoch int64) SlotDecision {
 	slot.Request, slot.Epoch = *state.Needed, epoch
 	slot.Since.Time = s.Now

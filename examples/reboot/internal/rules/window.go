@@ -108,9 +108,9 @@ func (w Windows) Change(start time.Time) time.Time {
 	return time.Time{}
 }
 
-// edge returns the next time at which the window may open or close. At that
-// time the local time is start or end, or the local clock is changed, for
-// example to summer time.
+// edge returns the first time after the given one at which the window may open
+// or close. At that time the window starts or ends by the local clock, or the
+// local clock is changed, for example to summer time.
 func (w window) edge(start time.Time) time.Time {
 	local := start.In(w.zone)
 	_, offset := local.Zone()

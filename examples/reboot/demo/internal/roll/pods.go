@@ -24,6 +24,8 @@ const (
 )
 
 // populate runs a Pod on each node. A disruption budget protects the first Pod.
+// If the API server is simulated, populate also sets the status of the budget,
+// because no disruption controller does that.
 func (c *cluster) populate(ctx context.Context, nodes []string, simulated bool) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podNamespace}}
 	_, err := c.core.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})

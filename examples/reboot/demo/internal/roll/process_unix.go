@@ -4,6 +4,6 @@ package roll
 
 import "syscall"
 
-// attributes returns the attributes of a child in its own process group, so
-// that an interrupt from the terminal reaches only this process.
+// attributes returns the attributes of a child in its own process group. An
+// interrupt from the terminal then reaches only this process.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

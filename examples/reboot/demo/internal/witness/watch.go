@@ -16,9 +16,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxDelay is an assumption about the two watches, whose events are not ordered
-// among each other: an event arrives at most this long after a later event of
-// the other watch.
+// maxDelay is the longest time by which an event may arrive too late. The
+// events of the two watches are not ordered among each other. The witness
+// assumes that an event arrives at most this long after a later event of the
+// other watch.
 const maxDelay = time.Second
 
 const retryPause = 200 * time.Millisecond
