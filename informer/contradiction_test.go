@@ -186,7 +186,7 @@ func TestWhatTheLabelSelectorDoesNotSelectIsNotCached(t *testing.T) {
 				c.list = refuse(http.StatusServiceUnavailable, "ServiceUnavailable")
 			}
 			c.inNodes(t, o, func(g *WithT, heard func() []string, cached cache) {
-				mended.Store(false)
+				defer mended.Store(false) // for the next informer
 				<-time.After(time.Minute)
 				mended.Store(true)
 				<-time.After(5 * time.Minute)
