@@ -35,10 +35,9 @@ import (
 // It is safe for concurrent use. The objects it returns are shared; do not
 // modify them.
 type References[T Object] struct {
-	// objects contains the store, the handlers and the names. It watches
-	// nothing itself.
+	// objects has the cached objects and their handlers. It opens no watch.
 	objects *Informer[T]
-	// set watches the objects.
+	// set opens the watches, and writes what they deliver to objects.
 	set   *references.Set
 	err   error
 	reads simhook.Reads // nil except in tests
@@ -155,8 +154,9 @@ func (r *References[T]) IsDeleted(ctx context.Context, key types.NamespacedName)
 	return err == nil && comparable && !r.objects.mayExist(key) && r.set.Holds(key)
 }
 
-// state reports whether it is known that the object of key exists, or that it
-// does not exist.
+// state reports whether the cache knows that the object of key exists, or that
+// it does not exist. If it does not know, err may say why. For example, the
+// watch is forbidden.
 func (r *References[T]) state(key types.NamespacedName) (known bool, err error) {
 	if err := r.objects.Unreadable(key); err != nil {
 		return false, err
@@ -185,7 +185,7 @@ func (r *References[T]) Status() Status {
 	return s
 }
 
-// problemOf describes a reference that does not work.
+// problemOf returns the Problem of a reference that cannot be watched.
 func problemOf(f references.Failure) Problem {
 	cause := requests.CauseOf(f.Err)
 	remedy := requests.RemedyOf(cause)

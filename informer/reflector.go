@@ -99,9 +99,10 @@ type reflectorStore[T Object] struct {
 	// namespaced reports whether an object of the last list has a namespace.
 	// All objects of the kind then have one.
 	namespaced bool
-	// unlisted is the error of an object of a streaming list that client-go
+	// unlisted is an error if a streaming list had an object that client-go
 	// leaves out, or that the label selector does not select. Replace then
-	// refuses the list, because such an object is not deleted.
+	// refuses the list. Otherwise it would delete the cached state of that
+	// object, although the object may exist.
 	unlisted error
 }
 
@@ -184,7 +185,9 @@ func (r *reflectorStore[T]) run(ctx context.Context) {
 	})
 }
 
-// listPage sends a request for a list or for one page of a list.
+// listPage lists the objects, or one page of them, for the reflector. It adds
+// the selectors and a deadline to the request, records the answer, and
+// transforms the objects.
 func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	if !r.lists.Begin() {
 		return nil, context.Cause(ctx)
@@ -293,7 +296,8 @@ func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptio
 	return w, nil
 }
 
-// list sends a request for a list or for one page of a list.
+// list calls the List method of the source's client. If the answer has no
+// resourceVersion, the error says that no informer can cache the kind.
 func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	request := r.source.list
 	if r.part != nil {
@@ -306,7 +310,8 @@ func (r *reflectorStore[T]) list(ctx context.Context, opts metav1.ListOptions) (
 	return list, err
 }
 
-// selects adds the label and the field selector of the options to opts.
+// selects sets the selectors in opts to the selectors in the informer's
+// options.
 func (r *reflectorStore[T]) selects(opts *metav1.ListOptions) {
 	opts.LabelSelector = r.sink.options.LabelSelector
 	opts.FieldSelector = r.sink.options.FieldSelector

@@ -154,9 +154,10 @@ func (s *state[T]) reindex(changes []tree.Change[T]) {
 	}
 }
 
-// replaced makes items, in sorted order, the whole content of the namespaces
-// that isListed selects. It returns all items afterwards, and the changes that
-// lead to them. Items whose objects have not changed are kept.
+// replaced returns what the state contains after items, in sorted order, have
+// become the whole content of the namespaces that isListed selects. It also
+// returns the changes that lead there. It keeps the items of s whose objects
+// have not changed, and does not modify s.
 func (s *state[T]) replaced(
 	isListed func(string) bool, items []*tree.Item[T], occasion versions.Occasion,
 ) (result []*tree.Item[T], changes []tree.Change[T]) {

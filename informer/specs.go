@@ -36,8 +36,8 @@ type specReader[T Object] struct {
 	// cache has them. It is nil if the current watch decodes all specs.
 	specs  *wire.Specs
 	reason string // why all specs are decoded, or empty
-	// offer is accepted after the streaming list. It is nil if the list has no
-	// offer.
+	// offer is the offer of the current streaming list. It is accepted when
+	// the list is complete. It is nil for all other requests.
 	offer *wire.Offer
 }
 
@@ -121,8 +121,8 @@ func (s *specReader[T]) newSpecs(kind wire.Kind) *wire.Specs {
 }
 
 // connect returns a client that is like the client of the source, but whose
-// watches do not decode known specs. If this is not possible, it returns the
-// reason.
+// watches do not decode the specs that specs finds in the cache. If there can
+// be no such client, connect returns only the reason.
 func (s *specReader[T]) connect() (specs *wire.Specs, client *gentype.Client[T], reason string) {
 	kind, ok := wire.KindOf(reflect.TypeFor[T]())
 	switch {

@@ -301,10 +301,11 @@ func (w timedWatch) Stop() {
 	w.Interface.Stop()
 }
 
-// hang returns the request under way as an outage, if it has no answer. Most
-// requests end by themselves, with an error. A request does not end if
-// something in the program holds it and ignores its context, as a credential
-// plugin does that does not return. mu must be held.
+// hang returns an outage that began with the request under way, or the zero
+// outage if the request has been answered. Most requests end with an answer or
+// an error. But a request does not end if code of the program blocks it and
+// ignores its context. An example is a credential plugin that never returns. mu
+// must be held.
 func (p *progress) hang() outage {
 	r := &p.request
 	if !r.unanswered {

@@ -210,8 +210,9 @@ func (s *store[T]) retainLocked(stays func(namespace string) bool) {
 	s.unreadable.removeIf(func(e *UnreadableError) bool { return !stays(e.Key.Namespace) })
 }
 
-// clearIfUnused removes all objects, without delivering the changes, if there
-// is no handler. The caller must make sure that no watch runs.
+// clearIfUnused removes all objects, and delivers no changes. It does nothing
+// if there is a handler, or if the store keeps its objects. The caller must
+// make sure that no watch runs.
 func (s *store[T]) clearIfUnused() {
 	s.delivery.mu.Lock()
 	defer s.delivery.mu.Unlock()
@@ -257,9 +258,10 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 }
 
 // publishList publishes a state in which items, in sorted order, are the whole
-// content of the namespaces that isListed selects. rv is empty for a list of
-// the watch. Otherwise it is the resourceVersion of the list. The list may be
-// older than the known state of an unreadable object. The caller holds writing.
+// content of the namespaces that isListed selects. rv is empty if the reflector
+// has sent the list. For any other list, rv is the list's resourceVersion,
+// because such a list may be older than the known state of an unreadable
+// object. The caller holds writing.
 func (s *store[T]) publishList(
 	isListed func(string) bool, items []*tree.Item[T], occasion versions.Occasion, rv string, done func(),
 ) {
@@ -310,8 +312,8 @@ func (s *store[T]) list(
 	}
 }
 
-// checkMutations returns an error for each of the objects of keys that was
-// modified in place. Without keys it checks all objects.
+// checkMutations returns the joined MutationErrors of the objects of keys that
+// were modified in place. Without keys it checks all objects.
 func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 	if s.detector == nil {
 		return nil

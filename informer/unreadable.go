@@ -34,8 +34,8 @@ type UnreadableError struct {
 
 	// cause is the Cause of the [Problem].
 	cause string
-	// labels and owners are the labels and the owner references of the newest
-	// state. They identify the owner.
+	// labels and owners are the labels and the owner references of the
+	// newest state. They show which object owns this one.
 	labels map[string]string
 	owners []metav1.OwnerReference
 	// stored is true if the cache has exactly this state. This happens if an
@@ -290,9 +290,9 @@ func (s *store[T]) afterChange(c tree.Change[T]) (next *state[T], refusal *itemw
 }
 
 // readable returns items, in sorted order, without the items that cannot be
-// stored: stubs, and objects whose newest state the store knows to be
-// unreadable and later than rv. In their place it returns the cached states of
-// the same objects.
+// stored, which are refused. If rv is not empty, it also leaves out each item
+// that is older than a known unreadable state of the same object. In the place
+// of these items it returns the cached states of their objects.
 func (s *store[T]) readable(
 	items []*tree.Item[T], occasion versions.Occasion, rv string,
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
@@ -315,9 +315,9 @@ func (s *store[T]) readable(
 	return readable, refused
 }
 
-// withoutPanics returns items, in sorted order, without the items for which
-// the function of an index panics. In their place it returns the cached states
-// of the same objects.
+// withoutPanics returns items, in sorted order, without the items for which the
+// function of an index panics, which are refused. In their place it returns the
+// cached states of the same objects.
 func (s *store[T]) withoutPanics(
 	items []*tree.Item[T], changes []tree.Change[T],
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
@@ -346,11 +346,12 @@ func (s *store[T]) withoutPanics(
 	return readable, refused
 }
 
-// removeReadable removes the objects from unreadable that a list at rv has
-// shown to be readable or deleted. These are the objects in the listed
-// namespaces that were unreadable before the list, except for the refused
-// objects. It returns the keys of the removed and of the refused objects.
-// writing must be held, and the list must have been stored.
+// removeReadable updates s.unreadable after a list at rv has been stored. It
+// removes each object of the listed namespaces, because the list has shown the
+// object to be readable or deleted. It does not remove refused objects, objects
+// whose unreadable state is newer than rv, or objects whose unreadable state is
+// still cached. It returns the keys of the removed and of the refused objects.
+// writing must be held.
 func (s *store[T]) removeReadable(
 	isListed func(string) bool, refused []refusedItem[T], occasion versions.Occasion, rv string,
 ) (changed []types.NamespacedName) {

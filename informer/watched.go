@@ -101,9 +101,10 @@ const shortWatch = 1100 * time.Millisecond
 // watch without them. More shards may be removed or added in that time.
 const narrowAfter = 2 * time.Second
 
-// narrow ends the watch after a while, if the watch then has more shards than
-// wanted returns, and helps reports that a new watch would have fewer. The
-// reflector opens the new watch at the same resourceVersion.
+// narrow ends the watch after narrowAfter, if the watch then still has shards
+// that wanted does not return. The reflector opens a new watch at the same
+// resourceVersion. If helps reports that a new watch would not have fewer
+// shards, narrow keeps the old one.
 func (w *watched) narrow(wanted func() keyspace.Set, helps func() bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,8 +174,8 @@ type serverClock struct {
 	// restored reports whether the server has gone back and has not been listed
 	// since.
 	restored bool
-	// unsure reports whether a watch broke off since the last check, so that
-	// the server may have been restored.
+	// unsure reports whether a watch has broken off since the last check.
+	// The server may have been restored in the meantime.
 	unsure bool
 	// mustListErr is why the watch cannot be resumed. For example, the watch
 	// has delivered an event of another namespace or kind, or the server does
@@ -192,16 +193,17 @@ func (r *reflectorStore[T]) distrust(err error) {
 	r.watched.stop()
 }
 
-// mustListBecause makes the reflector list everything again, as the server has
-// it now.
+// mustListBecause makes the reflector list the newest state of everything,
+// because of err, instead of resuming the watch.
 func (r *reflectorStore[T]) mustListBecause(err error) {
 	r.clockMu.Lock()
 	defer r.clockMu.Unlock()
 	r.clock.mustListErr = err
 }
 
-// isDistrusted reports whether the watch has delivered an event that does not
-// belong to it, and there has been no list since.
+// isDistrusted reports whether mustListBecause has been called since the last
+// list, for example because the watch has delivered an event that does not
+// belong to it.
 func (r *reflectorStore[T]) isDistrusted() bool {
 	r.clockMu.Lock()
 	defer r.clockMu.Unlock()
@@ -219,7 +221,7 @@ func (r *reflectorStore[T]) mustList() error {
 }
 
 // noteRestored records that the server is at rv although it was at seen before.
-// It ends the watch, so that the reflector lists everything again.
+// It ends the watch. The reflector then lists everything again.
 func (r *reflectorStore[T]) noteRestored(seen, rv string) {
 	if r.isNewlyRestored(seen, rv) {
 		r.watched.stop()
@@ -242,9 +244,9 @@ func (r *reflectorStore[T]) isNewlyRestored(seen, rv string) bool {
 	return true
 }
 
-// forgetTime changes opts, the options of a list, so that they request the
-// newest state of a restored server. That server does not have the state that
-// the reflector requests.
+// forgetTime changes opts, the options of a list, to request the newest state,
+// if the watch cannot be resumed. For example, a server that was restored from
+// a backup does not have the resourceVersion that the reflector requests.
 func (r *reflectorStore[T]) forgetTime(opts *metav1.ListOptions) {
 	if r.mustList() == nil || opts.Continue != "" {
 		return
@@ -287,8 +289,9 @@ func (r *reflectorStore[T]) comparable() bool {
 }
 
 // brokeOff records that the server may have been restored, if the last watch
-// ended unexpectedly. A watch that was mute has perhaps held events back, and
-// the next one may do so, too, so everything is listed again instead.
+// ended unexpectedly. If the last watch was mute, brokeOff also makes the
+// reflector list everything again: that watch may have held events back, and
+// the next watch may do the same.
 func (r *reflectorStore[T]) brokeOff() {
 	if r.progress.endedMute() {
 		r.mustListBecause(requests.ErrMute)

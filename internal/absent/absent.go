@@ -96,7 +96,7 @@ func aboutResource(client any, err error, name string) bool {
 	return resource.Resource == "" || Proven(err, resource, name)
 }
 
-// shows reports whether a client is known to reach the namespace.
+// shows reports whether a client shows that its requests go to this namespace.
 func shows(client any, namespace string) bool {
 	reach := clients.ReachOf(client)
 	return reach.Certainty != clients.Unknown && reach.Namespace == namespace

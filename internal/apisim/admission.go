@@ -15,8 +15,8 @@ import (
 )
 
 // admitPod adds the server's admission changes to a new Pod: a priority, and
-// tolerations for a lost node. It refuses a Pod whose class does not exist, or
-// whose priority or policy contradicts its class.
+// tolerations for a lost node. It refuses a Pod whose PriorityClass does not
+// exist, or whose priority or preemption policy contradicts its PriorityClass.
 func admitPod(x *exchange, obj object) error {
 	spec := asObject(obj["spec"])
 	if spec == nil {
@@ -38,7 +38,8 @@ func admitPod(x *exchange, obj object) error {
 }
 
 // prioritize gives a new Pod the priority and the preemption policy of its
-// class, or of the default class. It returns the real server's errors.
+// PriorityClass, or of the default PriorityClass. It returns the real server's
+// errors.
 func prioritize(spec object, tables map[schema.GroupVersionResource]*table) error {
 	classes := tables[schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")]
 	class := cmp.Or(text(spec, "priorityClassName"), defaultClass(classes))
@@ -75,8 +76,9 @@ func admitClass(x *exchange, obj object) error {
 		fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", existing))
 }
 
-// defaultClass returns the class of Pods that do not name one. If there are
-// several defaults, it is the one with the lowest value.
+// defaultClass returns the name of the PriorityClass of Pods that do not name
+// one, or "" if no PriorityClass is the default. If several are, it returns the
+// one with the lowest value.
 func defaultClass(classes *table) string {
 	name, lowest := "", int64(0)
 	for key, have := range classes.objects {

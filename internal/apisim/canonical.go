@@ -37,8 +37,9 @@ func canonical(r *Resource, obj object) (object, error) {
 	return obj, nil
 }
 
-// encodeTyped returns an object as its Go type encodes it after it was stored.
-// The result depends on the object alone.
+// encodeTyped decodes an object into its Go type, stores and reads it like the
+// server, and returns what the Go type then encodes. The result depends on the
+// object alone.
 func encodeTyped(r *Resource, obj object) (object, error) {
 	typed, err := scheme.Scheme.New(r.gvk())
 	if err != nil {

@@ -173,9 +173,10 @@ func (w *world) owner(t *table, ref ownerRef, o *stored) *stored {
 	return owner
 }
 
-// collectDependent returns a write that deletes an object if all its owners are
-// deleted. If an owner still exists, the write removes the references to
-// deleted owners. It returns nil if there is nothing to do.
+// collectDependent returns a write that deletes an object if each of its owners
+// is deleted, or is being deleted in the foreground. If another owner still
+// exists, the write removes the references to those owners instead. It returns
+// nil if there is nothing to do.
 func (c *Collector) collectDependent(w *world, t *table, o *stored) func() {
 	var solid, absent, waiting []string
 	for _, ref := range ownersOf(o) {
@@ -222,9 +223,10 @@ func (c *Collector) orphan(w *world, t *table, o *stored) func() {
 	return func() { c.unfinalize(t, o, metav1.FinalizerOrphanDependents) }
 }
 
-// emptyNamespace returns the next write that deletes the contents of a
-// terminating namespace. If the namespace is empty, the write deletes the
-// namespace itself.
+// emptyNamespace returns a write that deletes an object in a terminating
+// namespace. If the namespace is empty, the write removes the finalizers in its
+// spec, and deletes the namespace if no other finalizer remains. It returns nil
+// while objects of the namespace are being deleted.
 func (c *Collector) emptyNamespace(w *world, t *table, ns *stored) func() {
 	waits := false
 	pods := slices.ContainsFunc(w.tables, func(t *table) bool {

@@ -110,7 +110,7 @@ func nameRule(r *Resource) validation.ValidateNameFunc {
 }
 
 // checkNamespace refuses objects in namespaces that do not exist or are
-// terminating.
+// terminating, if Options.Lifecycle is set.
 func (s *store) checkNamespace(t *table, r *request) error {
 	if !s.opts.Lifecycle || !t.res.Namespaced {
 		return nil
@@ -228,7 +228,8 @@ func prepareNamespace(m object) {
 }
 
 // applyAdditions gives a Service its address and ports, storage its finalizers,
-// and Pods the changes of admission.
+// and Pods the changes of admission. It returns an error for an object that
+// admission refuses.
 func applyAdditions(x *exchange, obj object) error {
 	r, m := &x.t.res, metaOf(obj)
 	switch {
@@ -253,8 +254,8 @@ func applyAdditions(x *exchange, obj object) error {
 	return nil
 }
 
-// protection returns the finalizer that protects objects of a storage kind
-// while they are in use. It returns "" for other kinds.
+// protection returns the finalizer that protects a PersistentVolume or a
+// PersistentVolumeClaim while it is in use. r must be one of these kinds.
 func protection(r *Resource) string {
 	if r.Resource == "persistentvolumes" {
 		return "kubernetes.io/pv-protection"

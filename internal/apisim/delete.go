@@ -113,8 +113,9 @@ func (x *exchange) deleteObject(current *stored, opts *metav1.DeleteOptions) (*s
 
 func isPod(r *Resource) bool { return r.Group == "" && r.Resource == "pods" }
 
-// markDeleted marks an object as being deleted. It sets the deletionTimestamp,
-// the grace period and the finalizers if they differ from the stored ones.
+// markDeleted marks an object as being deleted, and replaces its finalizers. If
+// the object is marked already, its deletionTimestamp stays, and its grace
+// period can only become shorter. It commits the object if this changes it.
 func (x *exchange) markDeleted(current *stored, finalizers []string, grace int64) (*stored, error) {
 	obj := clone(current.obj)
 	m := metaOf(obj)

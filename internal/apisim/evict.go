@@ -83,8 +83,8 @@ func unguarded(pod *corev1.Pod) bool {
 	return slices.Contains(phases, pod.Status.Phase) || pod.DeletionTimestamp != nil
 }
 
-// askBudget takes one disruption from the Pod's budget. It returns an error if
-// the budget does not allow one.
+// askBudget finds the Pod's budget and calls takeDisruption. It returns nil if
+// the Pod has no budget, and an error if it has several.
 func askBudget(x subresource, pod *corev1.Pod) error {
 	x = subresource{&exchange{s: x.s, t: x.s.tables[budgets], r: x.r}}
 	var found []*stored
@@ -114,7 +114,9 @@ func selects(budget *stored, pod *corev1.Pod) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// takeDisruption takes one disruption from the Pod's budget. x must be an
+// takeDisruption reduces by one how many disruptions the budget allows. It
+// returns an error if the budget allows none. A Pod that is not ready may need
+// no disruption; see UnhealthyPodEvictionPolicy of the budget. x must be an
 // exchange on the table of budgets.
 func takeDisruption(x subresource, budget *stored, pod *corev1.Pod) error {
 	var pdb policyv1.PodDisruptionBudget

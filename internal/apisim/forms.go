@@ -29,7 +29,8 @@ const maxForms = 500
 
 var remembered = forms{results: map[form]object{}}
 
-// lookup returns the result of shape for an object. The caller owns it.
+// lookup returns the result of shape for an object, from the cache if possible.
+// The caller may modify the result.
 func (f *forms) lookup(r *Resource, obj object, shape func(*Resource, object) (object, error)) (object, error) {
 	obj, identity := withoutIdentity(obj)
 	obj, times := withoutTimes(r, obj)

@@ -162,8 +162,8 @@ func (m models) schemaOf(t reflect.Type) object {
 	return object{}
 }
 
-// scalar returns the schema of a type that encodes itself. Without types it
-// accepts any value.
+// scalar returns the schema of a type that encodes itself. If types is empty,
+// it is the schema of an object with any members.
 func scalar(types []string, format string) object {
 	if len(types) == 0 {
 		return object{"type": "object"}

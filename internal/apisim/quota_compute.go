@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// computed maps the resources of Pods that a quota limits to the field of a
-// container that specifies them.
+// computed maps the name of a limit in a quota to the field in a container's
+// resources that counts against it. For example, the limit "cpu" counts the
+// field requests.cpu.
 var computed = map[string]string{
 	"cpu": "requests.cpu", "requests.cpu": "requests.cpu", "limits.cpu": "limits.cpu",
 	"memory": "requests.memory", "requests.memory": "requests.memory", "limits.memory": "limits.memory",

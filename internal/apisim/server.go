@@ -110,7 +110,8 @@ func (s *Server) MutateWith(mutate func(Call, map[string]any)) {
 	s.mutate = mutate
 }
 
-// mutated calls the function of MutateWith for the object of a call.
+// mutated calls the function of MutateWith with the object of a call. It does
+// not call it for calls of the admin or on a subresource.
 func (x *exchange) mutated(obj object) {
 	if x.s.mutate != nil && x.r.Client != admin && x.r.Subresource == "" {
 		x.s.mutate(x.r.Call, obj)

@@ -138,7 +138,8 @@ func portsByName(spec object) object {
 }
 
 // nodePorts gives a node port to each port of a Service whose type has node
-// ports. Ports keep their old node ports by name.
+// ports. A port keeps the node port that oldSpec has for the port of the same
+// name.
 func (a *allocator) nodePorts(spec, oldSpec object, used taken) {
 	kind, oldPorts, given := text(spec, "type"), portsByName(oldSpec), map[int64]bool{}
 	for _, v := range elements(spec, "ports") {

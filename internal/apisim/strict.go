@@ -13,8 +13,8 @@ import (
 )
 
 // checkFields checks an object, as a caller sent it or as a patch left it, for
-// unknown and duplicate fields. Depending on the caller's fieldValidation these
-// are an error, a warning, or ignored.
+// unknown and duplicate fields. Depending on the caller's fieldValidation, it
+// returns an error for them, adds warnings to the answer, or ignores them.
 func (x *exchange) checkFields(raw []byte, unknown []string) error {
 	directive := x.r.query.Get("fieldValidation")
 	if directive != metav1.FieldValidationStrict && directive != metav1.FieldValidationWarn {

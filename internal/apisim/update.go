@@ -196,8 +196,10 @@ func (x *exchange) merge(current *stored, obj object) (object, error) {
 	return obj, nil
 }
 
-// keepMeta copies to the metadata m those fields of old that an update cannot
-// change, and those that m does not have.
+// keepMeta completes m, the metadata in an update, from old, the stored
+// metadata. It copies the fields that an update cannot change, such as the
+// creationTimestamp. It copies the UID, the name and the namespace if m does
+// not have them.
 func keepMeta(m, old object) {
 	carry(m, old, "creationTimestamp", "generation", "selfLink")
 	for _, f := range []string{"uid", "name", "namespace"} {

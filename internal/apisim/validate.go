@@ -94,8 +94,9 @@ func metaErrors(obj, old object) field.ErrorList {
 	return append(errs, validation.ValidateFinalizers(fresh.GetFinalizers(), path.Child("finalizers"))...)
 }
 
-// unqualified returns an error for each finalizer that has no domain and is not
-// one of Kubernetes' own. It applies only to built-in kinds.
+// unqualified returns an error for each finalizer of a built-in kind that has
+// no domain and is not one of Kubernetes' own. Like the real server, it accepts
+// all finalizers of some kinds, such as Lease.
 func unqualified(obj object) field.ErrorList {
 	if slices.Contains([]string{
 		"Event", "Lease", "PodDisruptionBudget", "RuntimeClass", "ValidatingWebhookConfiguration",

@@ -81,8 +81,9 @@ func (s *store) startWatch(w *watcher, r *request) error {
 	return nil
 }
 
-// startFromState queues the objects of the client's cached version, and the
-// events since that version.
+// startFromState queues the present objects. For resourceVersion 0 it queues
+// the objects of the client's cached version, and the events since that
+// version.
 func (s *store) startFromState(w *watcher, r *request) error {
 	version := s.version
 	if r.query.Get("resourceVersion") == "0" {

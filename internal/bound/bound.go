@@ -34,8 +34,9 @@ func ClientFor[C any](clientOf func(namespace string) C, obj metav1.Object) (C, 
 // does not reveal its namespace.
 func NamespaceOf(client any) (namespace string, visible bool) { return clients.NamespaceOf(client) }
 
-// wrong reports whether a client is known to reach another namespace. A type
-// that embeds the client of all namespaces may select one namespace itself.
+// wrong reports whether a client is known to reach another namespace. It
+// returns false for a type that embeds a client of all namespaces, because the
+// methods of such a type may choose the namespace.
 func wrong(r clients.Reach, namespace string) bool {
 	return r.Certainty != clients.Unknown && r.Namespace != namespace &&
 		(r.Certainty == clients.Certain || r.Namespace != "")

@@ -60,8 +60,9 @@ func (c *compiler) compile(t reflect.Type) *node {
 	return n
 }
 
-// respells reports whether t is a map whose keys are read by a method, or are
-// numbers.
+// respells reports whether t is a map that may write a key in a different form
+// than it has read, because its keys are numbers or have a method
+// UnmarshalText.
 func respells(t reflect.Type) bool {
 	return t.Kind() == reflect.Map && !marshals(reflect.PointerTo(t)) && (t.Key().Kind() != reflect.String ||
 		reflect.PointerTo(t.Key()).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()))

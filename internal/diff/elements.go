@@ -50,9 +50,10 @@ func pair(a, b *tree) pairing {
 
 func (p *pairing) join(i, j int) { p.newIndex[i], p.oldIndex[j] = j, i }
 
-// joinEqual joins equal elements, first the ones at the same index. If either
-// list has several equal elements, they are doubtful, because it cannot be
-// known which of them moved, are new or were removed.
+// joinEqual joins equal elements, first the ones at the same index. If an
+// element occurs several times, and its places or its number have changed, its
+// occurrences are doubtful, because it cannot be known which of them moved, are
+// new or were removed.
 func (p *pairing) joinEqual(a, b []*tree) {
 	olds, news := map[string][]int{}, map[string][]int{}
 	for i, e := range a {
@@ -215,8 +216,9 @@ func gaps(partners []int, inNew func(int) int) map[int][]int {
 }
 
 // joinGap joins elements of one gap. If the gap has as many elements as before,
-// they are joined in order. Otherwise two elements are joined if they have more
-// in common with each other than with any other element.
+// and each has a value in common with the element now in its place, they are
+// joined in order. Otherwise two elements are joined if they have more in
+// common with each other than with any other element.
 func (p *pairing) joinGap(a, b []*tree, olds, news []int) {
 	if len(olds)*len(news) > maxCompared {
 		return

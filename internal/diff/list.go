@@ -103,7 +103,7 @@ type listWriter struct {
 
 	field            *field
 	a, b             *slice
-	oldKeys, newKeys keyed // the elements of a and b
+	oldKeys, newKeys keyed // the keys of the elements of a and b
 }
 
 func (l *listWriter) writeScalars() {

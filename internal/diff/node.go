@@ -131,8 +131,8 @@ func (n *node) empty(p place) bool {
 type zeroer = interface{ IsZero() bool }
 
 // zero reports whether omitzero omits the value at p. It calls the type's
-// IsZero method if the type has one. The type of a value in an interface does
-// not count, as in encoding/json.
+// IsZero method if the type has one. For an interface that is not nil, only a
+// method of the interface type itself is called, as in encoding/json.
 func (n *node) zero(p place) bool {
 	v := n.value(p)
 	switch {

@@ -109,8 +109,8 @@ func (o *output) pair(prefix, name string, f func()) bool {
 	return false
 }
 
-// nested writes the text in open, the output of f, and the text in closing. If
-// f writes no bytes, nested removes the text in open.
+// nested writes the byte open, the output of f, and the byte closing. If f
+// writes no bytes, nested writes none either.
 func (o *output) nested(open, closing byte, f func()) {
 	o.buf = append(o.buf, open)
 	start := len(o.buf)

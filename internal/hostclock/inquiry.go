@@ -71,14 +71,16 @@ func newInquiry(config *rest.Config) (*inquiry, error) {
 	return i, nil
 }
 
-// verify verifies the certificate of a connection at a time at which it is
-// valid.
+// verify checks the name and the authority of the server's certificate. It
+// checks them for the time at which the certificate becomes valid, and not for
+// the present time of this machine.
 func (i *inquiry) verify(state tls.ConnectionState) error {
 	return i.issued(state.PeerCertificates, i.name)
 }
 
 // issued returns an error unless an authority that the program trusts has
-// issued the first of the certificates, for the name unless it is empty.
+// issued the first of the certificates. If name is not empty, the certificate
+// must also be for this name.
 func (i *inquiry) issued(certificates []*x509.Certificate, name string) error {
 	if len(certificates) == 0 {
 		return errors.New("the server has shown no certificate")
@@ -132,8 +134,9 @@ func (i *inquiry) send(ctx context.Context, c *Comparison) bool {
 	return c.note(sent, res)
 }
 
-// signed says whether the certificate in err would be accepted at another time.
-// It returns "" if that is not known.
+// signed returns a text for messages that says whether an authority that this
+// program trusts has signed the certificate in err. It returns "" if that is
+// not known.
 func (i *inquiry) signed(err error) string {
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if i == nil || !ok || len(refused.UnverifiedCertificates) == 0 {

@@ -28,8 +28,8 @@ func (c *chances) chance(number uint32) *chance {
 type chance struct{ misses atomic.Uint32 }
 
 const (
-	// hopeless is the number of misses in a row after which only one object in
-	// seldom looks up the part.
+	// hopeless is the number of misses in a row after which a part is
+	// looked up in one of every sparse objects only.
 	hopeless = 128
 	sparse   = 16
 

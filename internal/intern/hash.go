@@ -19,8 +19,8 @@ func (s *Pool) mix(a, b, c uint64) uint64 {
 	return folded(folded(a^s.secret[0], b^s.secret[1])^s.secret[2], c^s.secret[3])
 }
 
-// folded returns the product of two numbers, with its upper half added to its
-// lower half bit by bit.
+// folded returns the exclusive or of the upper and the lower half of the
+// product of two numbers.
 func folded(a, b uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	return high ^ low

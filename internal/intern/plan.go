@@ -234,7 +234,7 @@ func (c *compiler) special(t reflect.Type) (k kind, special bool) {
 }
 
 // hides reports whether a type has unexported fields. Its methods may cache
-// results in them, so that the type counts as lazy unless it is in constant.
+// results in them. Therefore the type counts as lazy, unless it is in constant.
 // TestTypesThatHideFields lists all such types in the built-in kinds.
 func hides(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {

@@ -117,7 +117,7 @@ func (s *Pool) tableOf(hash uint64) *table { return &s.known[hash%(1<<tableBits)
 // lookup returns the known part with this hash and shape, or nil. The caller
 // must compare it, because hashes can collide. If no part is known and record
 // is set, lookup records the part, and repeated reports whether another object
-// had it before, so that it should enter the table.
+// had it before. If so, the caller should add the part with learn.
 func (s *Pool) lookup(hash uint64, key shape, object uint32, record bool) (found place, repeated bool) {
 	t := s.tableOf(hash)
 	t.mu.Lock()

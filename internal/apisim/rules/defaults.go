@@ -14,7 +14,7 @@ type defaulters struct {
 	nested map[reflect.Type][]int // the fields of a struct that contain types with defaults
 }
 
-// newDefaulters returns the defaults of the values in these types.
+// newDefaulters returns the defaulters for objects of these Go types.
 func newDefaulters(types []reflect.Type) *defaulters {
 	d := &defaulters{set: map[reflect.Type]func(any){}, nested: map[reflect.Type][]int{}}
 	d.workloads()

@@ -26,7 +26,7 @@ type inspected struct {
 	typ  reflect.Type
 }
 
-// newInspectors returns the inspectors that check values of these types.
+// newInspectors returns the inspectors for objects of these Go types.
 func newInspectors(types []reflect.Type) *inspectors {
 	insp := &inspectors{
 		checks: map[reflect.Type]func(object, *field.Path) field.ErrorList{},

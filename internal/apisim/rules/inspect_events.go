@@ -13,10 +13,10 @@ const (
 	longestReason = 128 // also for the action and the reporting instance
 )
 
-// event checks an event of the core group. If it has an eventTime, it must have
-// the same fields as an event of events.k8s.io; see newEvent. Otherwise it must
-// be about an object in its own namespace, or about a cluster-scoped object if
-// it is in "default".
+// event checks an event of the core group. If it has an eventTime, its texts
+// must obey the rules of events.k8s.io; see eventTexts. Otherwise it must be
+// about an object in its own namespace, or about a cluster-scoped object if it
+// is in "default".
 func event(obj object) field.ErrorList {
 	if obj["eventTime"] != nil {
 		return eventTexts(obj, "reportingComponent")

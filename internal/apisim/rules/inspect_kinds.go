@@ -331,8 +331,9 @@ func role(o object, _ *field.Path) field.ErrorList {
 	return nil
 }
 
-// quota checks the names of a quota's limits. A name must be a resource that
-// the server counts, or contain a domain.
+// quota checks the limits of a quota. The name of a limit must be a resource
+// that the server counts, begin with "requests." or "limits.", or contain a
+// domain. A limit must not be negative.
 func quota(o object, path *field.Path) field.ErrorList {
 	names := []string{
 		"cpu", "memory", "ephemeral-storage", "pods", "services", "replicationcontrollers", "resourcequotas", "secrets",

@@ -109,7 +109,8 @@ func handler(o object, path *field.Path) field.ErrorList {
 		"successThreshold", "failureThreshold")...)
 }
 
-// requirements requires that the requests of a container are within its limits.
+// requirements requires that the requests of a container are within its limits,
+// and that none of them is negative.
 func requirements(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	limits, requests := Object(o["limits"]), Object(o["requests"])

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// auditPolicy makes the API server record the requests of all service accounts.
-// It leaves out the components of the control plane, because they are users and
-// not service accounts.
+// auditPolicy makes the API server record the requests of service accounts. It
+// leaves out the control plane, whose components are users, or service accounts
+// in kube-system.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -103,8 +103,9 @@ func (p permission) covers(r record) bool {
 		(p.name == "" || p.name == r.Object.Name) && (p.namespace == "" || p.namespace == r.Object.Namespace)
 }
 
-// grantedTo returns all permissions of a service account. It collects them from
-// the roles of all bindings that name the account.
+// grantedTo returns the permissions of a service account. It collects them from
+// the roles of the ClusterRoleBindings, and of the RoleBindings in the
+// account's namespace, that name the account.
 func grantedTo(ctx context.Context, client kubernetes.Interface, namespace, name string) ([]permission, error) {
 	var granted []permission
 	clusterwide, err := client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})

@@ -13,7 +13,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// note sets the annotation key of an app to value.
+// note sets the annotation with the given key of an app to value.
 func note(ctx context.Context, s *shop, app *corev1.ConfigMap, key, value string) error {
 	_, err := patch.Merge(ctx, s.client.CoreV1().ConfigMaps, app, nil, func(edit *corev1.ConfigMap) {
 		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value)

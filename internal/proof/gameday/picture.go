@@ -113,7 +113,7 @@ func (w *world) query(ctx context.Context, expr, legend string, start, end time.
 	return list, nil
 }
 
-// label is a label in a legend.
+// label matches the placeholder of a label in a legend, such as {{pod}}.
 var label = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
 // A canvas is the part of the picture that has been drawn so far. Its grid has

@@ -28,10 +28,10 @@ type report struct {
 
 	Alerts []alert       `json:"alerts"` // the alerts that fire a minute after the first alert
 	After  time.Duration `json:"after"`  // the time until the first alert, as if the rules were not shortened
-	Lines  []string      `json:"lines"`  // the lines of the log
-	Page   []string      `json:"page"`   // the lines of /readyz
+	Lines  []string      `json:"lines"`  // the last errors in the logs; see errorLines
+	Page   []string      `json:"page"`   // the lines of /readyz that are not ok; see notReady
 	Healed time.Duration `json:"healed"`
-	Place  int           `json:"place,omitempty"` // the number of the folder
+	Place  int           `json:"place,omitempty"` // the number of the folder with the evidence, or 0
 
 	evidence evidence
 }

@@ -56,8 +56,8 @@ type world struct {
 // replica is a replica of the program. Its process may be stopped.
 type replica struct {
 	address, identity, node string
-	clock                   string        // the file with the number of seconds that the machine's clock is ahead
-	offset                  time.Duration // how far the machine's clock is ahead
+	clock                   string        // the name of the file for clockVariable
+	offset                  time.Duration // how far the replica's clock is ahead of the machine's clock
 	process                 *exec.Cmd
 	lost                    bool         // whether the node has failed
 	silence                 net.Listener // takes the place of a process whose node has failed

@@ -21,8 +21,8 @@ import (
 // after the quick ones have passed.
 const slow = time.Second
 
-// memory is the limit of a test program's address space in KiB, because a
-// mutant may allocate without end.
+// memory is the limit of a test program's address space in KiB. There is a
+// limit because a mutant may allocate without end.
 const memory = 16 << 20
 
 var errTimeout = errors.New("the tests took too long")
@@ -41,8 +41,8 @@ type suite struct {
 	separate []string      // Tests that fail in a program with all mutants, for example because they count allocations.
 }
 
-// build builds the tests with files, the sources with all mutants, and prepares
-// the tests.
+// build builds the test program from files, which are the sources with all
+// mutants, and calls prepare. It does so only once.
 func (s *suite) build(ctx context.Context, files overlay.Files, limit time.Duration) error {
 	s.once.Do(func() {
 		var program string
@@ -96,8 +96,9 @@ func (s *suite) green(ctx context.Context) error {
 // anyOf returns a pattern for -run that matches exactly these tests.
 func anyOf(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
-// rounds returns the quick and the slow tests from the output of a verbose run.
-// It leaves out failed tests.
+// rounds returns the flags of each run of the tests, for suite.rounds: first
+// the quick tests, then the slow ones, if any. out is the output of a verbose
+// run of all tests. Tests that failed in it are left out.
 func rounds(out string) [][]string {
 	var slowest, skipped []string
 	for _, m := range verdict.FindAllStringSubmatch(out, -1) {

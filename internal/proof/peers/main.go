@@ -51,7 +51,8 @@ func main() {
 	}
 }
 
-// suite contains the results of one suite.
+// suite contains the results of one test suite of client-go or
+// controller-runtime.
 type suite struct {
 	Module, Version, Folder string
 	Passed                  int

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 )
 
-// chartServer is the URL in manifests that apply replaces by the address of the
-// world's server of charts.
+// chartServer stands for the URL of the world's server of charts in manifests.
+// apply replaces it with the real URL.
 const chartServer = "http://charts.invalid"
 
 // charts answers every request with the index of a Helm repository. The index

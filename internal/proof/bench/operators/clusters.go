@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// clusterSecrets is in the options of a second cache, of the metadata of all
-	// Secrets.
+	// clusterSecrets is a text in the source of Cluster API, in the options
+	// of its second cache. That cache has the metadata of all Secrets.
 	clusterSecrets = "\t\tHTTPClient:        mgr.GetHTTPClient(),\n\t\tSyncPeriod:        syncPeriod,\n"
 	clusterLine    = "NewInformer: clientgo.NewSharedIndexInformer,"
 )
 
-// clusters returns the variants of Cluster API. There is none on demand: the
-// program reads Secrets and ConfigMaps from the server, and caches only their
-// metadata, whose events it needs for objects that it has never read.
+// clusters returns the variants of Cluster API. There is no variant with a
+// cache on demand. The program reads Secrets and ConfigMaps from the server,
+// and caches only their metadata. It needs the events of this cache even for
+// objects that it has never read.
 func clusters() []variant {
 	const file = "core/main.go"
 	variants := managers(file, "mgr, err := ctrl.NewManager(restConfig, ctrlOptions)", "ctrlOptions")[:2]

@@ -62,8 +62,8 @@ func (l *laboratory) measure(ctx context.Context, w *world, o *operator) error {
 	return l.keep(o, typical)
 }
 
-// measureOnce starts a program, waits until it is at rest, changes objects, and stops
-// it.
+// measureOnce starts a program, waits until it is at rest, changes objects,
+// checks that the program does its work, and stops it.
 func (l *laboratory) measureOnce(ctx context.Context, w *world, o *operator, v variant) (f figures, err error) {
 	began := time.Now()
 	p, err := l.start(ctx, w, o, v)
@@ -99,8 +99,8 @@ func (l *laboratory) measureOnce(ctx context.Context, w *world, o *operator, v v
 	return f, err
 }
 
-// changes changes objects of the kind for a period. It returns the number
-// of changes, and the processor seconds that 1,000 of them cost the program. Each
+// changes changes objects of the kind for a period. It returns the number of
+// changes, and the processor seconds that 1,000 of them cost the program. Each
 // object is changed once before the measurement, because its first change after
 // a list can cost more than its later ones.
 func (p *running) changes(

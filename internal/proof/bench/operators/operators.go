@@ -30,7 +30,8 @@ type operator struct {
 	Works func(w *world, ctx context.Context) error // reports whether the operator does its work
 }
 
-// variant is an operator with a cache.
+// variant describes how an operator is changed to use one of the compared
+// caches. The variant "released" changes nothing.
 type variant struct {
 	Name  string
 	Line  string // the changed line, for the page
@@ -42,7 +43,7 @@ type variant struct {
 type edit struct{ File, Old, New string }
 
 // edits returns the edits of a variant by file. A file that only another
-// variant changes has no edits, so that it is written as it was released.
+// variant changes has no edits, and is written as it was released.
 func (o *operator) edits(v variant) map[string][]edit {
 	byFile := map[string][]edit{}
 	for _, alternative := range o.Variants {

@@ -24,13 +24,14 @@ type record struct {
 	Remark            string             `json:",omitempty"` // what is special about the measurement, for the page
 }
 
-// results returns the name of the file beside the page.
+// results returns the name of the file with the records. It is the name of the
+// page with the suffix .jsonl.
 func (l *laboratory) results() string {
 	return strings.TrimSuffix(l.page, filepath.Ext(l.page)) + ".jsonl"
 }
 
-// records reads the file beside the page. A file that does not exist has no
-// records.
+// records returns the records in the file beside the page, by the name of the
+// operator. If the file does not exist, the map is empty.
 func (l *laboratory) records() (map[string]record, error) {
 	byOperator := map[string]record{}
 	text, err := os.ReadFile(l.results())
@@ -86,8 +87,8 @@ func (l *laboratory) keep(o *operator, figures map[string]figures) error {
 	return os.WriteFile(l.results(), b.Bytes(), 0o644)
 }
 
-// loadAverage returns the load average of the last five minutes, or 0 if the system
-// does not report it.
+// loadAverage returns the load average of the last five minutes, or 0 if the
+// system does not report it.
 func loadAverage() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -28,7 +28,7 @@ type world struct {
 	cluster *e2e.Cluster
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
-	charts  net.Listener // of the server of charts
+	charts  net.Listener // the listener of the server of charts
 }
 
 // newWorld starts a server that keeps its data in a folder, and fills the

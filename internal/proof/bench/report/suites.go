@@ -53,8 +53,9 @@ var suites = []suite{
 var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`)
 
 // measure runs the suites, one after the other, in this module's folder, and
-// writes their results to the file results. If selected is the name of a suite,
-// measure runs that suite alone, and keeps the other results in the file.
+// writes their results to a file, whose name is in results. If selected is the
+// name of a suite, measure runs that suite alone, and keeps the other results
+// in the file.
 func measure(ctx context.Context, results, selected string, count int, progress io.Writer) (err error) {
 	kept, err := keptOf(results, selected)
 	if err != nil {

@@ -132,8 +132,9 @@ func (a *runResults) resultsOf(test string) []*results.Result {
 	return found
 }
 
-// single returns the only result of the given tests that has a finding if failed
-// is true, and the only result without a finding otherwise.
+// single returns a result of the given tests: the result with a finding if
+// failed is true, and otherwise the result without one. It returns an error
+// unless there is exactly one such result.
 func (a *runResults) single(failed bool, tests ...string) (*results.Result, error) {
 	var found []*results.Result
 	for _, test := range tests {

@@ -95,8 +95,8 @@ func (p Program) run(o *options) error {
 	return nil
 }
 
-// startProfile begins to write a CPU profile to the file path, until stop is
-// called. It does nothing if path is empty.
+// startProfile begins to write a CPU profile to a new file at path. stop ends
+// the profile. If path is empty, startProfile and stop do nothing.
 func startProfile(path string) (stop func() error, err error) {
 	if path == "" {
 		return func() error { return nil }, nil

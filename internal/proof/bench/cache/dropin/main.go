@@ -34,8 +34,8 @@ import (
 )
 
 const (
-	secrets = "secrets"                // a shape, and a resource
-	reusing = "clientgo-reusing-specs" // an implementation
+	secrets = "secrets"                // the name of a shape of load, and of a resource
+	reusing = "clientgo-reusing-specs" // the name of an implementation
 )
 
 func main() {
