@@ -370,8 +370,8 @@ func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*c
 }
 
 // begin returns a context for requests for the Lease, and a function that ends
-// it. The elector's own fence lets these requests pass. They must end within
-// limit, and within RequestTimeout after the end of ctx.
+// it. The elector's own fence lets these requests pass. The context ends after
+// limit, or RequestTimeout after the end of ctx if that is earlier.
 func (c *candidate) begin(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	own, cancel := context.WithTimeout(record.WithOwn(ctx, c.owner), limit)
 	stop := context.AfterFunc(ctx, func() {

@@ -170,8 +170,9 @@ func guarded(ctx context.Context, req *http.Request, t *term) *http.Request {
 	return copied
 }
 
-// limit sets the timeout parameter of a request, so that the API server gives
-// up the request when the trust window ends. remaining is the time until then.
+// limit sets the timeout parameter of a request to remaining, the time until
+// the trust window ends, unless the request has a shorter timeout. The API
+// server gives up the request after that time.
 func limit(req *http.Request, remaining time.Duration) {
 	query := req.URL.Query()
 	if asked, err := time.ParseDuration(query.Get("timeout")); err == nil && asked > 0 && asked <= remaining {

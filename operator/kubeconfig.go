@@ -23,8 +23,8 @@ const (
 	// readInterval is how long the contents of a kubeconfig are used before a
 	// request reads it again.
 	readInterval = 10 * time.Second
-	// retryInterval replaces readInterval after the server has refused a
-	// request.
+	// retryInterval replaces readInterval after a failed request, and while
+	// the file has never been readable.
 	retryInterval = time.Second
 )
 
@@ -256,8 +256,10 @@ type follower struct {
 // wrappers.
 func (f *follower) WrappedRoundTripper() http.RoundTripper { return f.next }
 
-// RoundTrip sends a request. After a refusal it reads the kubeconfig again, so
-// that later requests can succeed.
+// RoundTrip sends a request with the current credentials. It first reads the
+// file again if the last reading is older than readInterval. If the request
+// fails, or if the server answers 401, RoundTrip reads the file once more, for
+// later requests.
 func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
 	interval := readInterval
 	if f.isUnread() {
@@ -306,8 +308,8 @@ func (unsentError) NeverSent() bool { return true }
 
 func (e unsentError) Unwrap() error { return e.error }
 
-// redirect sends to config's server a request that was made before the server
-// was known.
+// redirect sends a request to the server of config. It is for a request that
+// was made before the server was known.
 func (f *follower) redirect(sender http.RoundTripper, req *http.Request, config *rest.Config) (*http.Response, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

@@ -134,9 +134,8 @@ func askOnce(ctx context.Context, ask func(context.Context) error) error {
 	return ask(ctx)
 }
 
-// isFinal reports whether err is final, because it is an answer of the API
-// server or a mistake in the program. Another attempt may succeed after any
-// other error.
+// isFinal reports whether another attempt would fail as well, because err is a
+// decision of the API server or a mistake in the program.
 func isFinal(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !isTemporary(err) && !isForeignNotFound(err) || errors.Is(err, ErrPermission) ||
@@ -149,8 +148,8 @@ func isForeignNotFound(err error) bool {
 	return absent.IsForeign(err) && apierrors.IsNotFound(err) //nolint:forbidigo // IsForeign has been checked
 }
 
-// isTemporary reports whether err means that the API server asks the client to
-// retry later.
+// isTemporary reports whether err is an answer of the API server after which
+// another attempt may succeed, such as 429 or 503.
 func isTemporary(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err)

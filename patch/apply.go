@@ -55,7 +55,7 @@ type applied struct {
 	request  [sha256.Size]byte // hash of the configuration and the options that were sent
 	rv       string            // the newest resourceVersion at which owned was seen
 	owned    [sha256.Size]byte // checksum of the fields that were applied; see ownedBy
-	agreedAt time.Time         // when the cache was last seen to agree
+	agreedAt time.Time         // when the server or the cache last showed these fields
 }
 
 // NewApplier returns an Applier. clients returns the client of a namespace; see

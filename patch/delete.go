@@ -86,11 +86,11 @@ func Delete[C interface {
 	return nil
 }
 
-// confirmDeleted returns an error if the object still exists although its
-// deletion has returned no error. It reads the object unless the answer to the
-// deletion proves that it is deleted. If the client cannot or must not read, or
-// if no witness has seen the answer, confirmDeleted assumes that the deletion
-// has succeeded.
+// confirmDeleted returns an error if the object still exists and is not being
+// deleted, although its deletion has returned no error. It reads the object
+// unless the answer to the deletion proves that it is deleted. If the client
+// cannot or must not read, or if no witness has seen the answer, confirmDeleted
+// assumes that the deletion has succeeded.
 func confirmDeleted[T informer.Object](ctx context.Context, c any, cached T, deletion *answer.Witness) error {
 	if deletion == nil || deletion.IsDeleted(cached.GetResourceVersion()) {
 		return nil

@@ -151,9 +151,10 @@ func (w *write) merged(data []byte) asked {
 	return fields.bounded()
 }
 
-// fieldsOf returns those fields of an object that a patch changes, as decoded
-// JSON. It returns nil if the object is not known. It encodes only these
-// fields, because encoding a large object for one field would be expensive.
+// fieldsOf returns the fields of an object that a patch changes, as decoded
+// JSON. It encodes only these fields, because encoding a large object for one
+// field would be expensive. An unstructured object is returned whole, because
+// it is decoded already. fieldsOf returns nil if the object is not known.
 func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 	if u, ok := object.(*unstructured.Unstructured); ok {
 		return u.Object

@@ -103,8 +103,9 @@ func (s *shardCaches) fill(ctx context.Context) {
 	}
 }
 
-// gathered waits until no slot has joined for gatherPeriod. It reports false if
-// no slot has joined at all, or if ctx ends first.
+// gathered waits until no slot has joined for gatherPeriod, for at most
+// maxGatherings periods. It reports false if no slot has joined at all, or if
+// ctx ends first.
 func (s *shardCaches) gathered(ctx context.Context) bool {
 	joined := func() int {
 		s.mu.Lock()

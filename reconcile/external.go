@@ -80,7 +80,8 @@ func (e external) attach(c *intake) binding {
 	return binding{detach: func() {}, run: func(ctx context.Context) { e.run(ctx, c) }}
 }
 
-// run calls the function until it returns nil or ctx ends. It returns after the
+// run waits until the informers have stored their first lists. Then it calls
+// the function until the function returns nil or ctx ends. It returns after the
 // last call.
 func (e external) run(ctx context.Context, c *intake) {
 	for _, s := range c.sources {

@@ -68,8 +68,9 @@ func (l *failureLog) failed(t *reconcileContext, err error, message string) {
 	}
 }
 
-// count adds the key to the keys with the same error, and reports whether there
-// are only a few of them.
+// count adds the key to the keys with the same error. It reports whether the
+// key should be logged on its own: only a few keys have the error in this
+// window, and only a few had it in the previous one.
 func (l *failureLog) count(t *reconcileContext, err error) bool {
 	key := t.item.Key()
 	id := errorOf(key, redact.Error(err))
@@ -98,8 +99,9 @@ func (l *failureLog) count(t *reconcileContext, err error) bool {
 	return !group.hasMany && len(group.keys) <= fewKeys
 }
 
-// closeWindow logs the keys of a window if there are many, and opens the next
-// window.
+// closeWindow ends a window. If it has many keys, closeWindow logs them
+// together, and opens the next window. Otherwise the next key with this error
+// opens one.
 func (l *failureLog) closeWindow(id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

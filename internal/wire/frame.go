@@ -160,8 +160,8 @@ func (f *frame) appendMarked(dst []byte, mark string) []byte {
 	})
 }
 
-// appendAround appends the event, preceded by its length. appendBody appends
-// its object, which takes body bytes.
+// appendAround appends the event, preceded by its length. It calls appendBody
+// to append the object, whose size must be body bytes.
 func (f *frame) appendAround(dst []byte, body int, appendBody func([]byte) []byte) []byte {
 	unknown := len(f.unknown) - (f.body.end - f.body.start) + sizeOf(bodyNumber, body)
 	raw := len(magic) + unknown

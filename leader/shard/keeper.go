@@ -80,7 +80,8 @@ func newKeeper(s *Shards, fn func(ctx context.Context, slot int) error) *keeper 
 func (k *keeper) quiet() time.Duration { return max(0, k.Member.CutUntil().Sub(k.Now())) }
 
 // start runs a request for a record in a goroutine of its own, and reports
-// whether it started one. There is at most one request for a record at a time.
+// whether it started one. It does not if a request for the record is under way,
+// if too many others are, or if the record may not be written again yet.
 func (k *keeper) start(name string, now time.Time, request func() error) bool {
 	if k.busy[name] || len(k.busy) >= maxRequests || now.Before(k.retryAt[name]) {
 		return false

@@ -14,7 +14,8 @@ import (
 )
 
 // children returns the cached children of the owner that are not being deleted,
-// each once. It leaves out copies that others have made of a child: they have
+// each once. With ByLabel it includes the children of a deleted owner with the
+// same name. It leaves out copies that others have made of a child: they have
 // its mark, but are not what the owner has made.
 func (c *call[T]) children() (found []T) {
 	values := []string{string(c.owner.GetUID())}

@@ -55,8 +55,8 @@ func guarded(clean Reconcile) wiring {
 
 // unowned returns a program like guarded, except that the keys have no owner.
 // The garbage collector does not delete them, so clean must. If asks is true,
-// the program makes a key only after the server has confirmed that the App has
-// the finalizer.
+// the program makes a key only after the server has confirmed that the App is
+// not being deleted.
 func unowned(clean Reconcile, asks bool) wiring {
 	w := guarded(clean)
 	inner := w.reconcile()
@@ -83,8 +83,8 @@ func unowned(clean Reconcile, asks bool) wiring {
 	}).reconcile}
 }
 
-// stillHeld asks the server whether the App still has the finalizer, because
-// the cache may be stale.
+// stillHeld asks the server, because the cache may be stale, whether the App
+// exists and is not being deleted. Then the finalizer still holds it.
 func stillHeld(ctx context.Context, d Desk, app *corev1.ConfigMap) (bool, error) {
 	live, err := d.kube().CoreV1().ConfigMaps(app.Namespace).Get(ctx, app.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -104,8 +104,8 @@ func cleanCached(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return nil
 }
 
-// cleanByName deletes every object that the program may have made, even if the
-// cache does not show it.
+// cleanByName deletes the key by its name, even if the cache does not show the
+// key. The program makes no other object.
 func cleanByName(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if err := strictClean(ctx, d, app); !names.IsNotFound(err, corev1.Resource("secrets"), app.Name+"-key") {
 		return err

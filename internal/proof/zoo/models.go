@@ -44,12 +44,13 @@ type model struct {
 	client kubernetes.Interface
 	caches informers.SharedInformerFactory
 	feeds  []feed
-	// reconcile reconciles the App with a name. It returns the time after which
-	// the App must be reconciled again, or 0.
+	// reconcile reconciles the App with this name. It returns the time
+	// after which the App must be reconciled again, or 0.
 	reconcile func(ctx context.Context, name string) (time.Duration, error)
 }
 
-// app returns the cached App with a name, or nil.
+// app returns the cached App with this name, or nil if it does not exist or is
+// being deleted.
 func (m *model) app(name string) *corev1.ConfigMap {
 	app, err := m.caches.Core().V1().ConfigMaps().Lister().ConfigMaps(namespace).Get(name)
 	if err != nil || app.Labels[labelApp] == "" || app.DeletionTimestamp != nil {

@@ -91,7 +91,8 @@ func serving() *reconciletest.Case {
 }
 
 // gateway returns a program that serves the certificate of a Secret. If filters
-// is set, it ignores an update of the Secret whose generation is the same.
+// is set, it ignores each update that leaves the generation of the Secret
+// unchanged.
 func gateway(filters bool) Program {
 	return modelled(func(m *model) {
 		secrets := m.caches.Core().V1().Secrets()
@@ -214,8 +215,9 @@ func channelled() *reconciletest.Case {
 
 // channel returns a program that syncs once a day: it creates a syncer (in the
 // model, a Secret), takes its result, and deletes it. If notes is set, the
-// program records the time when it creates the syncer. Otherwise it records
-// only the time of the first sync.
+// program records the time when it creates the syncer. Otherwise the recorded
+// time stays the time of the first sync, so each sync is followed by another
+// one at once.
 func channel(notes bool) Program {
 	return modelled(func(m *model) {
 		secrets := m.caches.Core().V1().Secrets()

@@ -47,8 +47,8 @@ type Shards struct {
 	samples []sample   // the samples, the oldest first
 }
 
-// sample is the resourceVersion that a cache had at a time, or an earlier
-// resourceVersion.
+// sample is a resourceVersion that a cache had seen at a point in time. The
+// cache may have seen a newer one.
 type sample struct {
 	taken time.Time
 	rv    string

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// tailLines is the number of lines of a program's output in an error.
+// tailLines is how many of the last lines of a program's output an error shows.
 const tailLines = 40
 
 // A Tail is a writer that keeps the last forty lines. Its zero value is ready

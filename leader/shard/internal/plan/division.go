@@ -63,7 +63,9 @@ func Parse(text string, slots int) (*Division, error) {
 	return d, nil
 }
 
-// parse adds the range in a field. It reports false if the field is invalid.
+// parse adds the range that field describes, such as "8000000000000000:0.5":
+// the first hash of the range, and its weight. It reports false if field is
+// invalid, or if the range does not follow the last one.
 func (d *Division) parse(field string) bool {
 	boundText, weightText, _ := strings.Cut(field, ":")
 	bound, err := strconv.ParseUint(boundText, 16, 64)
