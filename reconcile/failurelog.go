@@ -34,10 +34,10 @@ const (
 
 // failureLog logs failed reconciles without repeating one cause thousands of
 // times. A key is logged at its errors 1, 2, 3, 4, 8, 16 and so on since its
-// last success. It is also logged when its error differs from the previous one,
-// by the same rule: at the changes 1, 2, 3, 4, 8, 16 and so on. If more than a
-// few keys fail with the same error, they share one line a minute, with their
-// number and examples. All other attempts are logged at V(1).
+// last success, and at the same numbers of errors that differ from the previous
+// one. If more than a few keys fail with the same error, they share one line a
+// minute, with their number and examples. All other attempts are logged at
+// V(1).
 type failureLog struct {
 	mu     sync.Mutex
 	groups map[uint64]*sameError
@@ -167,11 +167,12 @@ func errorOf(key Key, text string) uint64 {
 // shared describes an error that several keys have.
 type shared struct {
 	example failure // the failure of the key that has had the error for the longest time
-	key     Key     // the key of example; the first one by name if there are several
+	key     Key     // the key of example; the first by name if several keys have had the error for that time
 	keys    int
 }
 
-// add counts a key.
+// add counts a key that has the error. The key becomes the example if it has
+// had the error for longer than the example so far.
 func (s *shared) add(key Key, failed *failure) {
 	s.keys++
 	if s.keys == 1 || isEarlier(key, failed, s.key, &s.example) {
@@ -179,15 +180,17 @@ func (s *shared) add(key Key, failed *failure) {
 	}
 }
 
-// isEarlier reports whether a key has failed for longer than another, or for
-// the same time, and is the first one by name.
+// isEarlier reports whether key has failed for longer than otherKey. If both
+// have failed for the same time, the first one by name counts as the earlier
+// one.
 func isEarlier(key Key, failed *failure, otherKey Key, other *failure) bool {
 	return cmp.Or(failed.began.Compare(other.began), cmp.Compare(key.String(), otherKey.String())) < 0
 }
 
-// mostCommon returns the error that the most keys have. Its example is the same
-// in each call, as long as that key has the error: an example that changed from
-// one reading of /readyz to the next would look like a new fault.
+// mostCommon returns the error that the largest number of keys have. It ignores
+// missing permissions, which are reported as problems of their own. The example
+// is the same in each call as long as that key has the error: an example that
+// changed from one reading of /readyz to the next would look like a new fault.
 func (f *failures) mostCommon() shared {
 	f.mu.Lock()
 	defer f.mu.Unlock()

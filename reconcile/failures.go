@@ -21,7 +21,7 @@ const maxFailures = 1000
 type verdict struct {
 	outcome inspect.Outcome
 	err     error
-	wait    time.Duration // the exact delay; 0 means the back-off, or no retry
+	wait    time.Duration // the delay that the reconciler or the server asked for; 0 if neither did
 	stale   bool          // whether err is a conflict that only shows that the cache is late
 	repeat  bool          // whether the reconciler has returned After(0)
 	// loop describes the hot loop that the key is in until loopUntil. It is
@@ -52,13 +52,13 @@ type failure struct {
 	failedAt  time.Time
 	terminal  bool
 	conflicts int             // number of conflicts in a row
-	quiet     bool            // whether the failure is counted and shown only if it repeats
+	quiet     bool            // whether it is a conflict that is repeated quietly, and so neither counted nor shown
 	errorID   uint64          // identifies the error, see errorOf; 0 without an error
 	missing   *permission     // the permission that a refused write lacks, or nil
 	allowed   map[string]bool // namespaces in which writes of the refused kind succeeded
 	announced bool            // whether an Event about the missing permission was sent
-	began     time.Time       // when the failures with this error, or for want of this permission, began
-	loopUntil time.Time       // when the hot loop ends, if the failure is one; otherwise zero
+	began     time.Time       // when the key began to fail with this error, or because of this missing permission
+	loopUntil time.Time       // when the hot loop ends; zero if the failure is not a hot loop
 	errors    repetition
 }
 
@@ -151,8 +151,8 @@ func (f *failures) put(key Key, failed failure) {
 	}
 }
 
-// isSame reports whether a failure has the reason of the previous one: the same
-// permission is missing or, if none is, the error is the same.
+// isSame reports whether a failure has the same reason as the previous one: the
+// same missing permission or, if no permission is missing, the same error.
 func (f *failure) isSame(previous *failure) bool {
 	if f.missing != nil || previous.missing != nil {
 		return f.missing.isSame(previous.missing)

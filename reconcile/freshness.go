@@ -28,9 +28,9 @@ type freshness struct {
 	held      map[Key]*heldKey
 	baselines map[objectRef][]*baseline
 	expects   map[objectRef][]*expectation
-	asking    context.Context //nolint:containedctx // the parent of requests, from attach to detach
+	asking    context.Context //nolint:containedctx // the parent context of the requests; nil before attach and after detach
 	running   *sync.WaitGroup // counts the requests
-	latest    []*coalescer    // for each source, requests about all its objects
+	latest    []*coalescer    // by source; waits until its cache is as new as the server
 }
 
 // heldKey is a key with the writes for which it still waits.
@@ -151,9 +151,10 @@ func drop[E interface{ *baseline | *expectation }](byRef map[objectRef][]E, ref 
 	}
 }
 
-// takeBaselines starts to observe the cached states of the object of a request.
-// Call it before the request is sent, because the watch may be faster than the
-// answer.
+// takeBaselines records the state in which each cache has the object of w, and
+// begins to record which objects of that name the caches remove. Call it before
+// the request is sent, because the watch may be faster than the answer. End it
+// with dropBaselines.
 func (f *freshness) takeBaselines(w *write) (baselines []*baseline) {
 	if w.key().Name == "" {
 		return nil
@@ -270,8 +271,9 @@ func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
 	}
 }
 
-// query calls answered when question has returned nil. question sends requests.
-// It does not call question, and reports false, if w no longer waits.
+// query calls question in a goroutine, and calls answered if question returns
+// nil within the deadline. question sends requests. If w no longer waits, query
+// calls neither of them and returns false.
 func (f *freshness) query(w *heldKey, question func(ctx context.Context) error, answered func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -289,7 +291,8 @@ func (f *freshness) query(w *heldKey, question func(ctx context.Context) error, 
 }
 
 // askAbout makes w wait until the cache is as new as the server is now. If ref
-// has a name, this concerns one object, and otherwise all objects.
+// has a name, only that object has to be as new, and otherwise all objects of
+// the cache.
 func (f *freshness) askAbout(w *heldKey, ref objectRef) {
 	if ref.key.Name == "" {
 		f.ask(w, f.latest[ref.source].wait)

@@ -34,9 +34,9 @@ type intake struct {
 	ranged        bool          // whether informers may leave out the objects of other replicas' shards
 }
 
-// guarded calls f for the object of key. f calls a function of the program that
-// must not block. A call that hangs is a problem of the controller. The error
-// is the error of guard.Call.
+// guarded calls f, which calls a function of the program about key. That
+// function must not block: a call that hangs is reported as a problem of the
+// controller. The error is the error of guard.Call.
 func (c *intake) guarded(function string, key Key, f func()) error {
 	call := c.calls.Begin(function, key)
 	defer c.calls.End(call)
@@ -68,7 +68,7 @@ func (c *intake) enqueueBehind(key Key, trigger, causeType string, delay time.Du
 // children.Options.ByLabel.
 type owners struct {
 	kind, group string
-	anyGroup    bool // the group is unknown
+	anyGroup    bool // the group is unknown, so owners of every group match
 	namespaced  bool
 }
 

@@ -62,8 +62,9 @@ func (t mapped[O]) triggerType() string { return "mapped" }
 
 func (t mapped[O]) hasFunction() bool { return t.f != nil }
 
-// attach queues the events for the mapper. The mapper runs in its own
-// goroutines, so that it does not block the watch.
+// attach queues the events of the informer for the mapper. The function run of
+// the binding calls the mapper in other goroutines, because a slow mapper must
+// not block the watch.
 func (t mapped[O]) attach(c *intake) binding {
 	q, _ := queue.New(&queue.Options[Key]{ // these options are always valid
 		Name: c.name + "/" + t.cache.Name(), Group: func(key Key) string { return key.Namespace },
@@ -80,7 +81,7 @@ type mapping[O informer.Object] struct {
 	queue   *queue.Queue[Key]
 	source  int
 	crossed atomic.Bool  // whether checkShard has logged its error
-	slow    atomic.Int64 // how many calls other calls no longer wait for
+	slow    atomic.Int64 // the number of running calls for which relieve has started another goroutine
 
 	mu     sync.Mutex // guards the fields below
 	feed   *feed[O]
@@ -161,7 +162,8 @@ func (m *mapping[O]) spawn(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-// relieve starts another goroutine, unless the call has returned.
+// relieve starts another goroutine for the waiting events, unless the call of s
+// has returned.
 func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *worker) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

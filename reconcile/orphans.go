@@ -149,7 +149,8 @@ func (k *orphans) cleanedUp(key Key) {
 	k.add(key)
 }
 
-// warn sends a warning about a sweep that exceeds the safety limit.
+// warn records a warning Event about a sweep that was refused because it
+// exceeds the safety limit.
 func (k *orphans) warn(e *names.RefusedError) {
 	ref := &corev1.ObjectReference{
 		Kind: k.controller.primary.Kind(), Namespace: e.Example.Key.Namespace, Name: e.Example.Key.Name, UID: e.Example.UID,

@@ -51,8 +51,8 @@ func missingPermission(err error) *permission {
 }
 
 // isSame reports whether p and other are the same verb for the same resource,
-// perhaps in other namespaces. Either may be nil, for a failure with another
-// reason.
+// perhaps in other namespaces. A nil permission, for a failure with another
+// reason, is never the same as another.
 func (p *permission) isSame(other *permission) bool {
 	return p != nil && other != nil && p.verb == other.verb && p.resource == other.resource
 }
@@ -80,8 +80,9 @@ func firstOf(names []string) string {
 	return text
 }
 
-// allowedNamespaces returns the namespaces in which writes of the same kind
-// have succeeded.
+// allowedNamespaces returns the namespaces in which one of the writes, with the
+// verb and the resource of p, has succeeded. It leaves out the namespaces of p,
+// in which such a write was refused.
 func (p *permission) allowedNamespaces(writes []write) map[string]bool {
 	verbs := map[string]string{http.MethodPatch: "patch", http.MethodPut: "update", http.MethodPost: "create"}
 	found := map[string]bool{}

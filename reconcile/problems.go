@@ -166,7 +166,8 @@ func (c *Controller) Refused() error {
 
 // isWidespread reports whether nearly all keys are refused, and the refused
 // keys are in several namespaces. For a kind without namespaces, and for a
-// cache of one namespace, it is enough that there are several of them.
+// cache of one namespace, two refused keys are enough instead of two
+// namespaces.
 func (c *Controller) isWidespread(refused map[Key]bool) bool {
 	namespaces := map[string]bool{}
 	for key := range refused {

@@ -169,13 +169,14 @@ func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 }
 
 // longestAskedDelay bounds the delay that the server asks for. The API server
-// itself asks for less. An admission webhook may have invented a longer delay,
-// because the API server passes on its details unchanged.
+// itself asks for shorter delays. But it passes on the details of an admission
+// webhook's refusal unchanged, and a webhook may ask for any delay.
 const longestAskedDelay = 5 * time.Minute
 
-// askedDelay returns the delay before a retry that the server asks for in err.
-// It returns zero if err asks for no delay, or for a delay of zero: that would
-// make a busy loop.
+// askedDelay returns the delay before a retry that the server asks for in err,
+// at most longestAskedDelay. It returns zero if err asks for no delay, or for a
+// delay of zero. The back-off then applies, because retrying at once would be a
+// busy loop.
 func askedDelay(err error) time.Duration {
 	seconds, _ := apierrors.SuggestsClientDelay(err)
 	return min(time.Duration(max(seconds, 0))*time.Second, longestAskedDelay)

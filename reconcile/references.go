@@ -99,7 +99,7 @@ type referrers struct {
 	enqueue   func(Key, string)
 
 	mu     sync.Mutex // guards the fields below
-	look   uint64     // the number of calls of look
+	look   uint64     // the number of calls of beginLook
 	owners map[Key]*referrer
 	owning map[objectRef]map[Key]int // the number of references from each owner to an object
 	// parked contains the keys that wait until their references are known, and
@@ -119,7 +119,7 @@ type reference struct {
 
 // referrer contains the keys to which one object refers.
 type referrer struct {
-	look uint64  // the number of the call of look that found the keys
+	look uint64  // the number of the look in which the keys were found, from beginLook
 	keys [][]Key // the keys, by the index of the function that returned them
 }
 
@@ -243,7 +243,8 @@ func (r *referrers) updateChain(key Key) {
 	}
 }
 
-// noteCached records the references of the cached object of a key.
+// noteCached records the references of the cached object of a key, and returns
+// the result of note. It starts again if the cached object changes meanwhile.
 func (r *referrers) noteCached(key Key) (current bool, err error) {
 	for {
 		look := r.beginLook()
@@ -258,9 +259,9 @@ func (r *referrers) noteCached(key Key) (current bool, err error) {
 // note records the references of object, or records that the key has no
 // references if object is nil. It calls each function only when the objects to
 // which the earlier functions lead are known. It returns errReferencesUnknown
-// if an object is not known yet. look is the number of the call of look that
-// found object. current is false if references from a later call are already
-// recorded.
+// if an object is not known yet. look is the number that beginLook returned
+// before object was read. current is false if the references of a later look
+// are already recorded.
 func (r *referrers) note(key Key, object metav1.Object, look uint64) (current bool, err error) {
 	for n, f := range r.functions {
 		var keys []Key
@@ -279,8 +280,9 @@ func (r *referrers) note(key Key, object metav1.Object, look uint64) (current bo
 	return true, nil
 }
 
-// call returns the keys to which an object refers, each of them once. It
-// returns an error if the function panics or ends its goroutine.
+// call returns the keys to which an object refers, sorted and each of them
+// once. It leaves out keys without a name. It returns an error if the function
+// panics or ends its goroutine.
 func (f *reference) call(object metav1.Object) (keys []Key, err error) {
 	function := "the function of reconcile.References for " + f.kind()
 	if err := f.guarded(function, bound.KeyOf(object), func() { keys = f.refersTo(object) }); err != nil {
@@ -290,8 +292,9 @@ func (f *reference) call(object metav1.Object) (keys []Key, err error) {
 	return slices.Compact(sorted(slices.Values(keys), hasName)), nil
 }
 
-// states returns nil if the states of all keys are known, errReferencesUnknown
-// if some are not known yet, and otherwise an unreadableReferenceError.
+// states returns nil if the states of all keys are known. It returns an
+// unreadableReferenceError if the state of a key cannot be determined, and
+// otherwise errReferencesUnknown if a state is not known yet.
 func (f *reference) states(keys []Key) error {
 	var errs []error
 	waits := false
@@ -374,7 +377,8 @@ func (r *referrers) count(ref objectRef, owner Key, delta int) {
 	}
 }
 
-// forget removes the references of the keys that match accepts.
+// forget removes the references of the keys for which match returns true, and
+// releases these keys if they are parked.
 func (r *referrers) forget(match func(Key) bool) {
 	if r == nil {
 		return

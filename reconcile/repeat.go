@@ -13,18 +13,20 @@ import (
 )
 
 const (
-	// firstPause is the pause before an attempt that has not failed is repeated
-	// for the first time, after a conflict of a stale cache or a result of
+	// firstPause is the pause before a reconcile is repeated for the first
+	// time after a conflict of a stale cache, or after it has returned
 	// After(0). The pause doubles with each repetition.
 	firstPause = 50 * time.Millisecond
-	// quickRepeats is how many conflicts of a stale cache, or results of
-	// After(0), in a row are repeated quickly and without a log line. After
-	// that, the key backs off as after a failure.
+	// quickRepeats is how many times in a row a reconcile is repeated
+	// quickly, and logged only at verbosity 1, after conflicts of a stale
+	// cache or results of After(0). After that, the key backs off as after
+	// a failure.
 	quickRepeats = 3
 )
 
-// repeat ends the item of an attempt that is repeated although it has not
-// failed: quickly and without a log line at first, and later like a failure.
+// repeat ends the item of an attempt that has not failed, but must be repeated.
+// The first repetitions follow quickly. The later ones back off like the
+// retries of a failure.
 func (t *reconcileContext) repeat(v verdict, repeats int) inspect.Outcome {
 	logger := klog.FromContext(t)
 	if repeats <= quickRepeats {

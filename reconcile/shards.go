@@ -153,8 +153,9 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 }
 
 // draining is a cause with which the context of a slot ends. If Draining
-// reports true, this replica keeps the slot until its function returns, and
-// reconciles in flight may finish. With every other cause they are cancelled.
+// returns true, this replica keeps the slot until runSlot returns, and
+// reconciles in flight have the grace period to finish. With every other cause
+// they are cancelled at once.
 type draining interface {
 	error
 	Draining() bool
@@ -193,7 +194,7 @@ func (s *shardRunner) lockWith(key Key) (slot int) {
 }
 
 // enter starts a reconcile of key in the run of its slot. It returns nil if
-// another replica owns the slot.
+// this replica does not work on that slot now.
 func (s *shardRunner) enter(key Key) *slotRun {
 	slot := s.lockWith(key)
 	defer s.mu.Unlock()
@@ -315,8 +316,9 @@ func (s *shardRunner) noteDeletion(key Key) {
 	}
 }
 
-// note keeps a key whose reconcile has not finished its cleanup. Call it before
-// the item ends, because after that the key may be dispatched again.
+// note keeps the key of a deleted object whose cleanup is not complete, unless
+// the reconciler gave up. Call it before the item ends, because after that the
+// key may be dispatched again.
 func (s *shardRunner) note(key Key, v verdict) {
 	if s == nil || v.outcome == inspect.Succeeded || v.outcome == inspect.GaveUp || s.controller.exists(key) {
 		return
@@ -324,9 +326,9 @@ func (s *shardRunner) note(key Key, v verdict) {
 	s.noteIn(s.failed, key)
 }
 
-// noteIn keeps a key in failed or waiting, unless there are too many. The key
-// of a slot that this replica does not work on is kept only for a while, in
-// case this replica gets the slot.
+// noteIn adds a key to keys, which is failed or waiting, unless keys is full.
+// If this replica does not work on the slot of the key, the key is kept only
+// for a while, in case this replica gets the slot.
 func (s *shardRunner) noteIn(keys unfinished, key Key) {
 	slot := s.slotOf(key)
 	s.mu.Lock()

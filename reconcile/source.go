@@ -183,8 +183,8 @@ func (s typed[T]) observe(f func(oldObject, newObject metav1.Object)) (remove fu
 	return s.Handle(observing[T](f))
 }
 
-// cachedBefore returns the cached object as it was before w, or nil if the
-// cache has seen w already.
+// cachedBefore returns the object of w from a cache that has not seen w yet. It
+// returns nil if every cache has seen w, or does not have the object.
 func (informers sources) cachedBefore(w *write) metav1.Object {
 	for _, s := range informers {
 		if !s.matches(w) {

@@ -43,8 +43,8 @@ func (c *Controller) Status(keys int) inspect.Status {
 	return s
 }
 
-// describeElection adds what the Leader or the Shards say about themselves.
-// They may be the program's own.
+// describeElection adds what the Leader or the Shards report about themselves.
+// A program may have its own implementation of either, which may report less.
 func (c *Controller) describeElection(s *inspect.Status) {
 	if leader, ok := c.elects().(inspect.Elector); ok {
 		s.LeaderName = leader.String()

@@ -206,7 +206,8 @@ func comparedFields(t reflect.Type) (fields []int) {
 }
 
 // onlyStatusDiffers reports whether the fields to compare are equal in both
-// objects.
+// objects. It returns false if compare is nil, because the kind then has no
+// status.
 func onlyStatusDiffers(oldObject, newObject any, compare []int) bool {
 	if compare == nil {
 		return false

@@ -64,7 +64,7 @@ type call interface {
 type worker struct {
 	watchdog  *watchdog
 	goroutine []byte      // the first bytes of the goroutine's stack in a dump
-	relief    *time.Timer // replaces a slow mapper after slowMapping; nil for other workers
+	relief    *time.Timer // calls mapping.relieve when a call of a mapper takes long; nil for other workers
 	// held is called when a call is stuck, and freed when it has returned after
 	// all, both with mu held. They may be nil.
 	held, freed func()
@@ -278,7 +278,7 @@ func (s *worker) stack() string {
 	return "not found among the first stacks"
 }
 
-// openCall is a call without a timeout. It may take as long as its context.
+// openCall is a call without a timeout. It may last until its context ends.
 type openCall struct {
 	context.Context //nolint:containedctx // an openCall is a context
 
