@@ -28,7 +28,7 @@ type freshness struct {
 	held      map[Key]*heldKey
 	baselines map[objectRef][]*baseline
 	expects   map[objectRef][]*expectation
-	asking    context.Context //nolint:containedctx // the parent context of the requests; nil before attach and after detach
+	asking    context.Context //nolint:containedctx // the parent of the requests; nil unless attached
 	running   *sync.WaitGroup // counts the requests
 	latest    []*coalescer    // by source; waits until its cache is as new as the server
 }

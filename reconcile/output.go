@@ -17,7 +17,7 @@ type output struct {
 	writes    int         // the number of writes without a calmPeriod in between
 	lastWrite time.Time   // when the object was last written
 	writers   map[Key]*writer
-	newest    metav1.Object // the object after the last write whose request is unknown; the next such write is compared with it
+	newest    metav1.Object // the object after the last write whose request is unknown, to compare the next one
 
 	repeats    int           // number of writes in a row that asked for the same as the previous one of their key
 	selfCaused int           // number of writes in a row that were caused only by writes of their key

@@ -24,7 +24,7 @@ type node struct {
 
 // edge is a line between two nodes. Its title says why they are connected.
 type edge struct {
-	Class string // primary, owned, mapped or writes
+	Class string // primary, owned, mapped, references or writes
 	Path  string
 	Title string
 }

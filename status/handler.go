@@ -52,9 +52,10 @@ func New(o *Options) (http.Handler, error) {
 }
 
 // authorized returns a handler that serves only requests that authorize allows.
-// The answer to a refused request does not contain the reason. The only
-// exception is an API server that could not be asked, so that the client does
-// not look for the reason in its own permissions.
+// The answer to a refused request does not contain the reason, with one
+// exception: if the API server could not be asked, the answer says so.
+// Otherwise the user would look for the reason in the permissions of the
+// client.
 func authorized(authorize func(*http.Request) error, h http.Handler) http.Handler {
 	if authorize == nil {
 		return h

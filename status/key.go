@@ -61,9 +61,9 @@ type writeReport struct {
 	Deleted   bool   `json:"deleted,omitempty"`
 }
 
-// keyViewOf returns the view of the key that query names. It reports false if
-// the named controller does not exist. A key that was never reconciled has an
-// empty view.
+// keyViewOf returns the view of the key that query names. It returns false if
+// the named controller does not exist. The view of a key that was never
+// reconciled has no attempts.
 func keyViewOf(controllers []*reconcile.Controller, query url.Values) (*keyView, bool) {
 	name := query.Get("controller")
 	i := slices.IndexFunc(controllers, func(c *reconcile.Controller) bool { return c.Name() == name })

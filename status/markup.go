@@ -106,7 +106,7 @@ func (m *markup) causes(causes []causeReport) {
 // differ.
 const pageTime = "2006-01-02 15:04:05 MST by the clock of this replica"
 
-// age says in words how long ago moment was.
+// age formats how long ago moment was, such as "2m3s ago".
 func age(now, moment time.Time) string { return rounded(now.Sub(moment)) + " ago" }
 
 // state describes the state of a key in words.
@@ -131,7 +131,8 @@ func state(now time.Time, k *keyReport) string {
 	}
 }
 
-// scope says in words which objects an informer watches.
+// scope describes which objects an informer watches, such as "namespace
+// default; labels app=web".
 func scope(i informerReport) string {
 	var parts []string
 	switch len(i.Namespaces) {
@@ -156,8 +157,8 @@ func scope(i informerReport) string {
 	return strings.Join(parts, "; ")
 }
 
-// condition says in words whether an informer is synced. It adds the last error
-// of a synced informer, and returns the reason of one that is not synced.
+// condition returns "synced", with the last error of the informer if there was
+// one, or the reason why the informer is not synced.
 func condition(i informerReport) string {
 	switch {
 	case !i.Synced:
@@ -200,7 +201,8 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[0])
 }
 
-// slot describes the state, the owner and the weight of a slot in words.
+// slot describes a slot on the page, such as "elsewhere, pod-1, for 2m3s, 12.5
+// % of the objects".
 func slot(now time.Time, s slotReport) string {
 	text := s.State
 	if s.Owner != "" {

@@ -89,8 +89,9 @@ type Options struct {
 	Profiles http.Handler
 }
 
-// withDefaults returns the options with a gatherer, and with functions that
-// return in time.
+// withDefaults returns the options with a Gatherer. It turns the functions
+// Problems and Informers into sources, whose method get returns in time even if
+// a function hangs.
 //
 // It returns the mistakes in the options, or an error if the metrics of the
 // controllers cannot be registered.

@@ -258,9 +258,9 @@ func (o *Options) leaderReady(c *reconcile.Controller) error {
 	return c.LeaderReady()
 }
 
-// withProblems adds problems to findings. A problem replaces a finding with the
-// same name and no error, follows a finding with an error, and is appended if
-// no finding has its name.
+// withProblems adds problems to findings. The problems of a check follow the
+// finding with the name of that check. They replace that finding if it has no
+// error. Problems whose check has no finding are appended.
 func withProblems(findings []finding, problems []inspect.Problem) []finding {
 	byCheck := map[string][]finding{}
 	for _, p := range problems {

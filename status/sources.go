@@ -52,8 +52,10 @@ func (s *source[T]) start() *sourceCall[T] {
 	return c
 }
 
-// get returns the result of a call, or an error if the call fails or hangs. It
-// waits until the call has taken as long as a probe waits for its checks.
+// get returns the result of a call, or an error if the call fails or hangs. A
+// call hangs if it takes longer than the time in the constant patience. get
+// counts that time from the start of the call, even if an earlier get has
+// started it.
 func (s *source[T]) get() ([]T, error) {
 	if s.list == nil {
 		return nil, nil
@@ -71,8 +73,8 @@ func (s *source[T]) get() ([]T, error) {
 	}
 }
 
-// sources are the options with their functions. Each function is called at most
-// once for each answer.
+// sources are the options, with the functions Problems and Informers as
+// sources. Each function is called at most once for each answer.
 type sources struct {
 	Options
 

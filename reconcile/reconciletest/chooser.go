@@ -121,7 +121,8 @@ func (r *chooser) age() {
 	}
 }
 
-// holdWatch begins to hold back a watch, if the plan says so.
+// holdWatch begins to hold back a watch at this event, if the plan says so, and
+// reports whether it has.
 func (r *chooser) holdWatch(a apisim.Action) bool {
 	d, found := r.planned(plan.AtDelivery, r.out.deliveries+1)
 	if !found || d.Fault != plan.Hold {
@@ -243,7 +244,9 @@ func (r *chooser) remove(d plan.Deviation) {
 	r.plan = slices.DeleteFunc(slices.Clone(r.plan), func(o plan.Deviation) bool { return o == d })
 }
 
-// callFault returns the fault that the plan or an outage has for a call.
+// callFault returns the fault that a call gets from the plan or from an outage,
+// or NoFault. If the plan has a short outage that begins at this call,
+// callFault begins it.
 func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 	if state.Ignored(a.Call.Resource.GroupResource()) {
 		return apisim.NoFault

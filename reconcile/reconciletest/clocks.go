@@ -51,10 +51,10 @@ func (p *planner) clocks() []plan.Plan {
 	return plansOf(plan.Skewed, ways, 0)
 }
 
-// patient adds to the setting of a run that the program may wait, at every
-// rest, until its clock has reached the times that others have written. If the
-// server's clock is hours ahead, a program that looks at the age of an object
-// acts hours late, and that is not a finding.
+// patient returns the setting for a run of p. If p sets the server's clock
+// hours ahead, a program that looks at the age of an object acts hours late,
+// and that is not a finding. The returned setting therefore lets the run wait
+// at every rest until the state is right, for at most farSkew plus recovery.
 func (x *explorer) patient(p plan.Plan, s setting) setting {
 	if p.Clock() != plan.FarAhead || x.reference == nil || s.await != nil {
 		return s

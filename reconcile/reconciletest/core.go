@@ -14,7 +14,7 @@ import (
 
 // These are virtual times.
 const (
-	killAfter    = 30 * time.Second // terminationGracePeriodSeconds: from the end of the context until the kill
+	killAfter    = 30 * time.Second // the time from the end of the context until a cluster kills the process
 	stopWithin   = 2 * time.Minute  // the time from the end of the context until the run no longer waits for the program
 	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot; it doubles like a kubelet's
 	mostBackOff  = 5 * time.Minute
@@ -23,7 +23,7 @@ const (
 	shortOutage  = 30 * time.Second // the longest time that a short outage lasts
 	actorDelay   = time.Minute      // how late a late actor is
 	sleepTime    = time.Hour
-	skew         = 45 * time.Second // between the clocks of the server and the program
+	skew         = 45 * time.Second // the difference between the clocks of the server and the program
 	farSkew      = 2 * time.Hour
 	stayTime     = 30 * time.Minute
 )
@@ -36,9 +36,9 @@ type subject struct {
 	granted rules.Granted
 	ignore  *state.Ignore
 	errs    *errorLog
-	usual   int                 // number of writes without faults, or 0 while it is unknown
+	usual   int                 // number of writes in the first run without faults, or 0 while it is unknown
 	foreign state.ForeignFields // the fields that another client may set
-	samples []state.Located     // objects of the custom resources, or nil while they are unknown
+	samples []state.Located     // an object of each custom resource that had one at a rest; nil while unknown
 }
 
 // core has the fields that all parts of a run share.
@@ -53,7 +53,7 @@ type core struct {
 	faultless bool       // whether the plan was empty from the beginning
 	tail      bool       // whether the plan is over, so that the program must not write any more
 	old       bool       // the version of Case.Before is running, so the plan has not begun and calls do not count
-	progress  time.Time  // the time of the last write or act that keeps the program from being at rest
+	progress  time.Time  // when something last happened, such as a write, that keeps the program from being at rest
 	random    *rand.Rand // determines the order of all actions; nil for the usual order
 	lined     time.Time  // when the trace got its last line
 	collected int        // the length of the trace when the garbage collector acted last
@@ -87,7 +87,8 @@ func (r *core) find(oracle string, reason report.Reason, text string) {
 	}
 }
 
-// reason returns the reason for a finding that results from the plan.
+// reason returns the Reason of a finding, which follows from the plan of this
+// run and from saw, what the finding shows.
 func (r *core) reason(saw report.Seen) report.Reason { return r.out.reason(r.given, r.usual, saw) }
 
 // chance returns the source of randomness for the order of actions, or nil for

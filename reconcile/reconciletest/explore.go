@@ -64,7 +64,7 @@ func Search(t *testing.T, c *Case, o *Options) *Report {
 	return newExplorer(t, c, o).search()
 }
 
-// search explores, and completes the report.
+// search makes the runs of the exploration, and returns the complete report.
 func (x *explorer) search() *Report {
 	x.t.Helper()
 	x.loud = true

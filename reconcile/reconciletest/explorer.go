@@ -28,7 +28,7 @@ import (
 type explorer struct {
 	subject
 	t         *testing.T
-	used      map[string]bool // known findings that occurred
+	used      map[string]bool // the entries of Options.KnownFindings that have matched a finding
 	whole     *Case           // the case that the user has passed
 	omitted   plan.Cut        // the part of the case that c leaves out
 	quiet     bool            // whether the explorer reports nothing, because it only shrinks a failure
@@ -37,7 +37,7 @@ type explorer struct {
 	began     time.Time
 	processor time.Duration     // the processor time of the process when the exploration began
 	reference *outcome          // the outcome of the first run without faults
-	masked    []map[string]bool // by rest, the fields in which runs without faults differ
+	masked    []map[string]bool // for each rest, the fields in which runs without faults differ
 	endures   []*refusal        // the writes that are refused without faults
 	widened   bool              // whether additional runs without faults were made to complete masked
 	report    *Report

@@ -32,7 +32,7 @@ type replica struct {
 	done       chan error
 	boots      int
 	crashed    bool
-	halted     bool      // whether Run has returned or was told to return
+	halted     bool      // whether the replica was told to stop since it last booted
 	stuck      bool      // whether Run has failed to return
 	stopped    time.Time // when the plan told it to stop
 	ends       int       // how often Run has returned without being told to

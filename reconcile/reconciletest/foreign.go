@@ -47,8 +47,9 @@ func marks(add bool, fields []state.ForeignField, finalizers []string) string {
 }
 
 // mutate changes an object of a call as a mutating webhook does. It adds fields
-// to a custom resource only if the program creates the object, because a field
-// of another object may be addressed to the program.
+// to a custom resource only if the program creates or has created the object. A
+// field of any other object may be an input that changes what the program has
+// to do.
 func (r *judge) mutate(c apisim.Call, object map[string]any) {
 	if !isProgram(c.Client) || r.old || state.Ignored(c.Resource.GroupResource()) {
 		return
@@ -89,7 +90,7 @@ func (x *explorer) customFields(first *outcome) state.ForeignFields {
 	return fields
 }
 
-// accepts reports whether the schema allows that another client sets the field
+// accepts reports whether the schema allows another client to set the field f
 // in the object o.
 func accepts(s apisim.Schema, f state.ForeignField, o map[string]any) bool {
 	set := (&unstructured.Unstructured{Object: o}).DeepCopy().Object

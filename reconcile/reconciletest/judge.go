@@ -169,7 +169,7 @@ func (r *judge) deletesWanted(e apisim.Event, resource string) bool {
 }
 
 // protect records all objects that exist now. The program must not delete them
-// while it has no reason to.
+// until another client has written an object.
 func (r *judge) protect() {
 	r.wanted = map[types.UID]bool{}
 	for _, res := range r.sim.Resources() {
@@ -179,9 +179,11 @@ func (r *judge) protect() {
 	}
 }
 
-// checkWrite checks and records a write of the program. Later, another client
-// deletes and edits recorded objects, and runs with faults are compared by
-// their numbers of recorded creations and deletions.
+// checkWrite checks and records a write of the program. If free is set, the
+// write changes only values that the comparison ignores, and is not checked. In
+// later runs, another client deletes and edits the recorded objects. Runs with
+// faults are also compared with the run without faults by two recorded numbers:
+// how many objects existed at once, and how many were deleted.
 func (r *judge) checkWrite(e apisim.Event, resource string, free bool) {
 	if r.current != nil {
 		r.current.effect = true
@@ -257,9 +259,9 @@ func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 const atOnce, deletes = "at once there are ", "it deletes "
 
 // recordOther records that another client has written to an object that the
-// program created. The object then no longer counts as temporary, as a lock
-// does. If a step of the workload made the write, later runs do not delete the
-// object, because the program could not restore what the step wrote.
+// program created. Such an object is not temporary, unlike a lock. If a step of
+// the workload made the write, later runs do not delete the object, because the
+// program could not restore what the step wrote.
 func (r *judge) recordOther(e apisim.Event, resource string) {
 	if e.New == nil {
 		return

@@ -112,8 +112,8 @@ func (o *Options) withDefaults() Options {
 	return v
 }
 
-// share reads the shard of this process from the environment, unless the
-// options set it.
+// share sets the shard of this process, unless the options have set it. text is
+// the value of the environment variable RECONCILETEST_SHARD, or "".
 func (o *Options) share(text string) error {
 	if o.Shards != 0 || text == "" {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/stacks"
 )
 
-// outage is a time in which the server refuses all calls, or is slow.
+// outage is a period in which the server refuses calls, or is slow.
 type outage struct {
 	fault         apisim.Fault // the fault of every call; NoFault means that writes are slow
 	lasts         time.Duration

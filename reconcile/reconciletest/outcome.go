@@ -27,7 +27,7 @@ type outcome struct {
 	decisions   int
 	acts        int // the number of times that an actor has acted
 	writes      int
-	delivered   []int           // the number of the decision of each delivery
+	delivered   []int           // for each delivery, its number among all decisions of the run
 	pauses      int             // how many times the run let time pass because no action was possible
 	waits       []pause         // the pauses that ended with a call of the program
 	created     map[string]int  // the number of the objects that the program made, by resource
@@ -48,7 +48,7 @@ type outcome struct {
 	stayed      []string                             // the part of the trace in which the program had to stay at rest
 	samePrefix  int                                  // the number of trace lines before the first deviation
 	onlyOutside bool                                 // whether a step that was done early did not write to the server
-	affected    func([]state.Located) state.Affected // what a lasting refusal may change
+	affected    func([]state.Located) state.Affected // returns the objects that a lasting fault may have changed
 	stuck       func()                               // called when Run does not return
 	states      []*state.Rest                        // at each rest: after the start, each step, and at the end
 }
@@ -59,7 +59,7 @@ type pause struct{ number, replica int }
 // drift records what happened after an output was deleted or edited.
 type drift struct {
 	began     bool
-	output    string // the output as the trace lines of its deliveries name it
+	output    string // how a trace line ends that delivers the output: " RESOURCE KEY", such as " pods default/a"
 	delivered bool   // whether a watch of the program got an event of the output
 	reached   bool   // whether a worker of a controller took a key
 	gated     bool   // whether the program has workers for which reached is recorded
@@ -77,8 +77,9 @@ func (d *drift) sees(event string) {
 	d.delivered = d.delivered || strings.HasSuffix(event, d.output)
 }
 
-// reason returns the reason for a finding that results from the plan. usual is
-// the number of writes in the run without faults.
+// reason returns the Reason of a finding, which follows from the plan, from
+// what the run has recorded, and from saw, what the finding shows. usual is the
+// number of writes in the run without faults.
 func (o *outcome) reason(p plan.Plan, usual int, saw report.Seen) report.Reason {
 	saw.Unowned = o.drift.unowned
 	saw.OnlyOutside = o.onlyOutside
@@ -102,8 +103,9 @@ type call struct {
 // change follows, and a program may rely on that event: see plan.Rivalled.
 func (c *call) conflicts() bool { return c.Verb == "create" || c.Verb == "patch" }
 
-// may reports whether a server, or the network before it, answers such a call
-// with the fault. For example, no server answers a read with a conflict.
+// may reports whether such a call can suffer the fault, because of a server or
+// of the network in front of it. For example, no server answers a read with a
+// conflict.
 func (c *call) may(f apisim.Fault) bool {
 	switch f {
 	case apisim.Conflict:

@@ -225,8 +225,8 @@ func (r *run) restore(n int) {
 	r.judge.undoable = undo[:len(undo)-n]
 }
 
-// freeze makes the program read from caches that are n writes behind, for the
-// time Options.Lag.
+// freeze makes the program read, for Options.Lag, from caches that are n writes
+// behind.
 func (r *run) freeze(n int) {
 	versions := r.judge.versions
 	if n == 0 || len(versions) == 0 {
@@ -311,7 +311,8 @@ func (r *run) mark(ctx context.Context, o *output) {
 	r.waitQuiet(ctx)
 }
 
-// stepAsOther performs a step as another client, beside the workload.
+// stepAsOther performs a step as another client, in addition to the workload.
+// It adds an error to the trace, unless the object does not exist.
 func (r *run) stepAsOther(ctx context.Context, s Step) {
 	r.line("others    " + s.Name)
 	r.progress = time.Now()

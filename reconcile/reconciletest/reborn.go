@@ -33,8 +33,8 @@ func freshOf(inputs []input, res apisim.Resource) []input {
 	return fresh
 }
 
-// collectorDelay is how long the garbage collector does not judge owners of a
-// kind after the kind is served again.
+// collectorDelay is how long the garbage collector does nothing after the kind
+// is served again.
 const collectorDelay = 2 * time.Minute
 
 // recreateDefinition deletes the CustomResourceDefinition of a custom resource

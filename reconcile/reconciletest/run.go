@@ -27,7 +27,7 @@ type run struct {
 	steps    int
 	settling time.Time // the time of the first step
 	next     int       // the next step of the workload
-	repeated int       // the number of the step that has failed once, from 1, or 0
+	repeated int       // the number, from 1, of the step that has failed once; 0 if no step has
 	hurried  bool      // whether a step is being done before its time
 }
 
@@ -240,9 +240,9 @@ func (r *run) restless() {
 		r.o.Steps, pace, time.Since(r.progress)))
 }
 
-// recentLines is a number of lines at the end of the trace. If the garbage
-// collector has acted in these lines, it takes part in the loop of a program
-// that never comes to rest.
+// recentLines is how many lines at the end of the trace count as recent. If the
+// garbage collector has acted in these lines, it takes part in the loop of a
+// program that never comes to rest.
 const recentLines = 12
 
 // slowStep is the minimum average time of a step if the program writes by a

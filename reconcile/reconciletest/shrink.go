@@ -14,13 +14,13 @@ import (
 // limit would make the result depend on chance.
 const (
 	mostTries  = 100
-	mostPlaces = 15 // how many places of a deviation are tried in a smaller case
-	references = 2  // how many runs of a smaller case are without faults
+	mostPlaces = 15 // at how many other places each deviation is tried in a smaller case
+	references = 2  // how many runs without faults a smaller case costs
 )
 
 // example is a counter-example. It consists of a part of the case, a plan and
-// an outcome. Its token identifies all three, with the hash of the trace for
-// the outcome.
+// an outcome. Its token identifies all three. In the token, the hash of the
+// trace stands for the outcome.
 type example struct {
 	x   *explorer
 	p   plan.Plan
@@ -223,9 +223,10 @@ func remove[T any](list []T, indices []int) []T {
 	return kept
 }
 
-// nextCuts returns cuts that leave out one more part than c. The first of them
-// leave out a step, beginning with the last, then an object, and then all
-// replicas but one.
+// nextCuts returns cuts that leave out one more part than c. First are the cuts
+// without one more step, beginning with the last step. Then follow the cuts
+// without one more object, in the same order, and finally the cut with a single
+// replica.
 func nextCuts(c plan.Cut, whole *Case) []plan.Cut {
 	var cuts []plan.Cut
 	for i := range slices.Backward(whole.Workload) {

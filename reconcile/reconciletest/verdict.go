@@ -29,9 +29,10 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 }
 
 // judge runs the oracles that compare a run with the run without faults. The
-// others have run during the run. State is first, because it explains why a
-// restart has written again. Then come amplify and vain, and counts if the plan
-// only delayed the program's view or made a read fail.
+// other oracles have been checked during the run. State is first, because a
+// wrong state explains why a restart has written again. Then follow Amplify and
+// Vain and, if the plan only delayed the program's view or made a read fail,
+// Counts.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if _, lasts := p.Lasting(); lasts {
 		x.checkOthers(p, out)
@@ -118,8 +119,8 @@ func onlySight(p plan.Plan, out *outcome) bool {
 	return true
 }
 
-// sight returns the reason and a description for a plan for which onlySight is
-// true.
+// sight returns the reason for a finding in a run of p, a plan for which
+// onlySight is true. words is "error" or "delay", for the text of the finding.
 func sight(p plan.Plan) (reason report.Reason, words string) {
 	if slices.ContainsFunc(p, func(d plan.Deviation) bool { return d.Kind == plan.AtCall && d.Fault != plan.Hold }) {
 		return report.FailedRead, "error"

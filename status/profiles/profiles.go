@@ -70,8 +70,9 @@ func (h *handler) snapshot(w http.ResponseWriter, r *http.Request, name string) 
 	_ = profile.WriteTo(w, debug) // the client may have disconnected
 }
 
-// record records for as long as the client requests. There is at most one
-// recording at a time.
+// record makes a recording that lasts for as many seconds as the client
+// requests, at most maxSeconds. It refuses the request during another
+// recording.
 func (h *handler) record(w http.ResponseWriter, r *http.Request, start func() error, stop func()) {
 	if h.busy.Swap(true) {
 		http.Error(w, "another profile is being taken", http.StatusConflict)

@@ -41,7 +41,7 @@ func Deployments() reconciletest.Actor {
 
 // routine is an actor that looks at all objects and then does one task after
 // the other. It calls look again after each write by any client, and at the
-// time that look has returned.
+// time due that look has returned.
 type routine struct {
 	// look returns the tasks to do now, and the time at which there will be
 	// more tasks even if no object changes. A zero time means never. The result

@@ -55,8 +55,8 @@ func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	return (&routine{look: k.look}).actor("kubelet")
 }
 
-// kubelet decides on the next task of each Pod. It is stateless: the Pods alone
-// determine the tasks.
+// kubelet decides on the next task of each Pod. It is stateless: the Pods, the
+// Nodes and the time alone determine the tasks.
 type kubelet struct{ start time.Duration }
 
 // look returns the tasks of all Pods, ordered by namespace and name, and the

@@ -29,12 +29,11 @@ type Gate struct {
 // worker is a worker that waits for a key.
 type worker struct {
 	client, queue string
-	number        int // the number of the queue
+	number        int // the number of the queue, in the order in which the program made its queues
 	enter         chan struct{}
 }
 
-// clientKey is the context key of the name of the client that a worker belongs
-// to.
+// clientKey is the context key for the name of a worker's client.
 type clientKey struct{}
 
 // WithClient returns a context for the workers of a client. A worker without

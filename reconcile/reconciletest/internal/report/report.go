@@ -133,7 +133,7 @@ func readOf(line string) (string, bool) {
 const (
 	showAll  = 60 // a trace of at most this many lines is shown in full
 	showLast = 40
-	showLoop = 12 // the last lines of a run that never comes to rest
+	showLoop = 12 // how many of the last lines are shown of a run that never comes to rest
 )
 
 // Words returns text, followed by the trace and the hint. text describes the

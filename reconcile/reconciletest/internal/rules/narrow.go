@@ -52,7 +52,8 @@ func (g Granted) Narrower(needed Set) []string {
 }
 
 // narrower describes a grant that is enough for the lists and watches of a
-// resource. It returns "" if they need a grant for all namespaces.
+// resource. It returns "" if they need a grant for all namespaces, or if wanted
+// is neither a list nor a watch.
 func (s Set) narrower(wanted permission) string {
 	reads := newReach()
 	for p, reach := range s {

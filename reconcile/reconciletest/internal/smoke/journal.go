@@ -65,7 +65,8 @@ type holding struct {
 	expires time.Time
 }
 
-// read records a read by the program. If l is nil, another client has made it.
+// read records a read. l is the life of the program that has made it, or nil if
+// another client has made it.
 func (j *journal) read(c apisim.Call, l *life) {
 	ignored := state.Ignored(c.Resource.GroupResource())
 	if !ignored {
@@ -82,7 +83,9 @@ func (j *journal) read(c apisim.Call, l *life) {
 	j.out.calls++
 }
 
-// needs records that the program needs the permission for a call.
+// needs records that the program needs the permission for a call. It records a
+// finding if Case.Roles do not grant the permission. If l is nil, another
+// client has made the call, and needs has no effect.
 func (j *journal) needs(c apisim.Call, l *life) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -285,8 +288,9 @@ func (j *journal) unanswered() bool {
 	return slices.ContainsFunc(j.pending, func(w *write) bool { return !w.changed })
 }
 
-// awaited describes events that are still pending although no client writes. It
-// returns "" if no events are pending.
+// awaited describes what still has to happen before the trial is at rest
+// although no client writes: a watch has to show a write, or the Lease of a
+// killed replica has to expire. It returns "" if neither is the case.
 func (j *journal) awaited() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -302,8 +306,8 @@ func (j *journal) awaited() string {
 	return ""
 }
 
-// close ends the trace and returns the writes. Afterwards, the journal no
-// longer waits for Leases.
+// close ends the trace and returns the writes. Afterwards, awaited no longer
+// waits for Leases to expire.
 func (j *journal) close() []*write {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 type life struct {
 	client string
 	tail   bool            // the program has no work left, so it must not write
-	cut    context.Context //nolint:containedctx // it ends with the network
+	cut    context.Context //nolint:containedctx // it ends when the process is cut off from the network
 	sever  context.CancelFunc
 	cancel context.CancelFunc // ends the context of the program
 	cached *state.Originals   // the objects of the caches that use Env.Transform

@@ -224,7 +224,8 @@ func (m *mirror) unfinished(older map[types.UID]*unstructured.Unstructured) stri
 }
 
 // orphaned reports whether the object has owner references and all owners are
-// deleted. The lock must be held.
+// deleted. It returns false if objects of an owner's kind are not watched,
+// because such an owner may exist. The lock must be held.
 func (m *mirror) orphaned(o *unstructured.Unstructured, uids map[types.UID]bool) bool {
 	owners := o.GetOwnerReferences()
 	for _, owner := range owners {

@@ -275,7 +275,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 }
 
 // refuse returns an error if an object of the case already exists on the
-// server.
+// server. The namespaces that every cluster has may exist.
 func (r *remote) refuse(ctx context.Context, c *reconciletest.Case) error {
 	for i, obj := range c.Objects {
 		o, res, err := r.content(obj)

@@ -154,9 +154,10 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	return t, err
 }
 
-// compare compares the states of two trials at each rest. It returns a finding
-// if the trial have differs from the trial want. If other is not nil, compare
-// ignores the fields in which the trials want and other differ.
+// compare compares the trials want and have by their states at each rest. It
+// returns a finding if they differ, and otherwise nil. If other is not nil, it
+// is another trial that should end like want: fields in which these two differ
+// are ignored.
 func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	states := s.statesOf(want)
 	masks := make([]map[string]bool, len(states))

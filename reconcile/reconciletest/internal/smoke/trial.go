@@ -117,7 +117,10 @@ func (t *trial) step(ctx context.Context, step reconciletest.Step) {
 	}
 }
 
-// waitQuiet waits until no client has written for the time Options.Rest.
+// waitQuiet waits until no client has written for Options.Rest, and awaited
+// returns "". In the meantime it restarts killed replicas. It records a finding
+// if the trial does not come to rest within Options.Timeout after the last
+// kill.
 func (t *trial) waitQuiet(ctx context.Context) {
 	t.journal.moved()
 	looked := time.Now()
@@ -163,8 +166,9 @@ func (t *trial) restless(awaited string) {
 	t.journal.find(report.Rest, report.WakesItself, text)
 }
 
-// awaited describes events that are still pending although no client writes. It
-// returns "" if no events are pending.
+// awaited describes what still has to happen before the trial is at rest
+// although no client writes: what journal.awaited describes, or the cluster has
+// to finish deleting an object. It returns "" if neither is the case.
 func (t *trial) awaited() string {
 	if reason := t.journal.awaited(); reason != "" {
 		return reason

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// managed reports whether the program may have a manager of
-// controller-runtime. A profile of all goroutines stops the world, and most
-// programs are linked without controller-runtime.
+// managed reports whether the program may have a manager of controller-runtime.
+// If it returns false, Syncing need not take a profile of all goroutines, which
+// stops the world. Most programs are linked without controller-runtime.
 //
 //nolint:gochecknoglobals // read once
 var managed = sync.OnceValue(func() bool { return linked(starting) })

@@ -57,8 +57,8 @@ func check(obj any, byKey map[string]*unstructured.Unstructured) (edited bool, e
 	return true, err
 }
 
-// equal reports whether the cached object obj equals the server's object have.
-// It decodes have into the Go type of obj.
+// equal reports whether the cached object obj equals have, the object on the
+// server. It decodes have into the Go type of obj.
 func equal(obj any, have *unstructured.Unstructured) (bool, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		return equality.Semantic.DeepEqual(u.Object, have.Object), nil

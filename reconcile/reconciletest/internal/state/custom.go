@@ -59,8 +59,9 @@ func FieldsOfSchema(openAPI map[string]any) []ForeignField {
 
 const validations = "x-kubernetes-validations"
 
-// optional returns the first optional field of the objects of a schema at a
-// path whose values the schema does not restrict.
+// optional returns the first field, by name, that is optional and whose values
+// the schema does not restrict. schema describes the object at path. optional
+// returns nil if there is no such field.
 func optional(schema map[string]any, path ...string) []ForeignField {
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)

@@ -68,7 +68,7 @@ var volatile = []string{
 // normalizer replaces values that differ between any two runs.
 type normalizer struct {
 	placeholders map[string]string // the placeholders, by identifier or generated name
-	versions     map[string]string // the objects, by resourceVersion
+	versions     map[string]string // the title of the object with a resourceVersion, such as "pods default/a"
 	ignore       *Ignore
 	resource     string // the resource of the object that is being added
 	state        State
