@@ -76,7 +76,7 @@ func (r *request) pageStatus(res *http.Response) metav1.Status {
 	return status.ErrStatus
 }
 
-// setBody replaces the body of an answer by a Status.
+// setBody replaces the body of an answer with a Status.
 func setBody(res *http.Response, status metav1.Status) {
 	body, err := json.Marshal(status)
 	if err != nil {

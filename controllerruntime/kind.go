@@ -192,9 +192,9 @@ func (k *kind) notFound(key types.NamespacedName) error {
 	return apierrors.NewNotFound(k.mapping.Resource.GroupResource(), key.Name)
 }
 
-// await holds the object of key, and waits until the cache shows the last write
-// of the manager's client to that object, or knows that the object does not
-// exist.
+// await makes the cache hold the object of key. It then waits until the cache
+// shows the last write of the manager's client to that object, or knows that
+// the object does not exist.
 func (k *kind) await(ctx context.Context, key types.NamespacedName) error {
 	r, isNew := k.hold(key)
 	defer k.release(r)
@@ -221,7 +221,8 @@ func (k *kind) await(ctx context.Context, key types.NamespacedName) error {
 }
 
 // hold records the start of a Get of key. The end of the Get must be recorded
-// with release. At the first Get, hold makes the cache hold the object.
+// with release. At the first Get of key, hold makes the cache hold the object,
+// and isNew is true.
 func (k *kind) hold(key types.NamespacedName) (r *reading, isNew bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -298,8 +299,8 @@ func (k *kind) awaitWrites(ctx context.Context, key types.NamespacedName, r *rea
 	return nil
 }
 
-// expire drops the objects that have not been read for long enough, until ctx
-// ends.
+// expire drops objects that have not been read for a while, until ctx ends. See
+// forgetUnread.
 func (k *kind) expire(ctx context.Context) {
 	ticker := time.NewTicker(max(k.cache.Keep/8, time.Millisecond))
 	defer ticker.Stop()

@@ -155,7 +155,8 @@ func (m *made) answered(w *ownWrite, outcome ownwrites.Outcome, object *answer.O
 	}
 }
 
-// end returns the writes that may have changed an object.
+// end ends the recording, and returns the writes that may have changed an
+// object.
 func (m *made) end() []*ownWrite {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -289,7 +290,10 @@ func (k *seenKind) ask(ctx context.Context, w *ownWrite) bool {
 	return true
 }
 
-// shows reports whether a cached object is at least as new as a write left it.
+// shows reports whether a cached object shows a write. After a deletion, the
+// object must be a recreated one. If the server has only accepted the deletion,
+// a deletionTimestamp is enough. After any other write, the object must be at
+// least as new as the written state.
 func (k *seenKind) shows(w *ownWrite, object client.Object) bool {
 	if w.outcome == ownwrites.Written {
 		return !rvorder.Older(object.GetResourceVersion(), w.rv)
@@ -299,7 +303,9 @@ func (k *seenKind) shows(w *ownWrite, object client.Object) bool {
 }
 
 // lacks reports whether a cache that does not have the object has seen the
-// write.
+// write. It reports true after a deletion. After any other write, the cache
+// must have removed the object since, at the resourceVersion of the write or a
+// newer one.
 func (k *seenKind) lacks(w *ownWrite) bool {
 	if w.outcome != ownwrites.Written {
 		return true

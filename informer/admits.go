@@ -117,7 +117,7 @@ func (r *reflectorStore[T]) distinct(items []*tree.Item[T]) ([]*tree.Item[T], er
 // the events before it. For example, the cache may have an object with the same
 // name and another UID, although a watch of the API server would first have
 // reported the deletion of that object. An event without a UID or
-// resourceVersion is an error, too. For a cache of shards follows always
+// resourceVersion is an error, too. For a cache of shards, follows always
 // returns nil, because such a cache may be ahead of its watch.
 func (r *reflectorStore[T]) follows(object T) error {
 	item := r.sink.store.table.Get(bound.KeyOf(object))
@@ -263,9 +263,10 @@ func (r *reflectorStore[T]) versionFault(rv string) error {
 	return nil
 }
 
-// unversioned returns an error that explains a list without a resourceVersion,
-// or nil if an earlier list had one. An aggregated API server that keeps its
-// objects in memory may count no versions.
+// unversioned returns an error that says that objects without a resourceVersion
+// cannot be cached. It returns nil if the watch has already reached a
+// resourceVersion, because the server then has resourceVersions. For example,
+// an aggregated API server that keeps its objects in memory may have none.
 func (r *reflectorStore[T]) unversioned() error {
 	if r.sink.marks.Of(r.source.namespace) != "" {
 		return nil

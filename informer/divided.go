@@ -268,7 +268,8 @@ func (d *divided[T]) Watch(ctx context.Context, opts metav1.ListOptions) (watch.
 }
 
 // shardClient returns a client that is like the client of the source, but
-// leaves out the objects of other shards.
+// leaves out the objects of other shards. It returns false if no such client
+// can be made. For example, the source may not show how it sends its requests.
 func (d *divided[T]) shardClient() (client rest.Interface, ok bool) {
 	if d.source.rest == nil || d.source.resource.Resource == "" || d.source.itemwise.IsOn() {
 		return nil, false

@@ -60,8 +60,9 @@ type session[T Object] struct {
 	watches []*reflectorStore[T]
 }
 
-// run joins the running session, or starts one, until ctx ends. The last user
-// of a session gets the mutations that were found.
+// run joins the running session, or starts one, and leaves it when ctx ends. If
+// cached objects were modified, the last user of a session gets an error that
+// names them.
 //
 // A user of shards passes the cache for a new session as shards. A user of all
 // objects passes nil. joined may be nil. It is called when the session takes
@@ -135,7 +136,7 @@ func (f *feed[T]) watch(s *session[T], src source) {
 }
 
 // leave removes a user from the session. The last user ends the session, and
-// gets the mutations that were found in it.
+// gets an error if cached objects were modified in it.
 func (f *feed[T]) leave(ctx context.Context, s *session[T], whole bool) error {
 	f.mu.Lock()
 	s.users--

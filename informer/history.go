@@ -96,7 +96,7 @@ func (r *reflectorStore[T]) compare(ctx context.Context) error {
 }
 
 // lastChanged returns the key of the cached object with the newest
-// resourceVersion.
+// resourceVersion. It returns false if no cached object counts.
 func (b *backlog[T]) lastChanged() (key types.NamespacedName, ok bool) {
 	r := b.reflector
 	newest := ""

@@ -94,8 +94,8 @@ func Earlier(a, b time.Time) time.Time {
 type Endable struct {
 	watch.Interface
 
-	// ends reports whether the watch ends at an event. Such an event is not passed
-	// on. It may be nil.
+	// ends reports whether the watch ends at an event. Such an event is not
+	// passed on. If ends is nil, all events are passed on.
 	ends    func(watch.Event) bool
 	events  chan watch.Event
 	done    chan struct{}
@@ -161,7 +161,8 @@ type Deadline struct {
 	timer  *time.Timer
 	// answered is true if the last request of the call has been answered.
 	answered atomic.Bool
-	// waits, if it is not nil, is started by an answer and stopped by a request.
+	// waits calls the function waits of OpenInTime when it fires, or is
+	// nil. An answer starts it, and a request stops it.
 	waits *time.Timer
 }
 

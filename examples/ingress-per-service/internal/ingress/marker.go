@@ -41,9 +41,9 @@ func isOurs(i *networkingv1.Ingress) bool {
 	return i.Labels[managedByKey] == Name && i.Labels[fromServiceKey] == yes && i.Annotations[serviceUIDKey] != ""
 }
 
-// serviceOf returns the name of the Service that an Ingress of ours belongs to.
-// It does not return a UID, because the Ingress of a recreated Service is
-// changed in place.
+// serviceOf returns the name of the Service that an Ingress belongs to. It
+// returns false if the Ingress is not ours. It does not return a UID, because
+// the Ingress of a recreated Service is changed in place.
 func serviceOf(i *networkingv1.Ingress) (names.Name, bool) {
 	return names.Name{Key: types.NamespacedName{Namespace: i.Namespace, Name: i.Name}}, isOurs(i)
 }

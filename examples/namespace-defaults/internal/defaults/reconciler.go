@@ -56,8 +56,8 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return laterQuota, errors.Join(ownerErr, quotaErr, limitsErr)
 }
 
-// warn records an Event if foreign is true, because an object of this kind that
-// is not ours has the name of our object.
+// warn records an Event on the namespace if foreign is true. It says that an
+// object of this kind has the name of our object, but is not ours.
 func (r *reconciler) warn(namespace *corev1.Namespace, kind string, foreign bool) {
 	if foreign && r.recorder != nil {
 		r.recorder.Eventf(namespace, nil, corev1.EventTypeWarning, "NameTaken", "Reconcile",

@@ -102,7 +102,8 @@ func parseOne(language Format, text string, strict bool) (execute, error) {
 	}, nil
 }
 
-// parseGo parses a template. Missing keys are empty in its output, instead of
+// parseGo parses a template. If strict is true, executing the template fails if
+// a key is missing. Otherwise a missing key is empty in the output, and not
 // "<no value>".
 func parseGo(text string, strict bool) (execute, error) {
 	missing := "missingkey=default"

@@ -69,8 +69,9 @@ func repeatRounds(round func() (found, unsure bool)) {
 	}
 }
 
-// round sends a signal to the members outside of the group. found means that it
-// has signalled a member, and unsure that some processes may be members.
+// round sends a signal to the members outside of the group. found is true if it
+// has signalled a member. unsure is true if it is not known yet whether some
+// process is a member.
 func (f *family) round(signal syscall.Signal) (found, unsure bool) {
 	for _, pid := range f.candidates() {
 		switch f.signalMember(pid, signal) {

@@ -150,7 +150,8 @@ func (c *Controller) stuck(v view) (names []string, next time.Duration) {
 }
 
 // stuckAt returns the time at which the slot will have been held for too long.
-// For a drain with the policy wait, this is the end of the drain's timeout.
+// For a drain with the policy wait, this is the end of the drain's timeout, if
+// that is earlier than StuckAfter.
 func (c *Controller) stuckAt(slot api.Slot, node *corev1.Node) time.Time {
 	stuckAt := slot.Since.Add(c.options.StuckAfter)
 	if node == nil || slot.Stage != rules.StageDraining {

@@ -107,7 +107,8 @@ func (v view) shut() string {
 	return "the next maintenance window opens at " + opening.UTC().Format(time.RFC3339)
 }
 
-// terms returns the terms of a reservation.
+// terms returns the conditions under which slots can be reserved. Their limit
+// is 0 while no reboot may start.
 func (v view) terms() rules.Terms {
 	t := rules.Terms{Limit: v.limit, MaxReboots: v.group.Spec.MaxReboots, Barred: v.barred, Now: v.now}
 	if v.closed() != "" || v.blocked != "" {
@@ -125,7 +126,8 @@ func (v view) change() time.Duration {
 	return 0
 }
 
-// grantTerms returns the terms of a grant.
+// grantTerms returns the conditions that a grant passes on to the agent: how to
+// drain the node, and when the maintenance window closes.
 func (v view) grantTerms() protocol.Terms {
 	drain := v.group.Spec.Drain
 	t := protocol.Terms{Policy: drain.Policy, DrainSeconds: drain.TimeoutSeconds}
@@ -133,8 +135,8 @@ func (v view) grantTerms() protocol.Terms {
 	return t
 }
 
-// situation returns the situation of the slot with this index in the ledger.
-// node is nil if it was deleted.
+// situation returns the facts that decide the next step of the slot with this
+// index in the ledger. node is nil if it was deleted.
 func (v view) situation(slot int, node *corev1.Node) rules.Situation {
 	s := rules.Situation{
 		Closed:    v.closed(),

@@ -170,7 +170,7 @@ func entryOf(node *corev1.Node, group *api.RebootGroup) api.Waiting {
 }
 
 // queues describes the position of a node in its group's queue. free is true if
-// the node only needs a slot.
+// the node waits for nothing but a free slot.
 func queues(node *corev1.Node, group *api.RebootGroup, free bool) []string {
 	queue := group.Status.Queue
 	place := slices.IndexFunc(queue, func(w api.Waiting) bool { return w.Node == node.Name })
