@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat/homeostat/internal/hostclock"
 )
 
-// patienceShare is the part of a request's time, as a divisor, after which a
-// request without an answer is sent again on the second connection.
+// patienceShare says when a request without an answer is sent again, on the
+// second connection: after a third of its time.
 const patienceShare = 3
 
 // Client returns a client for [Lease.Client] that has connections of its own to
@@ -192,7 +192,8 @@ func (r *race) run(second *way, patience time.Duration) (reply, error) {
 	}
 }
 
-// bodyOf returns the body of req, so that req can be sent once more.
+// bodyOf returns a new body for sending req once more. It returns the body of
+// req itself if req has no GetBody, because that body is then empty.
 func bodyOf(req *http.Request) (io.ReadCloser, error) {
 	if req.GetBody == nil {
 		return req.Body, nil

@@ -19,9 +19,9 @@ const (
 	defaultLeaseDuration = 15 * time.Second
 	defaultDrainTimeout  = time.Minute
 
-	// driftShare is the part of the lease duration, as a divisor, that is set
-	// aside for clocks that run at different speeds: 1 % for the leader's clock
-	// and 1 % for the observer's clock.
+	// driftShare says which part of the lease duration is set aside for
+	// clocks that run at different speeds: a fiftieth, which is 1 % for the
+	// leader's clock and 1 % for the observer's clock.
 	driftShare = 50
 )
 

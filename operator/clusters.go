@@ -206,11 +206,12 @@ func (p Program) watchClusters(ctx context.Context, env Env, files map[string]*k
 	}
 }
 
-// readers are the controllers of a program, each of which reads from a server.
+// readers are the controllers of a program. Each of them reads from one API
+// server.
 type readers []*reconcile.Controller
 
-// dispensable returns the resources on a server that only optional controllers
-// watch.
+// dispensable returns the resources on a server that no required controller
+// watches, but an optional one does.
 func (r readers) dispensable(server string) []schema.GroupResource {
 	needed := map[schema.GroupResource]bool{}
 	for _, i := range inspect.Informers(r...) {

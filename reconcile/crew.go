@@ -12,9 +12,9 @@ const stuckLimit = time.Minute
 
 // crew counts the workers that reconcile. A call that ignores the end of its
 // context keeps its worker, and its key, until it returns. Another worker takes
-// its place, so that one bad object stops only itself. There are at most twice
-// as many workers as Options.Workers, because each stuck call also keeps its
-// memory and other resources.
+// its place, and the objects of all other keys are still reconciled. There are
+// at most twice as many workers as Options.Workers, because each stuck call
+// also keeps its memory and other resources.
 type crew struct {
 	mu       sync.Mutex // guards the fields below; it is the innermost lock
 	size     int        // how many workers should be free

@@ -16,9 +16,9 @@ const (
 	// maxPiece is the size of the largest piece of an event larger than
 	// maxFrame.
 	maxPiece = 32 << 10
-	// decodeAheadLimit is how many events are decoded before the client asks
-	// for them, so that decoding and storing do not wait for each other at
-	// every event.
+	// decodeAheadLimit is how many events are decoded before the client
+	// asks for them. Without a reserve, decoding and storing would wait for
+	// each other at every event.
 	decodeAheadLimit = 16
 	// maxMark is an upper bound of the length that a mark adds to an event.
 	maxMark = 64

@@ -26,7 +26,7 @@ type Kind struct {
 	typ   reflect.Type
 	field int              // index of Spec in the struct
 	spec  protowire.Number // number of Spec in the message
-	lists [][]int          // indices of lists in the metadata and the status
+	lists [][]int          // the lists of structs in the metadata and the status, by their field indices
 }
 
 // KindOf returns the Kind of t. It returns false unless t is an [Object] and a

@@ -17,8 +17,8 @@ import (
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
-// podName is the key that the API server adds to the user of a token that is
-// bound to a Pod.
+// podName is the key of the extra field, in the user info of a request, that
+// names the Pod to which the user's token is bound.
 const podName = "authentication.kubernetes.io/pod-name"
 
 // Options names the replicas whose writes are fenced, and the Lease that fences

@@ -90,7 +90,7 @@ func (o Options) validate() error {
 	return check.Err()
 }
 
-// adopts reports whether an object without an owner becomes a child.
+// adopts reports whether Ensure may adopt an object that has no owner.
 func (o Options) adopts(object metav1.Object) bool {
 	return len(o.Mark) > 0 && labels.SelectorFromSet(o.Mark).Matches(labels.Set(object.GetLabels())) ||
 		o.Adopt != nil && o.Adopt(object)

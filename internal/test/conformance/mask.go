@@ -98,7 +98,8 @@ func (m *Mask) object(o map[string]any) map[string]any {
 	return o
 }
 
-// noteGenerated records a name that the server has generated.
+// noteGenerated records a name that the server has generated. The name is shown
+// as its prefix and an asterisk from then on.
 func (m *Mask) noteGenerated(meta map[string]any) {
 	prefix, _ := meta["generateName"].(string)
 	if name, _ := meta["name"].(string); prefix != "" && strings.HasPrefix(name, prefix) {

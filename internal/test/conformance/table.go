@@ -363,8 +363,8 @@ func HoldPage(t *testing.T, page, mark string, differences []Difference, count i
 	}
 }
 
-// distinct returns both answers without the words that they share. The status
-// codes remain.
+// distinct returns both answers, each without the words that the other answer
+// has as well. The status codes stay.
 func distinct(a, b string) (string, string) {
 	aFields, bFields := strings.Fields(a), strings.Fields(b)
 	unshared := func(words, otherWords []string) string {
