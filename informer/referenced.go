@@ -83,7 +83,7 @@ func (r *References[T]) validate() error {
 	return check.Err()
 }
 
-// wrong returns the errors of the options and of the client, joined, or nil.
+// wrong returns an error if the clients or the options cannot be used.
 func (r *References[T]) wrong() error {
 	if err := r.objects.Parts().Validate(); err != nil {
 		return err

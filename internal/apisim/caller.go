@@ -50,7 +50,8 @@ var callers = struct {
 	locations map[trail]string
 }{locations: map[trail]string{}}
 
-// callerOf returns the innermost frame of the program.
+// callerOf returns the location of the innermost call in the program, as
+// file:line, or "" if the trail has no such call.
 func callerOf(t trail) string {
 	callers.Lock()
 	defer callers.Unlock()

@@ -17,8 +17,8 @@ import (
 // object is decoded JSON with integers kept as int64.
 type object = map[string]any
 
-// stored is one version of an object. It is immutable except for the cached
-// item, so that readers share it without a copy.
+// stored is one version of an object. Readers share it without a copy, because
+// it is immutable, except for the cached item.
 type stored struct {
 	key     types.NamespacedName
 	version int64

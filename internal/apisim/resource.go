@@ -37,7 +37,7 @@ type Resource struct {
 
 // builtin holds the properties that only built-in kinds have.
 type builtin struct {
-	typed           bool // whether objects are decoded through the Go type, so that writes are canonical
+	typed           bool // whether objects are decoded through the Go type, which makes writes canonical
 	noGeneration    bool
 	unconditional   bool // whether an update without a resourceVersion is accepted
 	createOnUpdate  bool

@@ -19,7 +19,8 @@ type selector struct {
 	labels    labels.Selector
 	fields    fields.Requirements
 	rules     map[string]selectable.Rule // the rules of fields outside the metadata, by field
-	// shards are the namespaces of a shardSelector, or nil.
+	// shards has the ranges of namespace hashes that a shardSelector
+	// selects. It is nil without a shardSelector.
 	shards   keyspace.Set
 	selector string // the shardSelector
 }

@@ -161,8 +161,8 @@ func (t *transport) read(req *http.Request) (*request, error) {
 	return r, nil
 }
 
-// toJSON converts a request in YAML or protobuf to JSON. kubectl sometimes
-// sends such requests. Answers are JSON.
+// toJSON converts a request in YAML, protobuf or CBOR to JSON. kubectl
+// sometimes sends such requests. Answers are JSON.
 func (r *request) toJSON() error {
 	if r.mediaType == runtime.ContentTypeYAML && len(r.body) > 0 {
 		var err error

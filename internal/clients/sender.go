@@ -42,7 +42,7 @@ func SenderOf(client any) Sender {
 }
 
 // restClientIn returns the REST client in the fields of a client of package
-// metadata, or nil.
+// metadata or dynamic, or nil.
 func restClientIn(client any) *rest.RESTClient {
 	const deepest = 6 // pointers, interfaces and structs around the REST client
 	v := reflect.ValueOf(client)
@@ -60,7 +60,7 @@ func restClientIn(client any) *rest.RESTClient {
 }
 
 // namespaceField returns the namespace in the fields of a client of package
-// metadata.
+// metadata or dynamic. It is "" for all namespaces.
 func namespaceField(client any) string {
 	if field, ok := FieldOf(reflect.Indirect(reflect.ValueOf(client)), "namespace"); ok {
 		return field.String()

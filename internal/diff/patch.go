@@ -169,9 +169,9 @@ func untyped(a, b map[string]any, strict bool) (Patch, error) {
 	return p.finish(&w)
 }
 
-// keepMaps returns a and b, and adds to b an empty map of labels or annotations
-// if only a has the map. The patch then removes the keys of a one by one, so
-// that keys that other clients have added since remain.
+// keepMaps returns a and b. If only a has labels or annotations, it returns a
+// copy of b with an empty map in their place. The patch then removes the keys
+// of a one by one, and keys that other clients have added since remain.
 func keepMaps(a, b map[string]any) (map[string]any, map[string]any) {
 	oldMetadata, _ := a["metadata"].(map[string]any)
 	newMetadata, ok := b["metadata"].(map[string]any)

@@ -235,7 +235,7 @@ func (w *world) start(r *replica) error {
 	return r.process.Start()
 }
 
-// stop kills a replica, as if its node had failed.
+// stop kills the process of a replica, which gets no time to shut down.
 func (r *replica) stop() {
 	if r.process == nil {
 		return

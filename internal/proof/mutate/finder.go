@@ -82,7 +82,8 @@ func (f *finder) statement(n ast.Stmt) {
 }
 
 // assignment adds a mutation that removes an assignment to a field, an element
-// or the target of a pointer. The mutant still computes the value.
+// or the target of a pointer. The mutant still computes the value. It also adds
+// a mutation that swaps the operators += and -=.
 func (f *finder) assignment(n *ast.AssignStmt) {
 	if swapped, ok := swaps[n.Tok]; ok {
 		f.replace(n.TokPos, n.TokPos+token.Pos(len(swapped)), swapped)

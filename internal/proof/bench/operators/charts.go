@@ -16,13 +16,13 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 )
 
-// chartServer stands for the URL of the world's server of charts in manifests.
-// apply replaces it with the real URL.
+// chartServer is a placeholder in manifests. apply replaces it with the URL of
+// the world's server of charts.
 const chartServer = "http://charts.invalid"
 
-// charts answers every request with the index of a Helm repository. The index
-// contains a digest of the request's password, so that it shows which Secret
-// the operator has read.
+// charts answers every request that has a password with the index of a Helm
+// repository. The index contains a digest of the password, which shows which
+// Secret the operator has read.
 func charts(w http.ResponseWriter, r *http.Request) {
 	_, password, ok := r.BasicAuth()
 	if !ok {

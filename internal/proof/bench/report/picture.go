@@ -28,8 +28,8 @@ var colors = []struct{ impl, light, dark string }{
 	{"controller-runtime", "#bc4c00", "#f0883e"},
 }
 
-// picture returns an SVG with a dot for each comparison with client-go or
-// controller-runtime by time or memory.
+// picture returns an SVG with a dot for each comparison of a cost with
+// client-go or controller-runtime.
 func (r *results) picture() []byte {
 	var drawn []*row
 	for _, w := range r.rows {

@@ -164,9 +164,10 @@ func (r *results) packages() (order []string, rows map[string][]*row) {
 	return order, rows
 }
 
-// implementations returns the implementations in some rows, ours first, and the
-// others by name. If rows contain only ours, it returns its settings in the
-// order of measurement.
+// implementations returns the names of the implementations in rows: ours first,
+// and the others in alphabetical order. If ours is not one of them, the rows
+// compare settings of our implementation. Their names are then in the order of
+// measurement.
 func implementations(rows []*row) []string {
 	var names []string
 	for _, w := range rows {

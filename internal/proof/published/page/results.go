@@ -158,7 +158,8 @@ func (a *runResults) single(failed bool, tests ...string) (*results.Result, erro
 	return r, nil
 }
 
-// forgotten returns an error if there are results that the page does not show.
+// forgotten returns an error if there is a result that the page does not show,
+// or a finding that it does not list.
 func (a *runResults) forgotten() error {
 	for _, r := range a.order {
 		if !a.shown[r] {

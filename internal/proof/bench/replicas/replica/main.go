@@ -162,7 +162,7 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// status returns the value of an entry of /proc/self/status, such as "VmRSS",
+// status returns the value of an entry of /proc/self/status, such as "VmRSS:",
 // in bytes.
 func status(entry string) float64 {
 	text, _ := os.ReadFile("/proc/self/status") // after an error, the value is 0, and a reader notices that
@@ -172,7 +172,9 @@ func status(entry string) float64 {
 	return kib * 1024
 }
 
-// profile writes profiles until stop is called.
+// profile writes profiles of processor time and memory until stop is called.
+// The names of their files begin with prefix. If prefix is empty, it writes
+// none.
 func profile(prefix string) (stop func() error, err error) {
 	if prefix == "" {
 		return func() error { return nil }, nil
