@@ -141,7 +141,8 @@ type Extra struct {
 	Once bool
 }
 
-// selection describes the selector of the watch.
+// selection returns a text with the selectors of the watch, such as "namespace
+// n, labels a=b", or "all" if it has none.
 func (w *watcher) selection() string {
 	var parts []string
 	if w.match.namespace != "" {
@@ -162,7 +163,8 @@ func (w *watcher) selection() string {
 	return cmp.Or(strings.Join(parts, ", "), "all")
 }
 
-// label names the watch and its next event.
+// label returns a text with the watch and its next event, such as "web#1 watch
+// 3 pods ADDED 17 default/a".
 func (w *watcher) label() string {
 	event := "version " + formatVersion(w.server.version)
 	if len(w.pending) > 0 {

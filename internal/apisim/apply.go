@@ -101,7 +101,8 @@ func applyConfig(t *table, r *request) (object, error) {
 	return config, nil
 }
 
-// applied merges the configuration into the object and its managed fields.
+// applied returns the object after config was merged into it, with the new
+// owners of its fields. current is nil if the object does not exist.
 func (x *exchange) applied(current *stored, config object) (object, error) {
 	fields, err := fieldManager(x.t, x.r.Subresource)
 	if err != nil {

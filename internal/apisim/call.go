@@ -147,7 +147,8 @@ func (r *request) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 }
 
-// detail distinguishes calls of the same name by their selectors and bodies.
+// detail returns the selectors and the body of a call. They distinguish it from
+// other calls of the same name.
 func (r *request) detail() string {
 	return r.query.Get("labelSelector") + "\n" + r.query.Get("fieldSelector") + "\n" + string(r.body)
 }

@@ -291,7 +291,8 @@ func (c *Collector) disown(t *table, o *stored, uids []string) {
 	c.write(t, o, obj, false)
 }
 
-// unblock allows the owners of o to be deleted before o.
+// unblock sets blockOwnerDeletion to false in all owner references of o. The
+// owners can then be deleted before o.
 func (c *Collector) unblock(t *table, o *stored) {
 	obj := clone(o.obj)
 	list, _ := metaOf(obj)["ownerReferences"].([]any)

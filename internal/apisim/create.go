@@ -201,8 +201,9 @@ func givenName(r *request, m object) string {
 	return text(m, "generateName") + "*"
 }
 
-// prepare sets the fields that every object of a kind has. It is also called
-// for objects that Load stores.
+// prepare sets the fields that the server sets in each object of some kinds,
+// such as the initial status of a Pod or the selector of a Job. It is also
+// called for objects that Load stores.
 func prepare(r *Resource, obj object) {
 	if status := r.builtin.statusOnPayload; status != nil && obj["status"] == nil {
 		obj["status"] = clone(status)

@@ -59,7 +59,7 @@ func (s catalogue) discovery(req *http.Request) (*output, bool) {
 }
 
 // unserved answers requests about groups and versions that have no served
-// resources.
+// resources. It returns false for all other requests.
 func (s catalogue) unserved(path string) (*output, bool) {
 	path, schemas := strings.CutPrefix(path, openAPIPath+"/")
 	p := strings.Split(strings.Trim(path, "/"), "/")

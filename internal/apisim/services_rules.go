@@ -81,8 +81,8 @@ func allocateService(x *exchange, obj, old object) error {
 
 func outOfRange(port int64) bool { return port < firstNodePort || port > lastNodePort }
 
-// misplaced finds requested addresses and ports that no Service can have,
-// regardless of other Services.
+// misplaced returns the errors for requested addresses and ports that no
+// Service can have, regardless of other Services.
 func misplaced(spec, oldSpec object) field.ErrorList {
 	path, address := field.NewPath("spec"), text(spec, "clusterIP")
 	list, _ := spec["clusterIPs"].([]any)

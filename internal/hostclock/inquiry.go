@@ -95,9 +95,9 @@ func (i *inquiry) issued(certificates []*x509.Certificate, name string) error {
 	return err
 }
 
-// ask asks the server for its time, and reports whether the server has
-// answered. It repeats the last result while it is asking, and for askPause
-// after that.
+// ask asks the server for its time, records the answer in c, and reports
+// whether the server has answered. While another call is asking, and for
+// askPause after that call, ask only returns the last result.
 func (i *inquiry) ask(ctx context.Context, c *Comparison) bool {
 	if i == nil {
 		return false
@@ -116,8 +116,8 @@ func (i *inquiry) ask(ctx context.Context, c *Comparison) bool {
 	return answered
 }
 
-// send sends the question, and reports whether the answer has the server's
-// time.
+// send sends the question, records the answer in c, and reports whether the
+// answer has the server's time.
 func (i *inquiry) send(ctx context.Context, c *Comparison) bool {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()

@@ -60,7 +60,7 @@ type replica struct {
 	offset                  time.Duration // how far the replica's clock is ahead of the machine's clock
 	process                 *exec.Cmd
 	lost                    bool         // whether the node has failed
-	silence                 net.Listener // takes the place of a process whose node has failed
+	silence                 net.Listener // listens at address, and never answers, while the node has failed
 
 	mu       sync.Mutex // guards the fields below; must also be held to change process
 	started  time.Time

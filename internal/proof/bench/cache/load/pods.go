@@ -215,7 +215,8 @@ func uid(n int) string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// suffix returns five digits that differ for each n below a million.
+// suffix returns five hexadecimal digits that differ for each n below a
+// million.
 func suffix(n int) string { return fmt.Sprintf("%05x", n*7919%(1<<20)) }
 
 // hex returns a text of this length that looks like a hash and differs for each
