@@ -19,7 +19,7 @@ type output struct {
 	writers   map[Key]*writer
 	newest    metav1.Object // the object after the last write whose request is unknown, to compare the next one
 
-	repeats    int           // number of writes in a row that asked for the same as the previous one of their key
+	repeats    int           // writes in a row that each asked for the same as the previous write of their key
 	selfCaused int           // number of writes in a row that were caused only by writes of their key
 	stalledAt  time.Time     // when a write last made no progress
 	stalledIn  uint64        // the number of the reconcile that last made a write without progress

@@ -58,7 +58,8 @@ func (c *Controller) waiting() inspect.Problem {
 	return p
 }
 
-// noLeader returns a problem if no replica can lead although this one is ready.
+// noLeader returns a problem if no replica leads although this one is ready.
+// For example, a client that is not a replica holds the Lease.
 func (c *Controller) noLeader() []inspect.Problem {
 	w, ok := c.elects().(inspect.Warner)
 	if !ok || c.waits() {

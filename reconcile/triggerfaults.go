@@ -78,6 +78,8 @@ func (t *triggerFaults) succeeded(k faultKey) {
 }
 
 // lasting returns the faults that have lasted for failsFor, the oldest first.
+// It leaves out a trigger whose present call has lasted for that time, because
+// it works again.
 func (t *triggerFaults) lasting() []triggerFault {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -51,7 +51,7 @@ type core struct {
 	given     plan.Plan
 	plan      plan.Plan  // the deviations that are still to come
 	faultless bool       // whether the plan was empty from the beginning
-	tail      bool       // whether the plan is over, so that the program must not write any more
+	tail      bool       // whether the plan is over; the program must then not write any more
 	old       bool       // the version of Case.Before is running, so the plan has not begun and calls do not count
 	progress  time.Time  // when something last happened, such as a write, that keeps the program from being at rest
 	random    *rand.Rand // determines the order of all actions; nil for the usual order

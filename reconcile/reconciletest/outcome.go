@@ -18,7 +18,7 @@ type outcome struct {
 	finding     *report.Finding
 	overdue     *report.Finding // a Run that has returned too late
 	whole       bool            // whether the run has reached its last restart
-	void        bool            // whether the workload could not be done, so that the run has no result
+	void        bool            // whether the workload could not be done; the run then has no result
 	lines       []string        // the trace
 	calls       []*call
 	asked       int        // the number of writes that the server has answered

@@ -14,8 +14,8 @@ import (
 // named.
 const retryWithin = 5 * time.Second
 
-// retries finds a request that was answered with 429 and Retry-After and that
-// the same boot repeats too early.
+// retries finds requests that the program repeats too early after a 429 with
+// Retry-After, without a restart in between.
 //
 // Two parts of a program may send the same request within that time. Then the
 // second request is not a retry, and the part that got the 429 sends its own

@@ -195,8 +195,8 @@ func (f *faithful) create(a clienttesting.CreateActionImpl) (*rest.Request, erro
 }
 
 // named begins a request about the object with the given name. It returns nil
-// if the simulated server does not have the resource or subresource, so that
-// the fake serves the action.
+// if the simulated server does not have the resource or subresource. The fake
+// then serves the action.
 func (f *faithful) named(verb string, a clienttesting.ActionImpl, name string) (*rest.Request, error) {
 	q, err := f.begin(verb, a)
 	if q == nil {

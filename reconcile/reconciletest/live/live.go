@@ -122,8 +122,9 @@ func Smoke(t testing.TB, c *reconciletest.Case, config *rest.Config, o *Options)
 	return r
 }
 
-// smoke is [Smoke] with an error in place of Fatal. It returns the error if the
-// case could not be played, so that there was nothing to judge.
+// smoke does the work of [Smoke]. It returns an error where Smoke calls Fatal:
+// if the case is invalid or could not be played. There was then nothing to
+// judge.
 func smoke(ctx context.Context, c *reconciletest.Case, config *rest.Config, o *Options) (*reconciletest.Report, error) {
 	opts := o.withDefaults()
 	if err := errors.Join(opts.validate(), c.Validate()); err != nil {

@@ -12,10 +12,11 @@ var (
 		apisim.Conflict, apisim.Internal, apisim.Throttled, apisim.Unreachable, apisim.Expired, apisim.LostReply,
 		apisim.Late, apisim.CrashBefore, apisim.CrashAfter,
 	}
-	// misleading begins with a failure that does not mislead. The 404s follow,
-	// and the last one is most like the answer of a server that does not have
-	// the object. No other fault is replaced by a 404, because a program that
-	// takes a 404 for a deletion has a bug of its own.
+	// misleading begins with a failure that does not mislead. The 404s
+	// follow, and the last one is most like the answer of a server that
+	// does not have the object. A fault of another kind is never replaced
+	// by a 404, because taking a 404 for a deletion is a different bug of
+	// the program.
 	misleading = []apisim.Fault{
 		apisim.Internal, apisim.ProxyNotFound, apisim.NotServed, apisim.OtherNotFound,
 	}

@@ -34,7 +34,7 @@ type trial struct {
 	world   *reconciletest.World
 	lives   []*life           // the processes, by replica; nil while a replica is down
 	rests   [][]state.Located // the objects at each rest
-	tail    bool              // whether the program has no work left, so that it must not write
+	tail    bool              // whether the program has no work left; it must then not write
 }
 
 func (s *smoker) newTrial(killing bool) (*trial, error) {
@@ -56,8 +56,8 @@ func (s *smoker) newTrial(killing bool) (*trial, error) {
 	return t, nil
 }
 
-// play makes the whole trial. It records findings in the journal. It returns an
-// error if the case could not be played, so that there was nothing to judge.
+// play makes the whole trial, and records findings in the journal. It returns
+// an error if the case could not be played. There was then nothing to judge.
 func (t *trial) play(ctx context.Context) error {
 	if err := t.load(); err != nil {
 		return err
