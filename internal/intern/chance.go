@@ -29,7 +29,7 @@ type chance struct{ misses atomic.Uint32 }
 
 const (
 	// hopeless is the number of misses in a row after which a part is
-	// looked up in one of every sparse objects only.
+	// looked up in only one of 16 objects; see the constant sparse.
 	hopeless = 128
 	sparse   = 16
 

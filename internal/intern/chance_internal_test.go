@@ -22,7 +22,8 @@ func ownedPod(version int) *corev1.Pod {
 }
 
 // A new object finds a relative although each earlier state of the relative was
-// dropped, because one of every sparse updates registers the object again.
+// dropped, because one of 16 updates registers the object again; see the
+// constant sparse.
 func TestAReplicaFindsARelativeThatWasUpdated(t *testing.T) {
 	g := gomega.NewWithT(t)
 	s := New()

@@ -84,8 +84,8 @@ func Search(
 	return r
 }
 
-// keep adds r as a line to the file that the environment variable in Variable
-// names. It does nothing if the variable is not set.
+// keep adds r as a line to the file whose path is in the environment variable
+// PROOF_RESULTS; see [Variable]. It does nothing if the variable is not set.
 func keep(t *testing.T, r *Result) {
 	t.Helper()
 	name := os.Getenv(Variable)
