@@ -172,10 +172,10 @@ type gated struct {
 // NeedLeaderElection returns false, since the elector decides.
 func (*gated) NeedLeaderElection() bool { return false }
 
-// Start warms the runnable up, waits for a leadership, and runs the runnable
-// under it. The manager is not asked to warm the runnable up, because it might
-// do so while the runnable is starting, and one of the two would then wait for
-// a lock.
+// Start warms the runnable up, waits until this replica leads, and runs the
+// runnable until it no longer leads. The manager is not asked to warm the
+// runnable up, because it might do so while the runnable is starting, and one
+// of the two would then wait for a lock.
 func (g *gated) Start(ctx context.Context) error {
 	if warm, ok := g.Runnable.(interface {
 		Warmup(ctx context.Context) error

@@ -61,9 +61,9 @@ func newList(scheme *runtime.Scheme, kind schema.GroupVersionKind, form represen
 	}
 }
 
-// reader is the client for one kind in one namespace that [informer.Referenced]
-// uses. Package informer finds the resource of the kind in the field named
-// resource.
+// reader is the client that [informer.Referenced] uses for one kind in one
+// namespace. Package informer reads the resource of the kind from the field
+// named resource.
 type reader struct {
 	kind      *kind
 	namespace string

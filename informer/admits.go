@@ -137,9 +137,9 @@ func (r *reflectorStore[T]) follows(object T) error {
 }
 
 // deletes returns an error if the API server cannot have reported the deletion
-// of object on this watch. It makes the same checks as follows, and also checks
-// that the deletion is newer than the cached state, and that the object is of
-// the right kind.
+// of object on this watch. It makes the checks of the method follows. It also
+// checks that the deletion is newer than the cached state, and that the object
+// is of the right kind.
 func (r *reflectorStore[T]) deletes(object T) error {
 	if refusal := itemwise.RefusalOf(object); refusal != nil && refusal.Cause == itemwise.CauseKind {
 		return refusal.Err

@@ -67,7 +67,7 @@ const maxBrokenStreams = 2
 // request is the last request of a source.
 type request struct {
 	phase      phase
-	page       int // of a list, from 1
+	page       int // the page of a list, counted from 1
 	sent       time.Time
 	unanswered bool
 	// patience is how long the request may be unanswered before this is logged

@@ -37,8 +37,9 @@ func Run(ctx context.Context, client kubernetes.Interface, count func()) error {
 	return controller.Run(ctx)
 }
 
-// newController returns a controller whose cache is the existing informer
-// services. Other code may use the same informer, and its factory starts it.
+// newController returns a controller. Its cache is services, an informer that
+// exists already. Other code may use the same informer, and its factory starts
+// it.
 func newController(client kubernetes.Interface, services cache.SharedIndexInformer) (*reconcile.Controller, error) {
 	reconciler := reconcile.Func[*corev1.Service](
 		func(ctx context.Context, r reconcile.Request[*corev1.Service]) (reconcile.Result, error) {

@@ -127,8 +127,8 @@ func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	return requests.NewEndable(w, s.endsUndecodable), nil
 }
 
-// sender sends the requests of a client through the same connection, and
-// decodes their objects one by one.
+// sender sends the requests of a client in place of that client, through the
+// same connection. It decodes the objects in the answers one by one.
 type sender struct {
 	client              rest.Interface
 	resource, namespace string

@@ -15,7 +15,7 @@ type Marks struct {
 	marks   map[string]string // the marks of watches, by namespace
 	synced  bool
 	oldest  string    // the oldest mark, or empty
-	waiting []*Waiter // calls that are not due yet, in the order of On
+	waiting []*Waiter // calls that are not due yet, in the order of the calls of On
 }
 
 // Waiter describes a call that is made when a mark reaches a resourceVersion.

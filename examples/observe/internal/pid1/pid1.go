@@ -30,7 +30,8 @@ func Main() (code int, isFirst bool, err error) {
 	return runAs(os.Getpid(), func() (int, error) { return run(os.Executable) })
 }
 
-// runAs calls run to run the program, if pid is the id of the first process.
+// runAs calls run if pid is 1, the id of the first process. Otherwise it does
+// nothing, and isFirst is false.
 func runAs(pid int, run func() (int, error)) (code int, isFirst bool, err error) {
 	if pid != 1 {
 		return 0, false, nil

@@ -181,8 +181,9 @@ func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, roster.Roster, error
 	return members, all, nil
 }
 
-// nameOf returns the name of the node's group, or all names if several groups
-// select it and none of them reboots it.
+// nameOf returns the name of the node's group, or "-" if the node has no group.
+// If several groups select the node, none of them reboots it, and nameOf
+// returns all of their names, such as "a,b".
 func nameOf(place rules.Place) string {
 	switch {
 	case len(place.Rivals) > 0:
