@@ -19,7 +19,7 @@ import (
 // slowMapping is the duration of a call of a mapper after which other calls
 // stop waiting for it. While slow calls run, the next ones are waited for half
 // as long for each of them, down to shortestMapping. So 300 calls that hang
-// delay another one by half a minute instead of five.
+// delay a call that does not hang by half a minute instead of five minutes.
 const (
 	slowMapping     = time.Second
 	shortestMapping = 100 * time.Millisecond

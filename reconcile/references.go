@@ -490,13 +490,3 @@ func referencesOf(s source) parts.References {
 	}
 	return nil
 }
-
-// renewReferences makes all references unknown until their caches are as new as
-// the server is now.
-func (informers sources) renewReferences() {
-	for _, s := range informers {
-		if r := referencesOf(s); r != nil {
-			r.Renew()
-		}
-	}
-}

@@ -236,3 +236,13 @@ func (informers sources) waitForLatest(ctx context.Context) error {
 	waiting.Wait()
 	return errors.Join(errs...)
 }
+
+// renewReferences makes all references unknown until their caches are as new as
+// the server is now.
+func (informers sources) renewReferences() {
+	for _, s := range informers {
+		if r := referencesOf(s); r != nil {
+			r.Renew()
+		}
+	}
+}

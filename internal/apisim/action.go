@@ -142,7 +142,7 @@ type Extra struct {
 }
 
 // selection returns a text with the selectors of the watch, such as "namespace
-// n, labels a=b", or "all" if it has none.
+// n, labels a=b", or "all" if there are no selectors.
 func (w *watcher) selection() string {
 	var parts []string
 	if w.match.namespace != "" {
