@@ -57,7 +57,8 @@ func Live[T metav1.Object](ctx context.Context, c interface {
 //		err = nil // deleted already
 //	}
 //
-// An empty resource is not compared. The answer to a request for a subresource
+// If err joins several errors, as the result of errors.Join does, each of them
+// must be such a proof. An empty resource is not compared. The answer to a request for a subresource
 // is a proof only if the kind is known to have that subresource. If it does not
 // have it, the server's answer is the same, although the object exists.
 //

@@ -30,30 +30,36 @@ import (
 
 // Proven reports whether err is the API server's own answer that the object
 // with that resource and name does not exist. If resource is empty, Proven
-// compares only the name.
+// compares only the name. If err joins several errors, each of them must be
+// such an answer.
 //
 // The answer for a subresource is not a proof, since a server without the
 // subresource gives the same answer. Do not call Proven for it.
 func Proven(err error, resource schema.GroupResource, name string) bool {
-	details := detailsOf(err, name)
-	return details != nil && (resource.Empty() || details.Kind == "" && details.Group == "" ||
-		details.Kind == resource.Resource && details.Group == resource.Group)
+	return isAbout(err, name, func(details *metav1.StatusDetails) bool {
+		return resource.Empty() || details.Kind == "" && details.Group == "" ||
+			details.Kind == resource.Resource && details.Group == resource.Group
+	})
 }
 
 // Namespace reports whether err proves that a namespace does not exist. The API
 // server returns such an error for a write into a missing namespace.
 func Namespace(err error, name string) bool {
-	details := detailsOf(err, name)
-	return details != nil && details.Kind == "namespaces" && details.Group == ""
+	return isAbout(err, name, func(details *metav1.StatusDetails) bool {
+		return details.Kind == "namespaces" && details.Group == ""
+	})
 }
 
 // Object reports whether err proves that obj does not exist, as [Proven] does.
 // It compares the resource only as far as obj's Go type and TypeMeta reveal it.
 func Object(err error, obj metav1.Object) bool {
-	details := detailsOf(err, obj.GetName())
-	if details == nil || details.Kind == "" {
-		return details != nil
-	}
+	return isAbout(err, obj.GetName(), func(details *metav1.StatusDetails) bool {
+		return details.Kind == "" || mayBeOf(obj, details)
+	})
+}
+
+// mayBeOf reports whether obj may belong to the resource in details.
+func mayBeOf(obj metav1.Object, details *metav1.StatusDetails) bool {
 	if o, ok := obj.(runtime.Object); ok {
 		kind := o.GetObjectKind().GroupVersionKind()
 		known := kind.Kind != "" && kind.Group != metav1.GroupName
@@ -67,8 +73,9 @@ func Object(err error, obj metav1.Object) bool {
 // OfType reports whether err proves that the object of Go type T with the given
 // name does not exist.
 func OfType[T metav1.Object](err error, name string) bool {
-	details := detailsOf(err, name)
-	return details != nil && (details.Kind == "" || mayBelong(reflect.TypeFor[T](), details))
+	return isAbout(err, name, func(details *metav1.StatusDetails) bool {
+		return details.Kind == "" || mayBelong(reflect.TypeFor[T](), details)
+	})
 }
 
 // From reports whether err, the answer to client's request about obj, proves
@@ -150,6 +157,21 @@ func IsForeign(err error) bool {
 	}
 	details := answer.Status().Details
 	return details != nil && slices.ContainsFunc(details.Causes, foreign)
+}
+
+// isAbout reports whether err is the API server's own answer that the object
+// with the given name was not found, and is returns true for its details. An
+// error that joins several errors is such an answer only if all of them are.
+// For example, errors.Join of a deletion that was not found and one that was
+// not answered proves nothing.
+func isAbout(err error, name string, is func(*metav1.StatusDetails) bool) bool {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		errs := joined.Unwrap()
+		return len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool { return err != nil && !isAbout(err, name, is) })
+	}
+	details := detailsOf(err, name)
+	return details != nil && is(details)
 }
 
 // detailsOf returns the details of err if the API server itself has answered
