@@ -257,9 +257,11 @@ type Index[T Object, V comparable] struct {
 //	for pod := range byNode.Get("node-1") { … }
 //
 // The values must depend on the object alone. An object for which valuesOf
-// returns nil is not in the index. valuesOf is called for each change. It must
-// not block, modify the object or end its goroutine; otherwise the cache does
-// not sync. Cached objects are indexed before NewIndex returns, while changes
+// returns nil is not in the index, and neither is a value that is not equal to
+// itself, such as NaN. An object is unreadable if one of its values cannot be
+// the key of a map, such as a list in an index by any. valuesOf is called for
+// each change. It must not block, modify the object or end its goroutine;
+// otherwise the cache does not sync. Cached objects are indexed before NewIndex returns, while changes
 // wait. An index cannot be removed.
 func NewIndex[T Object, V comparable](i *Informer[T], valuesOf func(T) []V) *Index[T, V] {
 	return &Index[T, V]{i.store, i.store.addIndex(func(known []tree.Change[T]) tree.Index[T] {

@@ -3,6 +3,7 @@ package tree
 import (
 	"hash/maphash"
 	"math/bits"
+	"reflect"
 	"slices"
 )
 
@@ -43,13 +44,44 @@ func (p Posting[T]) remove(item *Item[T]) Posting[T] {
 // Postings is an index by the values that a function computes.
 type Postings[T any, V comparable] struct {
 	compute func(T) []V
-	seed    maphash.Seed
-	root    *trie[V, Posting[T]]
+	// isOdd is true if values of type V may be no keys of a map, or may not be
+	// equal to themselves.
+	isOdd bool
+	seed  maphash.Seed
+	root  *trie[V, Posting[T]]
 }
 
 // NewPostings returns an empty index by the values that compute returns.
 func NewPostings[T any, V comparable](compute func(T) []V) *Postings[T, V] {
-	return &Postings[T, V]{compute: compute, seed: maphash.MakeSeed()}
+	return &Postings[T, V]{compute: compute, isOdd: mayBeOdd(reflect.TypeFor[V]()), seed: maphash.MakeSeed()}
+}
+
+// mayBeOdd reports whether values of type t may be no keys of a map, as a slice
+// in an interface, or may not be equal to themselves, as NaN.
+func mayBeOdd(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Interface, reflect.Struct, reflect.Array, reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
+		return true
+	}
+	return false
+}
+
+// values calls the function for an object. It panics if the function panics, or
+// if a value cannot be the key of a map. It leaves out values that are not
+// equal to themselves, because they could be neither found nor removed.
+func (p *Postings[T, V]) values(object T) []V {
+	values := p.compute(object)
+	if !p.isOdd {
+		return values
+	}
+	kept := make([]V, 0, len(values))
+	for _, value := range values {
+		maphash.Comparable(p.seed, value)
+		if value == value { //nolint:gocritic,staticcheck // false for NaN
+			kept = append(kept, value)
+		}
+	}
+	return kept
 }
 
 // Get returns the posting of a value.
@@ -76,7 +108,7 @@ func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 			oldValues = p.storedValues(c.Old.Object)
 		}
 		if c.New != nil {
-			newValues = p.compute(c.New.Object)
+			newValues = p.values(c.New.Object)
 		}
 		for _, value := range oldValues {
 			if !slices.Contains(newValues, value) {
@@ -95,12 +127,13 @@ func (p *Postings[T, V]) After(changes []Change[T]) Index[T] {
 // not contain such an object.
 func (p *Postings[T, V]) storedValues(object T) (values []V) {
 	defer func() { _ = recover() }()
-	return p.compute(object)
+	return p.values(object)
 }
 
 // Try calls the function that computes the values of object and drops the
-// result, to find out whether the function panics for it.
-func (p *Postings[T, V]) Try(object T) { p.compute(object) }
+// result, to find out whether the function panics for it, or whether a value
+// cannot be the key of a map.
+func (p *Postings[T, V]) Try(object T) { p.values(object) }
 
 // edit calls change with the posting of value, and replaces the posting with
 // the result.
@@ -131,7 +164,7 @@ func (p *Postings[T, V]) applyMany(changes []Change[T]) {
 			note(c.Old, p.storedValues(c.Old.Object), false)
 		}
 		if c.New != nil {
-			note(c.New, p.compute(c.New.Object), true)
+			note(c.New, p.values(c.New.Object), true)
 		}
 	}
 	for value, items := range edited {

@@ -3,6 +3,7 @@ package tree
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -148,4 +149,16 @@ func TestTableIsReadWhileItChanges(t *testing.T) {
 	}
 	stop.Store(true)
 	readers.Wait()
+}
+
+// NaN is found by nobody and removed by nothing.
+func TestAValueThatIsNotEqualToItselfIsLeftOut(t *testing.T) {
+	item := &Item[int]{Key: types.NamespacedName{Name: "a"}, Object: 1}
+	added := NewPostings(func(int) []float64 { return []float64{math.NaN(), 13} }).After([]Change[int]{{New: item}})
+	if n := added.(*Postings[int, float64]).Get(13).Count; n != 1 {
+		t.Errorf("%d objects have the value 13", n)
+	}
+	if left := added.After([]Change[int]{{Old: item}}).(*Postings[int, float64]).root; left != nil {
+		t.Errorf("the index of no object has values: %v", left)
+	}
 }
