@@ -94,6 +94,8 @@ type Options struct {
 	// must be idempotent. It must also keep ownerReferences, labels and
 	// finalizers, if package patch or patch/children writes the objects: they
 	// identify the owner, and show whether a patch.Finalizer has work to do.
+	// deletionTimestamp, generation and the annotations of patch/children stay
+	// even if Transform drops them.
 	// Keep or drop a list as a whole: an edit may otherwise change the wrong
 	// one of two elements that look the same.
 	//

@@ -3,8 +3,10 @@ package informer
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/informer/internal/itemwise"
@@ -12,6 +14,7 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/tree"
 	"github.com/homeostat/homeostat/internal/bound"
 	"github.com/homeostat/homeostat/internal/intern"
+	"github.com/homeostat/homeostat/internal/mark"
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
@@ -92,6 +95,7 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	}
 	const function = "informer.Options.Transform"
 	identity, returned := itemwise.Identity(object), false
+	kept := vitalOf(object)
 	call := r.sink.store.calls.Begin(function, bound.KeyOf(object))
 	defer func() {
 		r.sink.store.calls.End(call)
@@ -118,7 +122,56 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	}
 	r.sink.options.Transform(object)
 	returned = true
+	kept.restore(object)
 	return object, nil
+}
+
+// vital is the part of the metadata that Options.Transform cannot drop.
+// Without it, an object that is being deleted would seem to be alive, the
+// status of an object would be about no generation, and a copy of a child would
+// be taken for the child.
+type vital struct {
+	deletion    *metav1.Time
+	generation  int64
+	annotations map[string]string // package mark's
+}
+
+func vitalOf(object metav1.Object) vital {
+	v := vital{deletion: object.GetDeletionTimestamp(), generation: object.GetGeneration()}
+	all := object.GetAnnotations()
+	for _, key := range []string{mark.OwnerAnnotation, mark.ChildAnnotation} {
+		if value, ok := all[key]; ok {
+			if v.annotations == nil {
+				v.annotations = map[string]string{}
+			}
+			v.annotations[key] = value
+		}
+	}
+	return v
+}
+
+// restore puts back what Transform has dropped.
+func (v vital) restore(object metav1.Object) {
+	if !object.GetDeletionTimestamp().Equal(v.deletion) {
+		object.SetDeletionTimestamp(v.deletion)
+	}
+	if object.GetGeneration() != v.generation {
+		object.SetGeneration(v.generation)
+	}
+	if len(v.annotations) == 0 {
+		return
+	}
+	all := object.GetAnnotations()
+	for key, value := range v.annotations {
+		if all[key] != value {
+			all = maps.Clone(all)
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[key] = value
+			object.SetAnnotations(all)
+		}
+	}
 }
 
 // transformInPlace transforms an object of a list, and lets it share equal
