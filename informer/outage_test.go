@@ -61,6 +61,14 @@ func notFound(r *http.Request) (*http.Response, error) {
 	return answered(r, http.StatusNotFound, "text/plain", "404 page not found\n"), nil
 }
 
+// page answers as a proxy does whose session store is down, or which does not
+// know this address.
+func page(status int) transportFunc {
+	return func(r *http.Request) (*http.Response, error) {
+		return answered(r, status, "text/html", "<html>Please log in</html>"), nil
+	}
+}
+
 // onlyLists answers lists, and refuses watches.
 func onlyLists(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") != "" {
@@ -107,9 +115,13 @@ func expiringWithoutStreams(r *http.Request) (*http.Response, error) {
 }
 
 var outages = map[string]transportFunc{
-	"Unauthorized":        refusing(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
-	"Forbidden":           refusing(http.StatusForbidden, metav1.StatusReasonForbidden),
-	"not served":          notFound,
+	"Unauthorized": refusing(http.StatusUnauthorized, metav1.StatusReasonUnauthorized),
+	"Forbidden":    refusing(http.StatusForbidden, metav1.StatusReasonForbidden),
+	"not served":   notFound,
+
+	"foreign answer (login page)": page(http.StatusUnauthorized),
+	"foreign answer (firewall)":   page(http.StatusForbidden),
+
 	"unreachable":         failing(&net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}),
 	"no answer":           silent,
 	"throttled":           refusing(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests),

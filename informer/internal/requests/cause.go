@@ -10,12 +10,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/homeostat/homeostat/internal/absent"
 )
 
 // Causes of failed requests. They are labels of a metric, so they are constant.
 const (
 	CauseUnauthorized = "Unauthorized"
 	CauseForbidden    = "Forbidden"
+	CauseForeign      = "foreign answer"
 	CauseNotServed    = "not served"
 	CauseUnreachable  = "unreachable"
 	CauseNoAnswer     = "no answer"
@@ -35,6 +38,8 @@ func RemedyOf(cause string) string { return remedies[cause] }
 var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseUnauthorized: "renew the credentials of this program",
 	CauseForbidden:    "grant the verbs list and watch",
+	CauseForeign: "check the proxies and gateways in between: this refusal is not in the form of the API server's, so it says " +
+		"nothing about the credentials and permissions there",
 	CauseNotServed: "run `kubectl get crd` with the name in the brackets: if it is not found, the kind was deleted " +
 		"together with its objects; otherwise serve this version of the kind again, or upgrade this program",
 	CauseUnreachable: "check that the API server is running, and check the network in between",
@@ -60,6 +65,8 @@ func CauseOf(err error) string {
 		return CauseMute
 	case apierrors.IsMethodNotSupported(err):
 		return CauseUnwatchable
+	case absent.IsForeign(err) && (apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)):
+		return CauseForeign
 	case apierrors.IsUnauthorized(err):
 		return CauseUnauthorized
 	case apierrors.IsForbidden(err):
