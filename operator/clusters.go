@@ -62,6 +62,9 @@ type remote struct {
 
 	admitted bool // whether all needs and kinds have been confirmed once
 
+	asked   chan error // receives the result of the check under way, if there is one
+	askedAt time.Time  // when the check under way began
+
 	mu      sync.Mutex // guards problem
 	problem *inspect.Problem
 }
@@ -70,7 +73,7 @@ type remote struct {
 func (r *remote) watch(ctx context.Context) {
 	backoff := firstDelay
 	for {
-		err := r.ask(ctx)
+		err := r.answer(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -86,6 +89,30 @@ func (r *remote) watch(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
+	}
+}
+
+// answer returns the result of a check. It returns an error if the check takes
+// longer than its requests may take, and then waits for the same check again.
+// Something in the program may hold a request and ignore its context, as
+// client-go does until the credential plugin of the kubeconfig has returned.
+func (r *remote) answer(ctx context.Context) error {
+	if r.asked == nil {
+		asked := make(chan error, 1)
+		r.asked, r.askedAt = asked, time.Now()
+		go func() { asked <- r.ask(ctx) }()
+	}
+	timer := time.NewTimer(answerTimeout + time.Second)
+	defer timer.Stop()
+	select {
+	case err := <-r.asked:
+		r.asked = nil
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return fmt.Errorf("no answer for %s: perhaps the credential plugin of the kubeconfig does not return",
+			time.Since(r.askedAt).Round(time.Second))
 	}
 }
 
@@ -148,7 +175,7 @@ func problemOf(host string, err error) inspect.Problem {
 		p.Cause = "missing permission"
 	case errors.Is(err, cluster.ErrKind):
 		p.Cause = "missing kind"
-	case apierrors.IsUnauthorized(err):
+	case apierrors.IsUnauthorized(err) && !absent.IsForeign(err):
 		p.Cause, p.Remedy = "Unauthorized", "replace the credentials in the kubeconfig of the cluster"
 	default:
 		p.Cause, p.Reason = "no answer", fmt.Sprintf("the API server at %s does not answer: %v", host, err)

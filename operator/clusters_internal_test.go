@@ -174,3 +174,41 @@ func TestOnlyKindsThatNoControllerNeedsAreDispensable(t *testing.T) {
 	g.Expect(readers{waits}.dispensable("https://edge")).To(ConsistOf(corev1.Resource("secrets"), corev1.Resource("pods")))
 	g.Expect(readers{waits}.required("https://edge")).To(BeNil())
 }
+
+// client-go waits for the credential plugin of a kubeconfig beyond every
+// deadline.
+func TestACheckOfAClusterThatDoesNotReturnIsNamedAndHoldsUpNoStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		s, release := &server{}, make(chan struct{})
+		c, err := cluster.New(&rest.Config{Host: "https://edge", Transport: s}, nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		r := &remote{name: "edge", unfenced: c, kinds: c, admitted: true}
+		asked := 0
+		s.answers(func(r *http.Request) (int, string, error) {
+			asked++
+			<-release
+			return serves(r)
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { r.watch(ctx); close(ended) }()
+		<-time.After(5 * time.Minute)
+		synctest.Wait()
+		g.Expect(r.problems()).To(ConsistOf(And(HaveField("Check", "cluster/edge"), HaveField("Cause", "no answer"),
+			HaveField("Reason", ContainSubstring("perhaps the credential plugin of the kubeconfig does not return")))))
+		g.Expect(asked).To(Equal(1), "one check at a time")
+		stop()
+		synctest.Wait()
+		g.Expect(ended).To(BeClosed())
+		close(release)
+
+		ctx, stop = context.WithCancel(t.Context())
+		go r.watch(ctx)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		g.Expect(r.problems()).To(BeEmpty(), "it heals by itself")
+		stop()
+		synctest.Wait()
+	})
+}

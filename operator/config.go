@@ -29,6 +29,9 @@ import (
 // authority every five minutes. Connections for exec, attach and port-forward
 // keep an inline client certificate until the restart.
 //
+// A pipe, such as the one of --kubeconfig=<(…) in a shell, is read once. New
+// credentials then require a restart.
+//
 // Config returns an error if the kubeconfig cannot be read, or if no cluster is
 // configured.
 func Config(kubeconfig string) (*rest.Config, error) {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
@@ -67,7 +70,7 @@ func readKubeconfig(file string) (*kubeconfig, error) {
 	raw, err := k.rules.Load()
 	if err == nil {
 		k.context = raw.CurrentContext
-		k.first, err = k.load()
+		k.first, err = k.configOf(raw)
 	}
 	if clientcmd.IsEmptyConfig(err) {
 		if file == "" {
@@ -130,13 +133,28 @@ func (k *kubeconfig) config() *rest.Config {
 	return config
 }
 
-// load reads the config of the context that was current at the start. If that
-// context is no longer in the file, load uses the current one.
+// load reads the files, and returns their config.
 func (k *kubeconfig) load() (*rest.Config, error) {
 	raw, err := k.rules.Load()
 	if err != nil {
 		return nil, err
 	}
+	return k.configOf(raw)
+}
+
+// canBeReadAgain reports whether all files are regular ones, or are missing. A
+// pipe, such as the one of --kubeconfig=<(…), can be read once. A later reading
+// finds no kubeconfig, or waits for a writer.
+func (k *kubeconfig) canBeReadAgain() bool {
+	return !slices.ContainsFunc(k.rules.GetLoadingPrecedence(), func(file string) bool {
+		info, err := os.Stat(file)
+		return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+	})
+}
+
+// configOf returns the config of the context that was current at the start, or
+// of the current one if that context is no longer in the file.
+func (k *kubeconfig) configOf(raw *clientcmdapi.Config) (*rest.Config, error) {
 	context := k.context
 	if _, found := raw.Contexts[context]; !found {
 		context = raw.CurrentContext
@@ -155,6 +173,9 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 		return
 	}
 	k.readAt = time.Now()
+	if !k.canBeReadAgain() {
+		return
+	}
 	current := k.first
 	if l := k.latest.Load(); l != nil {
 		current = l.config
