@@ -30,10 +30,11 @@ import (
 // means that the owner was recreated. Ensure for the new owner would also adopt
 // or delete the child.
 //
-// DeleteOrphans sends no request if the cache has no such child. Otherwise it
-// sends one request to read the owner and one for each deletion. DeleteOrphans
-// returns the errors of the requests, and terminal errors for invalid arguments
-// of New.
+// DeleteOrphans finds the children that are in the scope of the cache, as
+// [Set.DeleteAll] does. It sends no request if the cache has no such child.
+// Otherwise it sends one request to read the owner and one for each deletion.
+// DeleteOrphans returns the errors of the requests, and terminal errors for
+// invalid arguments of New.
 func (s *Set[T]) DeleteOrphans(ctx context.Context, owner types.NamespacedName) error {
 	if s.err != nil {
 		return terminal.Mark(fmt.Errorf("deleting the children left behind by %s %q: %w", s.kind.Kind, owner, s.err))
@@ -88,6 +89,11 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 // DeleteAll first waits until the cache is as new as the server, so that it
 // misses no child. It sends the requests of [informer.Informer.WaitForLatest]
 // and one for each child.
+//
+// DeleteAll finds the children that are in the scope of the cache. A child in a
+// namespace that the informer does not watch, such as one that was removed from
+// informer.Options.Namespaces, or a child without the label of its selector,
+// stays.
 //
 // DeleteAll returns the errors of the requests, and an error if the cache is
 // not complete, because a namespace cannot be listed or because a child is
