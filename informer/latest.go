@@ -92,8 +92,9 @@ func withCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// catchUp waits for each watch that may deliver the object of the key target.
-// If target is nil, it waits for all watches that have synced.
+// catchUp waits until each watch that may deliver the object with the key target
+// has caught up with the server. If target is nil, it waits for all watches that
+// have synced before.
 func (f *feed[T]) catchUp(ctx context.Context, target *types.NamespacedName) error {
 	watches, _ := f.current()
 	for _, r := range watches {

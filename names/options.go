@@ -55,7 +55,7 @@ type Options struct {
 	// the defaults 12 orphans among 100 names are enqueued, and 60 are refused.
 	// A share of 1 switches the limit off. Defaults to 0.5.
 	MaxShare float64
-	// MaxCount is the number of orphans that a sweep always enqueues, however
+	// MaxCount is the largest number of orphans that a sweep enqueues however
 	// large their share is. Defaults to 10. If all names are orphans, it
 	// defaults to 3, because a wrong selector or an empty cache has the same
 	// effect. For example, a sweep with 4 orphans is refused if there are 4

@@ -22,8 +22,8 @@ import (
 	"github.com/homeostat/homeostat/internal/suspect"
 )
 
-// preflightInterval is the longest delay between two requests at the start to a
-// server that does not answer.
+// preflightInterval bounds the delay between requests to a server that does not
+// answer while the program starts.
 const preflightInterval = 2 * time.Second
 
 // ErrPermission is the error of [CheckPermissions] if the server has confirmed

@@ -42,9 +42,11 @@ type Finalizer[T informer.Object, C Client[T]] struct {
 }
 
 // Guard adds the finalizer to an object. Once the object has the finalizer,
-// Guard returns true and the object as the server then has it. Work outside the
-// cluster is safe from then on. For an object that is being deleted, it calls
-// Clean, removes the finalizer if Clean succeeded, and returns false.
+// Guard returns true, and the object from the server's answer if it has just
+// added the finalizer, or else cached. Work outside the cluster is safe once
+// Guard returns true. For an object that is being deleted and has the finalizer,
+// Guard calls Clean, removes the finalizer if Clean succeeded, and returns
+// false. If the finalizer is already gone, it only returns false.
 //
 // Guard sends at most one request, and no request if there is no finalizer to
 // add or to remove. It does not write to cached. The patch is locked by

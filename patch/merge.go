@@ -42,20 +42,22 @@ import (
 // A list that has no merge key is patched element by element, by index, and
 // such a patch is always locked by the resourceVersion. Fields that the Go type
 // or a Transform hides are kept in the elements. For example, an edit that sets
-// rules[0].port keeps the other fields of that rule, also fields that the
+// rules[0].port keeps the other fields of that rule, including fields that the
 // program's type does not have. An element is recognised by its name, type, key
 // or id, and otherwise by its position and by the values that it has in common
-// with an old element. A map of a custom kind that the edit empties is patched
-// in this way, too: its entries are removed one by one, and the edit is refused
-// if a Transform hides further entries. An entry that the edit changes is
-// patched by itself, too, if the Go type may write its key in a different form
-// than the server has, as netip.Prefix does. An entry that the edit puts under
-// another key is a new entry: fields of the old entry that the Go type hides
-// are removed with the old key.
+// with an old element.
 //
-// The UnmarshalJSON of a type may read a second form of a value. For example,
-// it may read a string as a struct. An edit inside such a value is patched in
-// the same way, and is refused if the server has the second form.
+// Two kinds of edits of a map are also sent as single operations, locked by the
+// resourceVersion. The first is an edit that empties a map of a custom kind: its
+// entries are removed one by one, and the edit is refused if a Transform hides
+// further entries. The second is an edit of an entry whose key the Go type may
+// write in a different form than the server, as netip.Prefix does. Moving an
+// entry to another key makes a new entry: fields of the old entry that the Go
+// type hides are removed with the old key.
+//
+// The UnmarshalJSON of a type may accept a second form of a value, for example a
+// string in place of a struct. An edit inside such a value is also sent as
+// single operations, and is refused if the server's value has the second form.
 //
 // The copy belongs to edit. edit may retain it or parts of it, but changes made
 // after edit has returned are not sent. The copy of a Go struct has no managed

@@ -23,10 +23,13 @@ import (
 )
 
 // New returns a handler of /livez, /readyz, /metrics, /debug/homeostat and,
-// with Options.Authorize and Options.Profiles, /debug/pprof/. It starts no
-// goroutine: the checks are called when a probe arrives, each in a goroutine
-// that ends with it. Other paths, and methods other than GET and HEAD, are
-// refused. The handler is safe for concurrent use.
+// with Options.Authorize and Options.Profiles, /debug/pprof/. Other paths, and
+// methods other than GET and HEAD, are refused. The handler is safe for
+// concurrent use.
+//
+// New itself starts no goroutines. When a probe arrives, the handler calls each
+// check in a goroutine that ends when the check returns. A check that is still
+// running is not called again: later probes wait for the same call.
 //
 // New returns all mistakes in the options as one joined error.
 func New(o *Options) (http.Handler, error) {

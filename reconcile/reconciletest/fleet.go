@@ -184,8 +184,8 @@ func (f *fleet) mutated(err error) bool {
 	return found
 }
 
-// checkCaches compares the caches of the replicas that run with the server, and
-// finds cached objects that were modified.
+// checkCaches compares the caches of all running replicas with the server's
+// objects, and records a finding for a cached object that was modified.
 func (f *fleet) checkCaches() {
 	for _, p := range f.replicas {
 		if p.halted || !p.bootsAt.IsZero() {

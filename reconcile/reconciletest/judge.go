@@ -34,7 +34,7 @@ type judge struct {
 	created   map[types.UID]output
 	written   map[types.UID]output          // objects of others that the program wrote to
 	reported  map[types.UID]bool            // objects whose status the program wrote
-	alive     map[string]int                // the number of existing objects of the program, by name
+	alive     map[string]int                // the number of existing objects that the program has created; see count
 	versions  []int64                       // the versions of the writes to resources that the program watches
 	wanted    map[types.UID]bool            // objects that were there before a restart with old caches
 	rivals    map[types.UID]bool            // objects that another client wrote just before the program did
@@ -224,8 +224,9 @@ func (r *judge) checkWrite(e apisim.Event, resource string, free bool) {
 	r.count(e, resource+" "+stem(e))
 }
 
-// count updates the counters for objects with the given name: the largest
-// number that existed at once, and the number of deletions.
+// count updates the counters for the objects with this name, which is a resource
+// and a stem, such as "pods d/web-*": the largest number that existed at once,
+// and the number of deletions.
 func (r *judge) count(e apisim.Event, name string) {
 	switch e.Type {
 	case watch.Added:

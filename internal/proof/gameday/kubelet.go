@@ -16,7 +16,7 @@ const container = "controller"
 
 // makePods creates a Node and a Pod for each replica. The control plane has no
 // kubelet, so the Pods of the Deployment stay Pending. The Pods created here
-// run, so the Deployment adopts them and deletes its own.
+// run, so the ReplicaSet adopts them and deletes its own.
 func (w *world) makePods(ctx context.Context) error {
 	var template *corev1.PodTemplateSpec
 	err := eventually(ctx, func() error {

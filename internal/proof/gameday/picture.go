@@ -215,7 +215,8 @@ func (c *canvas) graph(b box, unit string, list []series) {
 // units are Grafana's names of units.
 var units = map[string]string{"s": " s", "bytes": " B", "ops": "/s", "reqps": "/s"}
 
-// number formats v with at least three significant digits, such as 12.3k.
+// number rounds v to three significant digits, or to a whole number if v has
+// four digits before the point. From 10,000 on it has a suffix, such as 12.3k.
 func number(v float64) string {
 	suffix := ""
 	for _, s := range []string{"k", "M", "G"} {

@@ -38,7 +38,7 @@ type (
 	result  = reconcile.Result
 )
 
-// reconciler reconciles one ConfigMap at a time.
+// reconciler reconciles ConfigMaps. Calls for different ConfigMaps may overlap.
 type reconciler struct {
 	client   kubernetes.Interface
 	settings func(namespace string) api.Settings

@@ -20,7 +20,7 @@ type (
 	result  = reconcile.Result
 )
 
-// reconciler reconciles the records of one Service at a time.
+// reconciler reconciles the records of each Service.
 type reconciler struct {
 	client kubernetes.Interface
 	file   *zonefile.File

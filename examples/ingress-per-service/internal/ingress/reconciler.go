@@ -29,7 +29,7 @@ type (
 // causes the reconcile.
 const lateCache = time.Second
 
-// reconciler reconciles the Ingress of one Service at a time.
+// reconciler reconciles the Ingress of each Service.
 type reconciler struct {
 	client    kubernetes.Interface
 	services  *informer.Informer[*corev1.Service]

@@ -25,7 +25,7 @@ type (
 	result  = reconcile.Result
 )
 
-// reconciler reconciles one namespace at a time.
+// reconciler reconciles namespaces. Calls for different namespaces may overlap.
 type reconciler struct {
 	client   kubernetes.Interface
 	policy   *Policy

@@ -46,8 +46,9 @@ func (p Progress) attempt(t Type, key reconcile.Key, v version, argv []string) {
 func (p Progress) begin() { p.print(entry{Type: "SyncStarted"}, "Sync started") }
 func (p Progress) end()   { p.print(entry{Type: "SyncEnded"}, "Sync ended") }
 
-// Sum writes the summary s. If JSON is true, it writes a JSON object to Out,
-// and otherwise a line to the writer people.
+// Sum writes the summary s: as a JSON object to Out if JSON is true, and
+// otherwise as a line of text to people. If Out is nil, it writes nothing, not
+// even to people.
 func (p Progress) Sum(s Summary, people io.Writer) {
 	switch {
 	case p.Out == nil:

@@ -30,7 +30,7 @@ type (
 	result  = reconcile.Result
 )
 
-// reconciler reconciles one ledger at a time.
+// reconciler reconciles ledgers. Calls for different ledgers may overlap.
 type reconciler struct {
 	client  kubernetes.Interface
 	pods    *informer.Informer[*corev1.Pod]

@@ -53,7 +53,7 @@ func Setup(env operator.Env, cdn CDN) ([]*reconcile.Controller, error) {
 	return []*reconcile.Controller{c}, err
 }
 
-// reconciler reconciles one Website at a time.
+// reconciler reconciles Websites. Calls for different Websites may overlap.
 type reconciler struct {
 	websites    func(namespace string) Client
 	secrets     *informer.References[*corev1.Secret]

@@ -10,9 +10,9 @@ import (
 type operator struct {
 	Name, Module, Version string
 	Main                  string // the package of the program
-	Caches                string // the cached kinds that matter for the result, for the page
+	Caches                string // the cached kinds that affect the result, as the page shows them
 	Changes               string // the kind of the objects that the benchmark changes: Pod or Secret
-	Note                  string // other changes of the program, for the page
+	Note                  string // other changes of the program, as the page shows them
 
 	Replaces []string          // newer versions of modules that its replace directives pin
 	Files    map[string]string // files to replace, for every variant
@@ -34,7 +34,7 @@ type operator struct {
 // caches. The variant "released" changes nothing.
 type variant struct {
 	Name  string
-	Line  string // the changed line, for the page
+	Line  string // the changed line, as the page shows it
 	Edits []edit
 	Files map[string]string // files to add
 }

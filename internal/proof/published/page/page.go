@@ -74,8 +74,8 @@ func (a *runResults) pair(tests ...string) (string, error) {
 		count(bug.Lines), fixed.Version, plan(fixed)), nil
 }
 
-// plan returns a text that says how much of its plan an exploration has tried,
-// if it has not found a bug.
+// plan describes an exploration: how much of its plan it tried, how many
+// findings were known, and how long it took.
 func plan(r *results.Result) string {
 	text := fmt.Sprintf("%s of %s", count(r.Tried), count(r.Planned))
 	if r.Pairs > 0 {

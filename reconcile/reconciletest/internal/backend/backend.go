@@ -168,8 +168,8 @@ func Title(obj runtime.Object) string {
 	return kind + " " + m.GetNamespace() + "/" + m.GetName()
 }
 
-// ClientOf returns the name of the client of one of several replicas, whose
-// numbers begin with 0.
+// ClientOf returns the name of a replica's client. The numbers of replicas begin
+// with 0. The client of a single replica is Program.
 func ClientOf(replicas, replica int) string {
 	if replicas < 2 {
 		return Program
