@@ -117,8 +117,9 @@ func (r *reflectorStore[T]) distinct(items []*tree.Item[T]) ([]*tree.Item[T], er
 // the events before it. For example, the cache may have an object with the same
 // name and another UID, although a watch of the API server would first have
 // reported the deletion of that object. An event without a UID or
-// resourceVersion is an error, too. For a cache of shards, follows always
-// returns nil, because such a cache may be ahead of its watch.
+// resourceVersion is an error, too, if the cached object has one. For an object
+// that is not cached, follows returns nil. It also returns nil for a cache of
+// shards, because such a cache may be ahead of its watch.
 func (r *reflectorStore[T]) follows(object T) error {
 	item := r.sink.store.table.Get(bound.KeyOf(object))
 	if item == nil || r.part != nil || r.source.isSimulated() {
@@ -138,8 +139,8 @@ func (r *reflectorStore[T]) follows(object T) error {
 
 // deletes returns an error if the API server cannot have reported the deletion
 // of object on this watch. It makes the checks of the method follows. It also
-// checks that the deletion is newer than the cached state, and that the object
-// is of the right kind.
+// checks that the deletion is not older than the cached state, and that the
+// object is of the right kind.
 func (r *reflectorStore[T]) deletes(object T) error {
 	if refusal := itemwise.RefusalOf(object); refusal != nil && refusal.Cause == itemwise.CauseKind {
 		return refusal.Err
@@ -246,8 +247,9 @@ func (r *reflectorStore[T]) bookmarkFault(obj any, kind string) error {
 }
 
 // versionFault returns an error if a list or a bookmark of the API server
-// cannot have the resourceVersion rv. rv must not be empty, and must be a
-// number if the earlier resourceVersions were numbers.
+// cannot have the resourceVersion rv. rv must not be empty or "0", and must be
+// a number if the earlier resourceVersions were numbers. It is not checked if
+// the answers do not come from an API server.
 func (r *reflectorStore[T]) versionFault(rv string) error {
 	if !r.comparable() {
 		return nil

@@ -69,9 +69,10 @@ func hasOtherContent[T Object](cached, listed T) bool {
 }
 
 // compare returns requests.ErrRestored if the server is older than the cache,
-// or is known to have another history. It compares one page of the server's
-// objects with the cache, and also the object that was changed last, because a
-// restored server has lost the last changes.
+// or is known to have another history. It compares the first page of the
+// server's objects with the cache. If there are more pages, it also compares
+// the cached object that was changed last, because a restored server has lost
+// the last changes. It returns the error of a request that fails.
 func (r *reflectorStore[T]) compare(ctx context.Context) error {
 	if !r.lists.Begin() {
 		return context.Cause(ctx)

@@ -39,9 +39,11 @@ func (d *divided[T]) held() keyspace.Set {
 }
 
 // addShards makes the cache keep the objects of the shards in set, and returns
-// when the cache has them. It keeps a shard until remove is called with it.
-// addShards is not a method of feed, because each method of feed is linked into
-// every program, together with the types that it uses.
+// when the cache has them. It keeps a shard until remove is called with it. If
+// the session keeps all objects, addShards only waits until the cache is as new
+// as the server, and remove does nothing. addShards is not a method of feed,
+// because each method of feed is linked into every program, together with the
+// types that it uses.
 func addShards[T Object](ctx context.Context, f *feed[T], set keyspace.Set) (remove func(keyspace.Set), err error) {
 	select {
 	case f.adding <- struct{}{}: // one call at a time
@@ -142,7 +144,8 @@ func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
 
 // extend adds shards to the watch and the cache. It opens the watch again, with
 // more shards and at the resourceVersion that it has reached, and then lists
-// the objects that the watch does not deliver.
+// the objects that the watch does not deliver. If the cache has all these
+// shards already, extend only waits until it is as new as the server.
 func (d *divided[T]) extend(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
 	d.keepHeld()
 	d.store.writing.Lock()

@@ -92,9 +92,9 @@ func withCause(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }
 
-// catchUp waits until each watch that may deliver the object with the key target
-// has caught up with the server. If target is nil, it waits for all watches that
-// have synced before.
+// catchUp waits until each watch that may deliver the object with the key
+// target has caught up with the server. If target is nil, it waits for all
+// watches that have synced before.
 func (f *feed[T]) catchUp(ctx context.Context, target *types.NamespacedName) error {
 	watches, _ := f.current()
 	for _, r := range watches {
@@ -108,8 +108,9 @@ func (f *feed[T]) catchUp(ctx context.Context, target *types.NamespacedName) err
 	return nil
 }
 
-// catchUp lists the server's objects, and waits until the watch has delivered
-// them.
+// catchUp lists the objects that count for target, page by page, and waits
+// until the watch has delivered them. It lists no further page if, after the
+// first one, the watch soon reaches the resourceVersion of the list.
 func (r *reflectorStore[T]) catchUp(ctx context.Context, target *types.NamespacedName) error {
 	if r.source.follows != nil {
 		return errWrapped
@@ -350,8 +351,9 @@ func (b *backlog[T]) reached() bool { return !versions.Older(b.mark(), b.rv) }
 
 func (b *backlog[T]) mark() string { return b.reflector.sink.marks.Of(b.reflector.source.namespace) }
 
-// empty removes the entries that have been delivered, and reports whether all
-// are removed.
+// empty reports whether the watch has delivered the whole backlog: it has
+// reached the resourceVersion of the list, or every entry of undelivered. empty
+// removes the entries that have been delivered.
 func (b *backlog[T]) empty() bool {
 	if b.reached() && !b.reflector.disordered.Load() {
 		return true

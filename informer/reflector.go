@@ -245,8 +245,8 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 //
 // If the server does not answer, openWatch returns an empty watch instead of an
 // error. After an error the reflector would list all objects again, and the
-// server would not answer that request either. For a streaming list openWatch
-// returns an error, because a plain list may succeed.
+// server would not answer that request either. For a streaming list without an
+// answer, openWatch returns an error, because a plain list may succeed.
 func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r.brokeOff()
 	r.watched.opening()
@@ -373,7 +373,8 @@ func (r *reflectorStore[T]) Delete(obj any) error {
 }
 
 // Replace replaces all objects of the source in the store with the objects in
-// list.
+// list. It returns an error if an API server cannot have sent the list. The
+// list of a fake is stored later, by openWatch; see storePending.
 func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	items := make([]*tree.Item[T], 0, len(list))
 	r.kind, r.namespaced = "", slices.ContainsFunc(list, isInNamespace)
@@ -446,8 +447,9 @@ func (r *reflectorStore[T]) Bookmark(string) error {
 	return nil
 }
 
-// UpdateResourceVersion records the resourceVersion that the watch has reached.
-// It is called after the handlers.
+// UpdateResourceVersion records the resourceVersion that the watch has reached,
+// once the handlers have received all earlier changes. It records nothing while
+// the watch is distrusted.
 func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
 	if r.isDistrusted() { // the changes up to rv may be missing
 		return

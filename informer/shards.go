@@ -205,7 +205,8 @@ func (d *divided[T]) reachedRV() string {
 }
 
 // replay watches from p.fromRV. It returns nil when the watch has reached
-// p.toRV, or when the server has ended the watch at its timeout.
+// p.toRV, or when the server has ended the watch at its timeout. It opens no
+// watch if p.fromRV is not older than p.toRV.
 func (d *divided[T]) replay(ctx context.Context, p *replay) error {
 	if !versions.Older(p.fromRV, p.toRV) {
 		return nil

@@ -234,7 +234,7 @@ func (p Problem) String() string {
 // works if it has delivered an event, or has been open for a while. A list that
 // succeeds does not end an outage.
 type outage struct {
-	began time.Time // the time of the first failure; zero while a watch works
+	began time.Time // when a request first failed after the last watch that worked, or zero
 	err   error     // the last failure
 	// cause is requests.CauseOf(err). All failures since causeSince have had
 	// this cause.
@@ -318,8 +318,8 @@ func (p *progress) hang() outage {
 
 // problem returns the outage as a problem, if it has lasted for
 // requests.OutageTime. It also returns when the server began to answer every
-// request with 401. That time is zero if there was another answer since, or if
-// there has never been a first list.
+// request with 401, or zero if the last failure was a different one. Both
+// results are empty while a watch works, and before the first list.
 func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -353,8 +353,9 @@ func (p *progress) isMissing() bool {
 	return !p.synced.Load() && (!p.outage.began.IsZero() || time.Since(p.began) >= requests.OutageTime)
 }
 
-// missing returns the namespaces whose first list is missing, if the namespaces
-// are independent and others have been listed.
+// missing returns a problem for each namespace whose first list is missing, if
+// the namespaces are independent and others have been listed. It returns at
+// most mostProblems of them.
 func (f *feed[T]) missing() (problems []Problem) {
 	if !f.options.Independent || !f.hasStarted() {
 		return nil

@@ -291,8 +291,8 @@ func (s *store[T]) afterChange(c tree.Change[T]) (next *state[T], refusal *itemw
 
 // readable returns items, in sorted order, without the items that cannot be
 // stored, which are refused. If rv is not empty, it also leaves out each item
-// that is older than a known unreadable state of the same object. In the place
-// of these items it returns the cached states of their objects.
+// that is older than a known unreadable state of the same object. In their
+// places it returns the cached states of the same objects, if there are any.
 func (s *store[T]) readable(
 	items []*tree.Item[T], occasion versions.Occasion, rv string,
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {
@@ -316,8 +316,8 @@ func (s *store[T]) readable(
 }
 
 // withoutPanics returns items, in sorted order, without the items for which the
-// function of an index panics, which are refused. In their place it returns the
-// cached states of the same objects.
+// function of an index panics, which are refused. In their places it returns
+// the cached states of the same objects, if there are any.
 func (s *store[T]) withoutPanics(
 	items []*tree.Item[T], changes []tree.Change[T],
 ) (readable []*tree.Item[T], refused []refusedItem[T]) {

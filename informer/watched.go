@@ -128,9 +128,10 @@ func (w *watched) narrowNow(wanted func() keyspace.Set, helps func() bool) {
 	}
 }
 
-// covering returns when a watch of all shards in set is open, or when there
-// will be no further watch. If the open watch has fewer shards, covering ends
-// it.
+// covering returns nil when a watch of all shards in set is open. It returns an
+// error if ctx ends, or if ended is closed, because there will then be no
+// further watch. If the open watch does not have all the shards, covering ends
+// it as soon as it has been open for shortWatch.
 func (w *watched) covering(ctx context.Context, ended <-chan struct{}, set keyspace.Set) error {
 	for {
 		w.mu.Lock()

@@ -156,7 +156,7 @@ func (l *lanes[K]) groupOf(e *entry[K]) uint32 {
 }
 
 // enter adds one key to the count of the group with this name, and returns the
-// tag of the key's entry.
+// tag of the key's entry. In a queue without groups it only returns hash.
 func (l *lanes[K]) enter(name string, hash uint32) (tag uint32) {
 	if l.numberOf == nil {
 		return hash

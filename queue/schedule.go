@@ -115,8 +115,8 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 }
 
 // mergeAddition merges an addition into the pending one of e. An addition
-// without a delay (demand) replaces a timer, and of two timers the earlier one
-// counts.
+// without a delay (demand) replaces a timer. Of two timers the earlier one
+// counts, unless the addition has Replace.
 func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
 	if r := s.retries.get(e.retry); e.pending == noAddition {
 		e.lane = min(a.Lane, Background)

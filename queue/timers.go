@@ -91,7 +91,7 @@ func (t *timers) expire(current func(timerNode) bool) {
 }
 
 // sweep removes the nodes for which current returns false, once there are many
-// of them and they are half of all nodes.
+// of them and they are at least half of all nodes.
 func (t *timers) sweep(current func(timerNode) bool) {
 	if t.stale < chunkSize || t.stale < len(t.nodes)/2 {
 		return

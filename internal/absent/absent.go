@@ -111,8 +111,10 @@ func shows(client any, namespace string) bool {
 
 // mayBelong reports whether objects of Go type t may belong to the resource in
 // details. Types of k8s.io/api are named after their kinds and belong to one
-// resource only. Any other type may belong to any resource except namespaces,
-// because custom kinds cannot be namespaces.
+// resource only. A type of k8s.io/apimachinery, such as Unstructured, may
+// belong to any resource, and so may a type with the name Namespace. Other
+// types may belong to any resource except namespaces, because custom kinds
+// cannot be namespaces.
 func mayBelong(t reflect.Type, details *metav1.StatusDetails) bool {
 	kind, _, ok := clients.BuiltIn(t)
 	if !ok {
@@ -160,10 +162,10 @@ func IsForeign(err error) bool {
 }
 
 // isAbout reports whether err is the API server's own answer that the object
-// with the given name was not found, and is returns true for its details. An
-// error that joins several errors is such an answer only if all of them are.
-// For example, errors.Join of a deletion that was not found and one that was
-// not answered proves nothing.
+// with the given name was not found, and the predicate accepts the details of
+// that answer. An error that joins several errors is such an answer only if all
+// of them are. For example, errors.Join of a deletion that was not found and
+// one that was not answered proves nothing.
 func isAbout(err error, name string, is func(*metav1.StatusDetails) bool) bool {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) {
@@ -238,9 +240,9 @@ var ErrUnversioned = suspect.Answerf("the list has no resourceVersion, as each l
 // List checks a list for which the client has returned no error. It returns an
 // error if list cannot be the API server's own answer: if it is an object and
 // not a list, if it has no resourceVersion ([ErrUnversioned]), or if it lacks
-// objects and has no continue token. For example, client-go makes an empty list from the body
-// {} of a gateway. Lists of fakes have no resourceVersion, so List returns an
-// error for them, too.
+// objects and has no continue token. For example, client-go makes an empty list
+// from the body {} of a gateway. Lists of fakes have no resourceVersion, so
+// List returns an error for them, too.
 func List(list runtime.Object) error {
 	kind := list.GetObjectKind().GroupVersionKind().Kind
 	accessor, err := meta.ListAccessor(list)

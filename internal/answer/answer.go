@@ -76,7 +76,7 @@ func Read(contentType string, body []byte) (*Object, error) {
 	return o, nil
 }
 
-// message is a generated Kubernetes type that protobuf decodes into.
+// message is a generated Kubernetes type that can be decoded from protobuf.
 type message interface{ Unmarshal(data []byte) error }
 
 var _ message = (*metav1.Status)(nil)
@@ -137,7 +137,8 @@ var envelope = []byte{'k', '8', 's', 0}
 
 var errNoEnvelope = errors.New("the body does not begin with the prefix of Kubernetes protobuf")
 
-// readProtobuf reads the metadata, and keeps the encoded object in o.body.
+// readProtobuf reads the metadata, and keeps the encoded object in o.body. It
+// reads the whole object if it is a Status.
 func (o *Object) readProtobuf() error {
 	body, ok := bytes.CutPrefix(o.body, envelope)
 	if !ok {

@@ -29,8 +29,8 @@ const (
 // incomplete frame.
 //
 // The reader itself decodes an event that arrives alone. While more events are
-// buffered, a goroutine decodes ahead of the reader. It ends when they are
-// decoded, or at Close.
+// buffered, a goroutine decodes ahead of the reader, unless all specs are
+// decoded. The goroutine ends when these events are decoded, or at Close.
 type body struct {
 	source io.ReadCloser
 	specs  func() *Specs // returns nil while all specs are decoded
@@ -91,8 +91,8 @@ func (b *body) Close() error {
 	return b.source.Close()
 }
 
-// receive returns the next piece. It starts the goroutine if more events are
-// buffered.
+// receive returns the next piece. It starts the goroutine if more input is
+// buffered, unless all specs are decoded.
 func (b *body) receive() piece {
 	if b.decoding {
 		p, ok := <-b.pieces

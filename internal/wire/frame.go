@@ -182,8 +182,9 @@ func (f *frame) appendAround(dst []byte, body int, appendBody func([]byte) []byt
 	return append(dst, f.event[f.object.end:]...)
 }
 
-// decode returns the object. If known is set, it copies the spec from state
-// instead of decoding it. Its lists get the capacity of the lists of state.
+// decode returns the object of the event. If known is set, decode copies the
+// spec from state instead of decoding it. It allocates the lists of the object
+// with the lengths of the lists in state.
 func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	o, body := k.fresh(), f.body.content
 	k.makeRoom(o, state)

@@ -171,7 +171,7 @@ func (c *call[T]) write(ctx context.Context, w Child[T], base T, immutable []kep
 	return got, err
 }
 
-// edit calls the edit of a child. Edits are called one at a time.
+// edit calls the edit of a child. It calls one edit at a time for this owner.
 func (c *call[T]) edit(w Child[T], obj T) {
 	c.editing.Lock()
 	defer c.editing.Unlock()

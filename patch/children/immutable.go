@@ -164,8 +164,8 @@ func (c *call[T]) handleImmutable(ctx context.Context, w Child[T], base T, field
 		bound.KeyOf(base), strings.Join(fields, ", ")))
 }
 
-// mostRefusals is how often writeRest leaves out further fields. A server that
-// refuses one field may not have looked at the next.
+// mostRefusals is how many times at most writeRest leaves out further fields. A
+// server that refuses one field may not have looked at the next.
 const mostRefusals = 2
 
 // writeRest writes a wanted child, but does not change the fields in kept. If

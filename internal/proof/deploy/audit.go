@@ -93,7 +93,8 @@ func (p permission) String() string {
 	return text
 }
 
-// covers reports whether the permission allows the request.
+// covers reports whether the server has allowed the request r, and the
+// permission is one that allows it.
 func (p permission) covers(r record) bool {
 	resource := r.Object.Resource
 	if r.Object.Subresource != "" {

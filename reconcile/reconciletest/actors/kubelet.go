@@ -83,7 +83,7 @@ func (k kubelet) look(
 }
 
 // next returns the task that a Pod needs now, or the time at which it will need
-// one.
+// one. It returns neither if the Pod needs no task until an object changes.
 func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (task deployments.Task, due time.Time) {
 	if pod.Spec.NodeName == "" {
 		return schedule(pod, nodes), time.Time{}
@@ -118,7 +118,7 @@ func (k kubelet) next(pod *corev1.Pod, nodes []corev1.Node, now time.Time) (task
 const anyNode = "node"
 
 // schedule returns a task that binds a Pod to a Node. It returns nil if the Pod
-// has a different scheduler or no Node fits.
+// has a different scheduler or is being deleted, or if no Node fits.
 func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 	if s := pod.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName || pod.DeletionTimestamp != nil {
 		return nil
@@ -144,8 +144,9 @@ func schedule(pod *corev1.Pod, nodes []corev1.Node) deployments.Task {
 	}
 }
 
-// named reports whether the Pod's node affinity allows the Node of this name.
-// The affinity of a DaemonSet's Pod names one Node.
+// named reports whether the required node affinity of the Pod allows a Node of
+// this name. For example, the affinity of a DaemonSet's Pod names one Node.
+// Terms about labels are ignored.
 func named(pod *corev1.Pod, node string) bool {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// maxRounds limits the searches for members, since a process may start a
-	// new process before it is killed.
+	// maxRounds limits how often members are searched for again after a search
+	// that has found one: a process may start a new process before it is
+	// killed.
 	maxRounds = 100
 	// execTime is how long to wait, up to maxExecs times, for a process that is
 	// just starting another program. Until that program runs, the kernel shows
@@ -41,8 +42,8 @@ func inGroup(c *exec.Cmd) {
 // mark returns the variable that identifies the family.
 func (f *family) mark() []string { return []string{f.id} }
 
-// signal sends a signal to all living members. It repeats SIGKILL until no
-// member is left.
+// signal sends a signal to all living members. It repeats SIGKILL until it
+// finds no more members, up to the limits maxRounds and maxExecs.
 func (f *family) signal(signal syscall.Signal) {
 	_ = syscall.Kill(-f.pid, signal) // the group may have ended
 	round := func() (found, unsure bool) { return f.round(signal) }

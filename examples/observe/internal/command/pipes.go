@@ -81,7 +81,8 @@ func (p *pipes) begin() {
 	}
 }
 
-// abandon closes all pipes if the program could not be started.
+// abandon closes all pipes. It is called instead of begin if the program could
+// not be started.
 func (p *pipes) abandon() {
 	closeAll(p.childEnds)
 	for _, pump := range p.pumps {
@@ -131,7 +132,7 @@ func (p *pump) run() {
 
 // pass passes data on until every process has closed the other end. After the
 // end of the program it also stops if a process keeps the pipe open without
-// printing, or prints without end.
+// printing, or prints without end. Its error is the first error of the writer.
 func (p *pump) pass() error {
 	buffer := make([]byte, 32<<10)
 	for remaining := maxRest; remaining > 0; {
@@ -160,12 +161,12 @@ func (p *pump) end() {
 }
 
 // expire sets the deadline for reading more data to lingerTime from now. It is
-// called before each read, because the previous deadline may have passed while
-// the reader of our output paused.
+// called when the program has ended, and before each read after that, because
+// the previous deadline may have passed while the reader of our output paused.
 func (p *pump) expire() { _ = p.source.SetReadDeadline(time.Now().Add(lingerTime)) }
 
-// wait waits until all data has been passed on, and returns the error. After
-// ctx has ended it waits only for readPatience.
+// wait waits until the pump has stopped, and returns its error. After ctx has
+// ended it waits only for readPatience, and then returns ErrNotRead.
 func (p *pump) wait(ctx context.Context) error {
 	select {
 	case err := <-p.result:

@@ -55,7 +55,8 @@ func (r *Runner) Run(ctx context.Context, call Call) error {
 }
 
 // run runs a program like Run, but writes its output to stdout and stderr, and
-// closes both at the end.
+// closes both at the end of the output. If the program cannot be started, run
+// neither writes to them nor closes them.
 func (r *Runner) run(ctx context.Context, call Call, stdout, stderr io.WriteCloser) error {
 	if err := fits(call); err != nil {
 		return err

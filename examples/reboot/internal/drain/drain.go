@@ -111,8 +111,9 @@ func tolerates(pod *corev1.Pod) bool {
 	})
 }
 
-// evict requests the evictions of pods, several at the same time. It returns
-// the Pods that have not left, with the server's answers.
+// evict requests the evictions of pods, several at the same time. It returns a
+// Leftover for each of pods, with the server's answer. A Pod whose eviction was
+// not requested before ctx ended has the state NotAsked.
 func (d *Drain) evict(ctx context.Context, pods []*corev1.Pod) ([]Leftover, error) {
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(rank(d.seen[a.UID])-rank(d.seen[b.UID]), cmp.Compare(nameOf(a), nameOf(b)))
@@ -148,7 +149,8 @@ func rank(asked bool) int {
 }
 
 // ask requests the eviction of a Pod. It returns the Pod's state after the
-// answer, and the reason if the server refused.
+// answer. cause is the server's reason for a refusal, or the text of the error
+// if there was no answer.
 func (d *Drain) ask(ctx context.Context, pod *corev1.Pod) (state State, cause string, err error) {
 	limited, cancel := context.WithTimeout(ctx, evictTime)
 	defer cancel()

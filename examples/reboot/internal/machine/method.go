@@ -31,7 +31,8 @@ type Logind struct {
 const (
 	login1  = "org.freedesktop.login1"
 	manager = login1 + ".Manager."
-	// noReply is the error of a bus whose service has ended before it answers.
+	// noReply is the name of the error that the bus sends if logind ends before
+	// it answers.
 	noReply = "org.freedesktop.DBus.Error.NoReply"
 )
 

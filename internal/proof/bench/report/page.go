@@ -12,7 +12,7 @@ import (
 // counts as better.
 const tie = 0.05
 
-// page returns the document.
+// page returns the text of the README.md of the benchmarks, in Markdown.
 func (r *results) page() []byte {
 	var b strings.Builder
 	c := r.config

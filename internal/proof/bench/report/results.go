@@ -152,7 +152,8 @@ type lostRow struct {
 
 func rival(impl string) bool { return !strings.HasPrefix(impl, ours) }
 
-// packages returns the rows by package, and the packages in their order.
+// packages returns the rows by package, and the packages in the order of their
+// first rows.
 func (r *results) packages() (order []string, rows map[string][]*row) {
 	rows = map[string][]*row{}
 	for _, w := range r.rows {

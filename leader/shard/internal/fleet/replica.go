@@ -62,8 +62,8 @@ type Replica struct {
 	sync.Mutex // guards the fields below
 	View       *View
 	problem    error        // why the last list, watch or read failed; nil if it succeeded
-	failure    error        // why the last failed write failed
-	failed     time.Time    // when the last failed write failed
+	failure    error        // the error of the last write that failed
+	failed     time.Time    // when that write failed
 	working    map[int]bool // slots whose function is running
 	// left contains, by slot, the keys that were left for the next owner. For a
 	// slot of this replica, the previous owner has left them. For a slot that

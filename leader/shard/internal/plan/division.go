@@ -97,9 +97,8 @@ func sum(weights []float64) (total float64) {
 	return total
 }
 
-// heavyShare is the smallest share of all objects for which a namespace is
-// recorded as heavy. A namespace with a smaller share is light even for one of
-// 64 replicas.
+// heavyShare is the share of all objects above which a namespace is recorded as
+// heavy. A namespace with a smaller share is light even for one of 64 replicas.
 const heavyShare = 1.0 / 64
 
 // Share is a namespace and its share of all objects.

@@ -65,8 +65,9 @@ type holding struct {
 	expires time.Time
 }
 
-// read records a read. l is the life of the program that has made it, or nil if
-// another client has made it.
+// read records that the case reads a resource. l is the life of the program
+// that has made the request, or nil for another client. Only requests of the
+// program are in the trace.
 func (j *journal) read(c apisim.Call, l *life) {
 	ignored := state.Ignored(c.Resource.GroupResource())
 	if !ignored {
@@ -173,7 +174,8 @@ func (j *journal) end(w *write, resp *http.Response, body []byte) {
 	j.marks = append(j.marks, mark{version: w.version, lines: len(j.out.lines)})
 }
 
-// recordLease records the holder of a Lease. The lock must be held.
+// recordLease records the holder of a Lease, if w has written one. The lock
+// must be held.
 func (j *journal) recordLease(w *write) {
 	if w.call.Resource.Resource != "leases" || !w.changed {
 		return
@@ -249,8 +251,8 @@ func (j *journal) moved() {
 	j.progress = time.Now()
 }
 
-// lastProgress returns the time of the last write or the last start of the
-// program.
+// lastProgress returns the time of the last event that shows that the program
+// may not be at rest, such as a write, a start of the program, or a new watch.
 func (j *journal) lastProgress() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -260,7 +262,9 @@ func (j *journal) lastProgress() time.Time {
 	return j.progress
 }
 
-// writer returns the replica that made a write.
+// writer returns the client that made a write: the name of a replica or, for a
+// write that no replica made, the newest manager in managedFields. It returns
+// "another client" for a deletion by another client.
 func (j *journal) writer(c *commit) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -289,8 +293,9 @@ func (j *journal) unanswered() bool {
 }
 
 // awaited describes what still has to happen before the trial is at rest
-// although no client writes: a watch has to show a write, or the Lease of a
-// killed replica has to expire. It returns "" if neither is the case.
+// although no client writes: a write has to be answered or to be shown by a
+// watch, or the Lease of a killed replica has to expire. It returns ""
+// otherwise.
 func (j *journal) awaited() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -35,7 +35,7 @@ func (l *life) kill() {
 
 func (l *life) killed() bool { return l.cut.Err() != nil }
 
-// bootAll starts the replicas that are down.
+// bootAll starts the replicas that are down, unless there is a finding.
 func (t *trial) bootAll(ctx context.Context) {
 	for i, l := range t.lives {
 		if l == nil && t.journal.good() {
@@ -104,7 +104,9 @@ func (t *trial) halt(end func(*life)) {
 	}
 }
 
-// join waits until Run has returned.
+// join waits until Run has returned, and kills the process. It records a
+// finding if Run has not returned within Options.Timeout, or has returned
+// because a cached object was modified.
 func (t *trial) join(l *life) {
 	timer := time.NewTimer(t.s.o.Timeout)
 	defer timer.Stop()
@@ -118,8 +120,8 @@ func (t *trial) join(l *life) {
 	l.kill()
 }
 
-// mutated reports whether Run has returned because an informer found a modified
-// object.
+// mutated reports whether err, which Run has returned, says that a cached
+// object was modified. If so, it records a finding.
 func (t *trial) mutated(err error) bool {
 	mutation, found := errors.AsType[*informer.MutationError](err)
 	if found {

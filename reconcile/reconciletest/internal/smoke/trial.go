@@ -83,7 +83,8 @@ func (t *trial) play(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// load creates the objects of the case.
+// load creates the objects of the case, and waits for at most Options.Timeout
+// until awaited returns "".
 func (t *trial) load() error {
 	if err := backend.Begin(t.s.remote, t.s.c.Objects...); err != nil {
 		return err
@@ -195,7 +196,8 @@ func (t *trial) goal(ctx context.Context) {
 	}
 }
 
-// rest records the server's objects while the program is at rest.
+// rest records the server's objects while the program is at rest, and checks
+// the caches.
 func (t *trial) rest(ctx context.Context) {
 	t.catchUp(true)
 	t.journal.rested()
@@ -223,8 +225,9 @@ func (t *trial) catchUp(judge bool) {
 	}
 }
 
-// checkCaches compares the caches that the program has registered with the
-// server. It gives late caches a little time to catch up.
+// checkCaches compares the registered caches of the program with the server's
+// objects. It records a finding if they still differ after Options.Rest, the
+// time that late caches have to catch up, or if a cached object was modified.
 func (t *trial) checkCaches(ctx context.Context) {
 	deadline := time.Now().Add(t.s.o.Rest)
 	for t.journal.good() {

@@ -131,8 +131,9 @@ func bubbleOf(stack string) int {
 }
 
 // explain describes what a goroutine of a bubble waits for, and reports whether
-// that is outside the bubble. It returns "" if the goroutine belongs to a
-// library.
+// that is outside the bubble. It returns "" if the goroutine waits inside the
+// bubble and has no frame of the program, and for a state that reasons does not
+// have.
 func explain(stack string) (text string, isOutside bool) {
 	h, location := header.FindStringSubmatch(stack), place(stack)
 	if state, durable := strings.CutSuffix(h[2], " (durable)"); durable {
@@ -161,9 +162,9 @@ func inner(function string) bool {
 	return !nested || !strings.Contains(root, ".") || libraries.MatchString(strings.TrimPrefix(function, "created by "))
 }
 
-// ofModule reports whether a file belongs to another module. The name of such a
-// file's folder contains the module's version. This is true for every module
-// cache, and for binaries built with -trimpath.
+// ofModule reports whether a file belongs to another module. The path of such a
+// file contains the module's version, in every module cache and in binaries
+// built with -trimpath, or the folder vendor.
 func ofModule(file string) bool {
 	return strings.Contains(file, "@v") || strings.Contains(file, "/vendor/")
 }

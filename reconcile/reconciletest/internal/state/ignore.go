@@ -39,7 +39,8 @@ func (g *Ignore) Unused() []string {
 
 var index = regexp.MustCompile(`\[[^\]*]*\]`)
 
-// contains reports whether a field of a resource's objects is ignored.
+// contains reports whether a field of a resource's objects is ignored. It marks
+// the entries that match as used.
 func (g *Ignore) contains(resource, path string) bool {
 	if g == nil {
 		return false
@@ -92,7 +93,8 @@ func (g *Ignore) Matters(resource string, old, fresh *unstructured.Unstructured)
 	return g.differ(resource, "", old.Object, fresh.Object)
 }
 
-// bookkeeping lists the fields that the server changes with each write.
+// bookkeeping lists the fields that the server itself changes when an object is
+// written.
 var bookkeeping = []string{"metadata.resourceVersion", "metadata.managedFields", "metadata.generation"}
 
 func (g *Ignore) differ(resource, path string, a, b any) bool {

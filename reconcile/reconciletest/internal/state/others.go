@@ -45,8 +45,9 @@ func (r *Rest) DiffOthers(want *Rest, masked map[string]bool, affected Affected)
 // word matches a part of a text that may be a name.
 var word = regexp.MustCompile(`[a-z0-9]([-a-z0-9]*[a-z0-9])?`)
 
-// mentioned reports whether a text contains an affected name, by itself or at
-// the beginning of a longer name.
+// mentioned reports whether a text contains an affected name, by itself, or at
+// the beginning or the end of a longer name. For example, web is in web-1 and
+// in my-web.
 func (a Affected) mentioned(text string) bool {
 	for _, w := range word.FindAllString(text, -1) {
 		for name := range a.Names {

@@ -274,8 +274,8 @@ func (n *normalizer) text(s string) string {
 
 const versionOf = ", the resourceVersion of "
 
-// alike reports whether two values are equal, or are current resourceVersions
-// of the same object. Such resourceVersions differ between runs.
+// alike reports whether two values are equal, have the same resourceVersion, or
+// are current resourceVersions of the same object, which differ between runs.
 func alike(a, b string) bool {
 	if a == b {
 		return true

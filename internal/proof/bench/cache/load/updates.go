@@ -21,11 +21,12 @@ type order struct {
 }
 
 const (
-	// fresh is the number of Pods that are updated. These Pods are the last
-	// ones of the list, so they wait longest for their first reconcile.
+	// fresh is the number of objects that are updated. They are the last ones
+	// of the list, so they wait longest for their first reconcile.
 	fresh = 2000
-	// stride is the step between two updated Pods. Because of it, the order of
-	// the updates differs from the order of the list.
+	// stride is the distance in the list between two objects that are updated
+	// one after the other. Because of it, the order of the updates differs from
+	// the order of the list.
 	stride = 7919
 	// first is a resourceVersion with as many digits as a time in nanoseconds.
 	first = 1_000_000_000_000_000_000

@@ -44,7 +44,7 @@ func main() {
 	}.Main(os.Args[1:], os.Stderr))
 }
 
-// reconciler reconciles one App at a time.
+// reconciler reconciles Apps.
 type reconciler struct {
 	*program
 
