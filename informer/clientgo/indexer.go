@@ -162,9 +162,10 @@ func (v *view[T]) GetIndexers() cache.Indexers {
 	return indexers
 }
 
-// AddIndexers adds an index to the informer for each of these functions, under
+// AddIndexers adds an index to the informer for each function in added, under
 // its name. An object for which a function returns an error is left out of that
-// function's index.
+// function's index. AddIndexers skips [cache.NamespaceIndex]. If any other name
+// already has an index, it returns an error and adds none.
 func (v *view[T]) AddIndexers(added cache.Indexers) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -23,7 +23,7 @@ type notification struct {
 	deleted any
 	// old is nil if the object was not cached before.
 	old, object object
-	// initial reports whether the object was in the first list.
+	// initial is the argument isInInitialList of OnAdd.
 	initial bool
 	// unchanged reports whether the object has not changed. Only some listeners
 	// get such notifications.
@@ -237,8 +237,9 @@ func (l *listener) isDue(now time.Time) bool {
 	return true
 }
 
-// nameOf returns a name for a handler: the place where its functions or its
-// type are declared.
+// nameOf returns a name for a handler: its type, such as
+// "example.com/app.Logger", or for functions the place where they are declared,
+// such as "main.main".
 func nameOf(handler cache.ResourceEventHandler) string {
 	switch h := handler.(type) {
 	case cache.ResourceEventHandlerFuncs:

@@ -154,8 +154,8 @@ func (s *shared) RunWithContext(ctx context.Context) {
 	s.endListeners()
 }
 
-// start marks the informer as started, and reports whether it had not been
-// started before.
+// start marks the informer as started, and reports whether this is its first
+// start.
 func (s *shared) start() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,7 +364,8 @@ func (s *shared) stored(notify func(object) notification) iter.Seq[notification]
 // seen records the resourceVersion that the cache has reached.
 func (s *shared) seen(rv string) { s.version.Store(&rv) }
 
-// distribute passes a notification on to the listeners.
+// distribute passes a notification on to the listeners. If the object is
+// unchanged, only the listeners that are due for a resync get it.
 func (s *shared) distribute(n notification) {
 	s.distributing.Lock()
 	defer s.distributing.Unlock()

@@ -66,7 +66,8 @@ func prioritize(spec object, tables map[schema.GroupVersionResource]*table) erro
 	return nil
 }
 
-// admitClass refuses a PriorityClass that would become a second default.
+// admitClass refuses a PriorityClass that would become a second default, unless
+// Options.Incomplete is set.
 func admitClass(x *exchange, obj object) error {
 	name, existing := text(metaOf(obj), "name"), defaultClass(x.t)
 	if obj["globalDefault"] != true || existing == "" || existing == name || x.s.opts.Incomplete {

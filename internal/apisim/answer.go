@@ -25,7 +25,8 @@ func (s *Server) OnAnswer(see func(Call, Answer)) {
 	s.answered = see
 }
 
-// tell calls the function that was set by OnAnswer, if there is one.
+// tell calls the function that was set by OnAnswer, if there is one, except for
+// calls of the admin.
 func (s *Server) tell(c Call, code int, err error) {
 	s.mu.Lock()
 	see := s.answered

@@ -80,7 +80,8 @@ func (c *Call) selectName(query url.Values) {
 	}
 }
 
-// parsePath reads a path such as /api/v1/namespaces/n/pods/p/status.
+// parsePath reads a path such as /api/v1/namespaces/n/pods/p/status. It returns
+// false if the path or the method is not one of a resource.
 func (c *Call) parsePath(method, path string, query url.Values) bool {
 	p := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -126,7 +127,9 @@ func (c *Call) collectionVerb(query url.Values) {
 // turns it on.
 func isTrue(s string) bool { return s != "" && s != "0" && !strings.EqualFold(s, "false") }
 
-// setName sets the name of a create from its body.
+// setName keeps the name in the URL in inURL. It then sets the name of a list
+// or a watch to the name in its field selector, and the name of a create to the
+// name in its body, or to its generateName followed by *.
 func (r *request) setName() {
 	r.inURL = r.Name
 	r.selectName(r.query)

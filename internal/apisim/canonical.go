@@ -10,10 +10,11 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// canonical converts a built-in object to the form in which its Go type encodes
-// it. It drops unknown fields and normalizes quantities and times. Without
-// this, an update that writes the same value in a different form would count as
-// a change.
+// canonical returns obj in a form that is the same for equal objects. It
+// encodes an object of a built-in kind as the kind's Go type does, which drops
+// unknown fields and normalizes quantities and times. It also removes empty
+// fields from the metadata. Without this, an update that writes the same value
+// in a different form would count as a change.
 func canonical(r *Resource, obj object) (object, error) {
 	obj["apiVersion"], obj["kind"] = r.apiVersion(), r.Kind
 	if r.builtin.typed {

@@ -163,7 +163,8 @@ func (w *world) resolve(ref ownerRef, o *stored) (*table, bool) {
 	return nil, false
 }
 
-// owner returns the object with the reference's kind, name and UID, or nil.
+// owner returns the object with the reference's kind, name and UID. It returns
+// nil if there is no such object, or if it is in another namespace than o.
 func (w *world) owner(t *table, ref ownerRef, o *stored) *stored {
 	owner := w.byUID[ref.uid]
 	if owner == nil || owner.key.Name != ref.name || t.objects[owner.key] != owner ||

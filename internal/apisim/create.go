@@ -265,7 +265,8 @@ func protection(r *Resource) string {
 }
 
 // identifyJob gives a Job the selector that the server generates, and its
-// template the matching labels.
+// template the matching labels. It leaves a Job alone that has a selector or a
+// manualSelector.
 func identifyJob(obj, m object) {
 	spec := asObject(obj["spec"])
 	template := asObject(spec["template"])

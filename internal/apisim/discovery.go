@@ -20,9 +20,10 @@ const serverVersion = "v1.36.3"
 // and schemas.
 type catalogue struct{ *Server }
 
-// discovery answers a request for the server's resources and schemas. It
-// returns false for other paths. Such requests never park. A program's
-// RESTMapper makes them once, and the answer is the same in every run.
+// discovery answers a request for the server's resources, schemas, version or
+// health. It returns false for other requests. Such requests never park. A
+// program's RESTMapper makes them once, and the answer is the same in every
+// run.
 func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	if req.Method != http.MethodGet {
 		return nil, false
@@ -99,8 +100,8 @@ func encoded(v any) (*output, bool) {
 	return &output{code: http.StatusOK, body: body}, true
 }
 
-// versions lists the served groups and versions: the core group first, then the
-// others by name.
+// versions lists the groups and versions that discovery shows: the core group
+// first, then the others by name. Options.Silent is one of them.
 func (s catalogue) versions() []schema.GroupVersion {
 	var versions []schema.GroupVersion
 	for _, r := range s.discoverable() {

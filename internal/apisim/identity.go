@@ -9,13 +9,14 @@ import (
 // identities generates UIDs and names.
 type identities struct {
 	seed   uint64
-	counts map[string]uint64 // numbers of objects by name, and of names by prefix
+	counts map[string]uint64 // how many UIDs and suffixes were made, by the text that newUID and newSuffix count
 }
 
 // newUID returns the UID of the next object. count names the resource, the
 // namespace and the name of the object, such as "uid pods default/web". The UID
-// depends only on count and on the number of earlier objects with the same
-// count. So names that are derived from a UID do not depend on other writes.
+// depends only on the seed, on count, and on the number of earlier objects with
+// the same count. So names that are derived from a UID do not depend on other
+// writes.
 func (s *identities) newUID(count string) string {
 	r := s.source(count)
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", r.Uint32(), r.Uint32()&0xffff, r.Uint32()&0xfff,
@@ -25,7 +26,8 @@ func (s *identities) newUID(count string) string {
 const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 
 // newSuffix returns the suffix of the next name that is made from a prefix. It
-// depends only on the prefix and the number of earlier names with the prefix.
+// depends only on the seed, on the resource, the namespace and the prefix, and
+// on the number of earlier names with the same three.
 func (s *identities) newSuffix(t *table, namespace, prefix string) string {
 	count := "name " + t.name + " " + namespace + "/" + prefix
 	r := s.source(count)

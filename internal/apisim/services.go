@@ -101,8 +101,8 @@ func addressDefaults(spec object) {
 	}
 }
 
-// address returns an address that no Service has. It avoids the addresses that
-// tests choose themselves.
+// address returns an address that no Service has, unless all are in use. It
+// avoids the addresses that tests choose themselves.
 func (a *allocator) address(used taken) string {
 	for {
 		a.addresses++
@@ -115,7 +115,7 @@ func (a *allocator) address(used taken) string {
 
 const maxAddresses = 128 * 250
 
-// port returns a node port that no Service has, or 0.
+// port returns a node port that no Service has, or 0 if all are in use.
 func (a *allocator) port(used taken) int64 {
 	for range lastNodePort - firstNodePort + 1 {
 		a.ports++
@@ -139,7 +139,8 @@ func portsByName(spec object) object {
 
 // nodePorts gives a node port to each port of a Service whose type has node
 // ports. A port keeps the node port that oldSpec has for the port of the same
-// name.
+// name. If an update changes the type to one without node ports, nodePorts
+// removes them.
 func (a *allocator) nodePorts(spec, oldSpec object, used taken) {
 	kind, oldPorts, given := text(spec, "type"), portsByName(oldSpec), map[int64]bool{}
 	for _, v := range elements(spec, "ports") {

@@ -209,7 +209,8 @@ func setCondition(obj, condition object) {
 	obj["status"] = status
 }
 
-// overwrite commits a change that the server itself has made to an object.
+// overwrite commits a change that the server itself has made to an object,
+// unless the call is a dry run.
 func (x subresource) overwrite(current *stored, obj object) error {
 	if x.r.dryRun() {
 		return nil

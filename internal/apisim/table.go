@@ -16,7 +16,7 @@ type table struct {
 	born      map[types.NamespacedName]int64 // the version that created each object
 	sorted    []types.NamespacedName         // nil if the keys must be sorted again
 	history   []*entry
-	compacted int64 // the version below which a watch gets 410
+	compacted int64 // the resourceVersion below which a watch gets 410
 }
 
 func newTable(r Resource) *table {

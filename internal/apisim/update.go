@@ -63,8 +63,9 @@ func wrongUID(t *table, r *request, want, have string) error {
 		t.res.Resource, r.key(), want, have))
 }
 
-// replace commits the result of an update or a patch, and returns the stored
-// object.
+// replace commits the result of an update or a patch, and returns the object as
+// it then is. It commits nothing if the object has not changed, or for a dry
+// run.
 func (x *exchange) replace(current *stored, obj object) (*stored, error) {
 	if err := checkVersion(x.t, x.r, current, obj); err != nil {
 		return nil, err

@@ -39,9 +39,9 @@ func (x *exchange) validNew(obj object) error {
 // anyName accepts every name, because [store.checkName] has checked it.
 func anyName(string, bool) []string { return nil }
 
-// validUpdate returns an error if an update breaks the rules for metadata or
-// for immutable fields of its kind. Both objects must be in their canonical
-// form.
+// validUpdate returns an error if an update breaks the rules for metadata, the
+// schema of a custom kind, or the rules of a built-in kind, such as the rule
+// that a field cannot change. Both objects must be in their canonical form.
 func (x *exchange) validUpdate(obj, old object) error {
 	var errs field.ErrorList
 	if !sameMeta(metaOf(obj), metaOf(old)) {
@@ -68,8 +68,8 @@ func (x *exchange) invalid(obj object, errs field.ErrorList) error {
 	return apierrors.NewInvalid(x.t.res.groupKind(), text(metaOf(obj), "name"), errs)
 }
 
-// sameMeta reports whether two objects have the same metadata, apart from
-// fields that the server maintains.
+// sameMeta reports whether a and b, the metadata of two objects, are equal
+// apart from fields that the server maintains.
 func sameMeta(a, b object) bool {
 	differs := func(a, b object) bool {
 		for k, v := range a {

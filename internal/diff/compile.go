@@ -136,7 +136,8 @@ func (c *compiler) collect(n *node, t reflect.Type, offset uintptr, depth int) {
 	}
 }
 
-// add appends f to n, unless a shallower member of the same name hides it.
+// add adds f to n. If n has a member of the same name, the shallower of the two
+// hides the other. If both have the same depth, the type is refused.
 func (c *compiler) add(n *node, f field) {
 	existing := n.member(f.name)
 	switch {

@@ -113,8 +113,8 @@ func unique(elements []*tree, key []string) bool {
 	return true
 }
 
-// key returns the JSON of the members of the given names, or "" if one of them
-// is missing or may be missing.
+// key returns the JSON of the members of the given names. It returns "" if one
+// of them is missing, may be missing, or is an object or a list.
 func (t *tree) key(names []string) string {
 	var text []byte
 	for _, name := range names {
@@ -218,7 +218,8 @@ func gaps(partners []int, inNew func(int) int) map[int][]int {
 // joinGap joins elements of one gap. If the gap has as many elements as before,
 // and each has a value in common with the element now in its place, they are
 // joined in order. Otherwise two elements are joined if they have more in
-// common with each other than with any other element.
+// common with each other than with any other element. joinGap joins no elements
+// of a gap that has more than maxCompared pairs.
 func (p *pairing) joinGap(a, b []*tree, olds, news []int) {
 	if len(olds)*len(news) > maxCompared {
 		return
@@ -255,7 +256,8 @@ func best(n int, value func(int) int) int {
 	return winner
 }
 
-// alike counts the flat values that two elements have in common.
+// alike counts the flat values, except zero values, that two elements have in
+// common.
 func alike(a, b *tree) int {
 	if a == nil || b == nil || a.shape != b.shape {
 		return 0

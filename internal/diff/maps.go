@@ -5,7 +5,9 @@ import (
 	"slices"
 )
 
-// mapDiff writes the entries of two maps that differ, sorted by key.
+// mapDiff writes the entries in which two maps differ, sorted by key. In the
+// style JSON, it writes null for a map that has become nil, and the whole map
+// for a map that was nil.
 func (w *writer) mapDiff(n *node, a, b place) {
 	if n.typ == reflect.TypeFor[map[string]string]() {
 		x, y := *(*map[string]string)(a), *(*map[string]string)(b)
@@ -28,7 +30,7 @@ func (w *writer) mapDiff(n *node, a, b place) {
 	}
 }
 
-// stringsDiff writes the entries of two maps that differ, sorted by key. At
+// stringsDiff writes the entries in which two maps differ, sorted by key. At
 // least one entry must differ.
 func (w *writer) stringsDiff(a, b map[string]string) {
 	var space [8]string
@@ -76,7 +78,7 @@ func (w *writer) entriesDiff(n *node, a, b reflect.Value) {
 	}
 }
 
-// keysOf returns the sorted union of the keys.
+// keysOf returns the keys of both maps, sorted and without duplicates.
 func keysOf(a, b reflect.Value) []string {
 	names := make([]string, 0, b.Len())
 	for entries := b.MapRange(); entries.Next(); {

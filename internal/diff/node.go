@@ -173,7 +173,8 @@ func (n *node) null(p place) bool {
 	}
 }
 
-// flat reports whether the JSON of the type is never an object or a list.
+// flat reports whether the JSON of the type is known to be neither an object
+// nor a list.
 func (n *node) flat() bool {
 	switch n.kind {
 	case kindScalar, kindInt, kindString, kindBytes:

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// isFlat reports whether the MarshalJSON of t never writes an object or a list.
+// isFlat reports whether the MarshalJSON of t is known to write neither objects
+// nor lists.
 func isFlat(t reflect.Type) bool {
 	switch t {
 	case reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString](), reflect.TypeFor[metav1.Time](),

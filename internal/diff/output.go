@@ -25,7 +25,7 @@ type output struct {
 	comparer
 
 	buf    []byte
-	strict bool // whether the patch must not replace a list
+	strict bool // whether the patch must neither replace a list nor remove the map of a Go type
 }
 
 // key writes the name of a member of the current object, with a colon.

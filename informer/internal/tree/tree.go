@@ -239,7 +239,8 @@ func (n *Node[T]) remove(key types.NamespacedName) *Node[T] {
 	}
 }
 
-// merge returns two neighbours as one node, or as two of equal size.
+// merge returns two neighbours as one node, or as two of about equal size if
+// they have too many items for one.
 func merge[T any](left, right *Node[T]) []*Node[T] {
 	return split(&Node[T]{items: slices.Concat(left.items, right.items), kids: slices.Concat(left.kids, right.kids)})
 }

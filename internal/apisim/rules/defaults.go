@@ -33,8 +33,8 @@ func setter[T any](d *defaulters, set func(*T)) {
 	d.set[reflect.TypeFor[T]()] = func(v any) { set(v.(*T)) }
 }
 
-// register reports whether a struct contains types with defaults, and records
-// in which fields.
+// register reports whether a struct has defaults or contains types with
+// defaults, and records in which fields.
 func (d *defaulters) register(t reflect.Type) bool {
 	if _, known := d.nested[t]; !known {
 		d.nested[t] = nil // a type may contain itself

@@ -90,7 +90,8 @@ func initContainers(spec object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// handler checks a probe or a hook. It must have exactly one action.
+// handler checks a probe or a hook. It must have exactly one action, and no
+// negative numbers.
 func handler(o object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	found := 0

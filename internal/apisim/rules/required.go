@@ -318,8 +318,9 @@ func selected(obj object) field.ErrorList {
 	return errs
 }
 
-// workload checks a selector and the template, whose labels the selector must
-// match.
+// workload checks the numbers, the selector and the template of a workload. The
+// selector must match the labels of the template, whose restartPolicy must be
+// Always.
 func workload(obj object) field.ErrorList {
 	path := pathOf("spec.template.spec")
 	errs := counts("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")(obj)

@@ -70,7 +70,8 @@ func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconci
 		})
 }
 
-// namesIn returns the names that have records in file.
+// namesIn returns a function that lists the names of the Services that have
+// records in file.
 func namesIn(file *zonefile.File) names.Func {
 	return func(context.Context) ([]names.Name, error) {
 		keys, err := file.Keys()

@@ -37,7 +37,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 		}
 		live, _, err := names.Live(ctx, r.client.CoreV1().Services(request.Key.Namespace), request.Key.Name)
 		if err != nil || len(addressesOf(live)) > 0 {
-			return result{}, err // the cache is behind the server, so the retry will use a newer one
+			return result{}, err // if err is nil, the cache is old: its next event causes a reconcile
 		}
 	}
 	changed, err := r.file.Set(ctx, request.Key, want)
@@ -50,8 +50,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return result{}, nil
 }
 
-// addressesOf returns the cluster IPs of a Service. It returns none for nil, or
-// for a Service that has no IPs.
+// addressesOf returns the cluster IPs of a Service. It returns none for nil,
+// for a Service that is being deleted or is of type ExternalName, and for a
+// Service without IPs, such as a headless one.
 func addressesOf(service *corev1.Service) []netip.Addr {
 	if service == nil || service.DeletionTimestamp != nil || service.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil

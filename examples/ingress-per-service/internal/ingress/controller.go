@@ -37,9 +37,10 @@ func New(client kubernetes.Interface, recorder events.EventRecorder, o *Options)
 	})
 }
 
-// serviceKey maps an Ingress that has changed to its Service, if the Service
-// exists. Ingresses without a Service are left to the sweeps, which have a
-// safety limit.
+// serviceKey returns a function that maps a changed Ingress to the key of its
+// Service. The function returns no key if the cache does not have the Service:
+// Ingresses without a Service are left to the sweeps, which have a safety
+// limit.
 func serviceKey(
 	services *informer.Informer[*corev1.Service],
 ) func(_ context.Context, old, new *networkingv1.Ingress) ([]reconcile.Key, error) {

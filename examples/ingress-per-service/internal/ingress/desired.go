@@ -36,7 +36,8 @@ func specOf(s *corev1.Service, o *Options) (spec networkingv1.IngressSpec, err e
 	return spec, nil
 }
 
-// ingressOf returns the Ingress of a Service, with our mark.
+// ingressOf returns the Ingress of a Service: the spec, with the labels and the
+// annotation that mark the Ingress as ours.
 func ingressOf(s *corev1.Service, spec networkingv1.IngressSpec) *networkingv1.Ingress {
 	return &networkingv1.Ingress{
 		ObjectMeta: metav1.ObjectMeta{
@@ -49,8 +50,10 @@ func ingressOf(s *corev1.Service, spec networkingv1.IngressSpec) *networkingv1.I
 	}
 }
 
-// portOf returns the port that the Service wants to expose. It identifies the
-// port by name or by number, as the Service's annotation does.
+// portOf returns the port that the Service wants to expose. It is the port
+// whose name or number is in the annotation PortKey, or the first port if the
+// Service does not have the annotation. portOf returns an error if the
+// annotation does not fit any port.
 func portOf(s *corev1.Service) (networkingv1.ServiceBackendPort, error) {
 	wanted, ok := s.Annotations[PortKey]
 	if !ok {

@@ -52,10 +52,10 @@ func (c *connection) flagSet() *pflag.FlagSet {
 	return c.flags
 }
 
-// config returns the configuration for the cluster, and the namespace to use if
-// no flag names a namespace. If the program runs in a cluster, and no flag
-// refers to a different cluster, config returns the in-cluster configuration.
-// Otherwise it applies the kubeconfig rules.
+// config returns the configuration for the cluster, and the namespace that
+// --namespace or the configuration names. If the program runs in a cluster, and
+// no flag refers to a different cluster, config returns the in-cluster
+// configuration. Otherwise it applies the kubeconfig rules.
 func (c *connection) config() (config *rest.Config, namespace string, err error) {
 	if c.mayBeInCluster() {
 		config, err = rest.InClusterConfig()
@@ -84,7 +84,8 @@ func (c *connection) config() (config *rest.Config, namespace string, err error)
 }
 
 // fromKubeconfig returns the config of a kubeconfig. Its clients read the file
-// again when it changes, unless other flags set the server or the credentials.
+// again when it changes, unless other flags, such as --context or --server,
+// override parts of the kubeconfig.
 func (c *connection) fromKubeconfig() (*rest.Config, error) {
 	if !c.onlySet("kubeconfig", "request-timeout", "cache-dir", "disable-compression") {
 		return c.ToRESTConfig()

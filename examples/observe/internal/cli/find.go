@@ -86,7 +86,7 @@ func isMissing(err error) bool {
 	return unknown || silent || apierrors.IsNotFound(err) //nolint:forbidigo // it only waits
 }
 
-// explain adds a remedy to err, such as the permission to grant.
+// explain adds a remedy to err if it knows one, such as the verbs to grant.
 func (s *settings) explain(err error) error {
 	unknown, ok := errors.AsType[*resource.UnknownError](err)
 	_, unreachable := errors.AsType[*url.Error](err)

@@ -23,8 +23,9 @@ func (s *settings) logger(w io.Writer) logr.Logger {
 	return logr.FromSlogHandler(&terse{output: w, level: level})
 }
 
-// terse is a slog.Handler for people. It shows the attributes that every
-// reconcile has (attempt, causes, kind) only if the verbosity is at least 1.
+// terse is a slog.Handler for people. It hides attributes that say little to a
+// user (logger, controller, kind, attempt and causes), unless the verbosity is
+// at least 1.
 type terse struct {
 	output io.Writer
 	level  slog.Level
@@ -79,8 +80,8 @@ func (h *terse) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// oneLine replaces line breaks, so that text from the cluster cannot look like
-// other log lines.
+// oneLine returns text as a single line without control characters, so that
+// text from the cluster cannot look like other log lines.
 func oneLine(text string) string {
 	return strings.ReplaceAll(string(command.Visible([]byte(strings.TrimSpace(text)))), "\n", "; ")
 }

@@ -57,7 +57,8 @@ func (s *settings) serve(
 }
 
 // answer serves probes and metrics until ctx ends. It serves nothing if the
-// address is the default and another observer already uses it.
+// address is empty, or if --listen-addr is not given and either the program
+// runs only once or the default address is in use.
 func (s *settings) answer(
 	ctx context.Context, config *rest.Config, registry prometheus.Gatherer, o *observer.Observer,
 ) error {

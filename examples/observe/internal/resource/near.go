@@ -11,7 +11,9 @@ const (
 	minLength   = 4 // the minimum length of a name: two edits turn shorter names into unrelated ones
 )
 
-// similar returns the plural names that are most similar to name.
+// similar returns the plural names that are most similar to name, at most
+// maxNear of them. It returns none if name is shorter than minLength, or if no
+// name is within maxDistance edits.
 func similar(name string, candidates []candidate) []string {
 	if len(name) < minLength {
 		return nil

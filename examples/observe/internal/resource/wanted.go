@@ -16,9 +16,11 @@ func parse(name string) wanted {
 	return wanted{short, qualifier}
 }
 
-// best returns the candidate that fits best. candidates are in the order of
-// preference. If the name is ambiguous, best returns one candidate for each
-// group, in the group's preferred version.
+// best returns the candidate with the highest rank. candidates are in the order
+// of preference. If resources of several groups have that rank, the first
+// built-in group wins. If none of the groups is built in, the name is
+// ambiguous, and best returns one candidate for each group, in the group's
+// preferred version.
 func (w wanted) best(candidates []candidate) (best []candidate) {
 	rank := 0
 	for _, c := range candidates {

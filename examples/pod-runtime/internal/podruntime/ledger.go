@@ -48,7 +48,8 @@ type Stay struct {
 	End int64 `json:"end,omitempty"`
 }
 
-// runtimeAt returns how many seconds the Pod had run at a moment.
+// runtimeAt returns for how many seconds the Pod had run at moment, or for how
+// many seconds it ran altogether if it has ended.
 func (s Stay) runtimeAt(moment int64) int64 {
 	if s.End != 0 {
 		moment = s.End
@@ -121,7 +122,9 @@ func (l Ledger) advance(pods iter.Seq[*corev1.Pod], now time.Time, tolerance tim
 }
 
 // close adds the runtime of a deleted Pod to Closed. seen is the moment at
-// which the Pod was last seen.
+// which the Pod was last seen. If its end is not known, and it was last seen
+// longer ago than tolerance, its runtime counts only until seen, and is noted
+// as an estimate.
 func (l *Ledger) close(stay Stay, seen int64, tolerance time.Duration) {
 	if unseen := l.At - seen; stay.End == 0 && unseen > int64(tolerance/time.Second) {
 		l.Estimated++
@@ -131,9 +134,9 @@ func (l *Ledger) close(stay Stay, seen int64, tolerance time.Duration) {
 	l.Closed += stay.runtimeAt(l.At)
 }
 
-// endOf returns the moment at which a Pod ended, or zero if it runs. It is the
-// end of its last container, otherwise the last change of its readiness, and
-// otherwise moment.
+// endOf returns the moment at which a Pod ended, or zero if it has not ended.
+// It is the end of its last container, otherwise the last change of its
+// readiness, and otherwise moment.
 func endOf(pod *corev1.Pod, moment int64) int64 {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return 0

@@ -65,9 +65,9 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return outcome, err
 }
 
-// previousLedger returns the ledger to continue from. It is the cached ledger,
-// unless this process has written a newer ledger or a different ledger with the
-// same number.
+// previousLedger returns the ledger to continue from. This is the ledger that
+// this process last wrote, if the cached one is missing, unreadable or not
+// newer, and otherwise the cached one.
 func (r *reconciler) previousLedger(key reconcile.Key, current *corev1.ConfigMap) (Ledger, error) {
 	value, _ := r.written.Load(key)
 	last, remembered := value.(Ledger)

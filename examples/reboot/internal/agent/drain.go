@@ -39,8 +39,9 @@ func (a *Agent) evict(ctx context.Context, node *corev1.Node, p protocol.Progres
 	return reconcile.After(a.options.DrainPeriod), errors.Join(err, a.blocked(ctx, node, p, pass))
 }
 
-// report logs the Pods that the drain waits for, if they differ from the Pods
-// that were last logged.
+// report logs the Pods that the drain waits for, if they have changed since the
+// last pass. It logs nothing if the evictions of all these Pods are refused,
+// because blocked logs the refusals.
 func (a *Agent) report(ctx context.Context, m *memory, pass drain.Pass) {
 	left := pass.Leftovers()
 	if left != m.left && left != pass.Refusals() {
@@ -84,7 +85,8 @@ func (a *Agent) blocked(ctx context.Context, node *corev1.Node, p protocol.Progr
 	return nil
 }
 
-// drained writes to the node that the drain is over.
+// drained writes to the node that the drain is over and that the agent asks for
+// permission to reboot. If Pods are left, it warns about them in an Event.
 func (a *Agent) drained(ctx context.Context, node *corev1.Node, p protocol.Progress, pass drain.Pass) error {
 	p.Drained, p.Blocked, p.Left = true, "", ""
 	if err := a.question(ctx, node, p); err != nil {

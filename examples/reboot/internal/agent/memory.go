@@ -23,8 +23,8 @@ type memory struct {
 	refusal   error     // the machine's refusal, until it is written to the node
 	refused   time.Time // when the machine refused
 	wrote     time.Time // when in-progress was last written
-	left      string    // the Pods that were last logged
-	returned  string    // the created Pods that were last reported
+	left      string    // the Pods that were left after the last pass, as text
+	returned  string    // the Pods that the last pass found to be created after the cordon, as text
 	lostShown bool      // whether lost has reported the machine
 }
 

@@ -53,7 +53,8 @@ func (a *Agent) told(
 }
 
 // reboot tells the machine to reboot, and returns the machine's refusal. It
-// returns nil for a machine that does not answer, because it may still reboot.
+// returns nil for a machine that does not answer, because it may still reboot,
+// and for a machine that already runs another boot.
 func (a *Agent) reboot(ctx context.Context, p protocol.Progress, m *memory) (refusal error) {
 	limited, cancel := context.WithTimeout(ctx, a.options.CallTimeout)
 	defer cancel()

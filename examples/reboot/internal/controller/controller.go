@@ -99,9 +99,9 @@ func (c *Controller) groupsOfNode(_ context.Context, oldNode, newNode *corev1.No
 	return c.allGroups(), nil
 }
 
-// groupsOfGroup returns the keys of all groups if the spec of a group has
-// changed, or if the group has released a slot. Either change can move nodes
-// between groups.
+// groupsOfGroup returns the keys of all groups if a change of a group can move
+// nodes between groups: if the group was created or deleted, if its deletion
+// has begun, if its spec has changed, or if it has released a slot.
 func (c *Controller) groupsOfGroup(_ context.Context, oldGroup, newGroup *api.RebootGroup) ([]reconcile.Key, error) {
 	if oldGroup != nil && newGroup != nil && oldGroup.Generation == newGroup.Generation &&
 		(oldGroup.DeletionTimestamp == nil) == (newGroup.DeletionTimestamp == nil) && !released(oldGroup, newGroup) {

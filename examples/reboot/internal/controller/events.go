@@ -77,8 +77,9 @@ func (r *recorder) ended(node *corev1.Node, group *api.RebootGroup, reason, mess
 	r.events.Eventf(node, withKind(group), corev1.EventTypeWarning, reason, "Watch", "%s", message)
 }
 
-// withKind returns the group with its kind, because a decoded object may lack
-// it.
+// withKind returns an object with the group's metadata and kind, which is all
+// that an Event needs. The group itself may lack the kind, because it was
+// decoded.
 func withKind(group *api.RebootGroup) runtime.Object {
 	named := &api.RebootGroup{ObjectMeta: group.ObjectMeta}
 	named.SetGroupVersionKind(api.GroupVersion().WithKind("RebootGroup"))

@@ -28,7 +28,8 @@ type world struct {
 // cause no event.
 const rereadPeriod = time.Minute
 
-// reread returns the time after which the groups must be read again, or 0.
+// reread returns the time after which the groups must be read again, or 0 if
+// all of them could be read.
 func reread(all roster.Roster) time.Duration {
 	if len(all.Unreadable) == 0 {
 		return 0

@@ -66,8 +66,9 @@ func again(after time.Duration) reconcile.Result {
 }
 
 // assign assigns the free slots of a group, or reports its state if there is no
-// slot to assign. It returns the time after which it must be called again, even
-// if nothing has changed, or 0.
+// slot to assign. If the group is being deleted, it only removes the finalizer.
+// It returns the time after which it must be called again, even if nothing has
+// changed, or 0.
 func (c *Controller) assign(ctx context.Context, v view) (time.Duration, error) {
 	group := v.group
 	if group.DeletionTimestamp != nil {
@@ -81,7 +82,8 @@ func (c *Controller) assign(ctx context.Context, v view) (time.Duration, error) 
 	return rules.Sooner(r.After, recheck), c.report(ctx, v, stuck)
 }
 
-// missing creates the built-in group if a node needs it.
+// missing reconciles a group that does not exist. It creates the built-in group
+// if a node needs it. For any other name it does nothing.
 func (c *Controller) missing(ctx context.Context, name string) (reconcile.Result, error) {
 	if name != api.DefaultName {
 		return reconcile.Result{}, nil

@@ -12,7 +12,7 @@ import (
 )
 
 // describe sets the fields of status s that are meant for people. It derives
-// them from the slots and the queue in s.
+// them from v and stuck, and from the slots and the queue in s.
 func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) {
 	s.ObservedGeneration = v.group.Generation
 	s.Nodes, s.Limit = int32(v.size), int32(v.limit)
@@ -26,9 +26,9 @@ func (c *Controller) describe(v view, stuck []string, s *api.RebootGroupStatus) 
 	}
 }
 
-// report computes the conditions from the cache, and writes them if they have
-// changed. If the group on the server is newer than the cached group, the write
-// fails because of the optimistic lock.
+// report computes the fields of the status that are meant for people, and
+// writes the status if they have changed. If the group on the server is newer
+// than the group in v, the write fails because of the optimistic lock.
 func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	next := v.group.Status.DeepCopy()
 	c.describe(v, stuck, next)
@@ -45,7 +45,8 @@ func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	return nil
 }
 
-// announce sends an Event for each condition that has become True.
+// announce sends an Event when nodes have become stuck, and an Event when the
+// list of nodes that are held back has changed.
 func (c *Controller) announce(v view, stuck []string, next *api.RebootGroupStatus) {
 	old := v.group.Status.Conditions
 	if len(stuck) > 0 && !meta.IsStatusConditionTrue(old, rules.ConditionStuck) {

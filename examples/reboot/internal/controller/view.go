@@ -54,8 +54,9 @@ func (c *Controller) newView(group *api.RebootGroup, all roster.Roster, nodes []
 	return v
 }
 
-// place adds a node to the view of a group. holder is the name of the group
-// that has a slot for the node, or empty.
+// place adds a node to the view of a group if the group selects the node or has
+// a slot for it. holder is the name of the group that has a slot for the node,
+// or empty.
 func place(v *view, n *corev1.Node, holder string) {
 	name := v.group.Name
 	owner, rivals := v.membership.Group(n)
@@ -94,8 +95,8 @@ func (v view) closed() string {
 	}
 }
 
-// shut returns a text that says when the next window opens, or the empty string
-// if a window is open.
+// shut returns a text that says when the next window opens. It returns the
+// empty string if a window is open, or if the group's spec is invalid.
 func (v view) shut() string {
 	if v.specErr != nil || v.windows.Open(v.now) {
 		return ""

@@ -29,7 +29,8 @@ func (w *world) guard(ctx context.Context, group *api.RebootGroup) error {
 	return err
 }
 
-// removeFinalizer removes the finalizer from a deleted group without slots.
+// removeFinalizer removes the finalizer from a group that is being deleted,
+// unless the group still has slots.
 func (w *world) removeFinalizer(ctx context.Context, group *api.RebootGroup) error {
 	if len(group.Status.Slots) > 0 || !slices.Contains(group.Finalizers, finalizer) {
 		return nil

@@ -163,7 +163,7 @@ func (p *Plugin) Why(ctx context.Context, node string) error {
 	return fmt.Errorf("there is no node %q", node)
 }
 
-// read returns all nodes by name, and all groups.
+// read returns all nodes, sorted by name, and all groups.
 func (p *Plugin) read(ctx context.Context) ([]*corev1.Node, roster.Roster, error) {
 	all, err := roster.Read(ctx, p.Groups, nil)
 	if err != nil {
