@@ -145,7 +145,9 @@ func (r *remote) ask(ctx context.Context) error {
 	}
 }
 
-// note stores err as the cluster's problem, and logs it when its cause changes.
+// note stores err as the cluster's problem, or removes the problem if err is
+// nil. It logs when the cause of the problem changes, and when the problem has
+// ended.
 func (r *remote) note(ctx context.Context, err error) {
 	log := logr.FromContextOrDiscard(ctx).WithValues("cluster", r.name)
 	r.mu.Lock()

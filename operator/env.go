@@ -94,8 +94,8 @@ var (
 	_ fencer = (*shard.Shards)(nil)
 )
 
-// withClusters returns e with clusters made from configs. They refuse writes
-// while this replica does not lead.
+// withClusters returns e with clusters made from configs. If e has a Leader or
+// Shards, the clusters refuse writes while this replica does not lead.
 func (e Env) withClusters(configs map[string]*rest.Config) (Env, error) {
 	fenced := map[string]*rest.Config{}
 	for name, config := range configs {

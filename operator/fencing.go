@@ -57,9 +57,9 @@ func FencingPolicy(p Program, serviceAccount string) (string, error) {
 }
 
 // writableResources returns the resources that the leader may write in the
-// cluster of its Lease, in the form of [fence.Options]. unfenced are its
-// permissions to write in other clusters. Events and reviews are left out,
-// because every replica writes them.
+// cluster of its Lease, in the form of [fence.Options]. unfenced are the
+// leader's permissions to write in other clusters. Events and reviews are left
+// out, because every replica writes them.
 func writableResources(permissions []permission) (resources []string, unfenced []permission) {
 	paths := map[string]bool{}
 	for _, p := range permissions {

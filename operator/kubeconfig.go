@@ -142,9 +142,9 @@ func (k *kubeconfig) load() (*rest.Config, error) {
 	return k.configOf(raw)
 }
 
-// canBeReadAgain reports whether all files are regular ones, or are missing. A
-// pipe, such as the one of --kubeconfig=<(…), can be read once. A later reading
-// finds no kubeconfig, or waits for a writer.
+// canBeReadAgain reports whether none of the files is a pipe or another special
+// file. A pipe, such as the one of --kubeconfig=<(…), can be read only once: a
+// later reading finds no kubeconfig, or waits for a writer.
 func (k *kubeconfig) canBeReadAgain() bool {
 	return !slices.ContainsFunc(k.rules.GetLoadingPrecedence(), func(file string) bool {
 		info, err := os.Stat(file)
@@ -162,8 +162,8 @@ func (k *kubeconfig) configOf(raw *clientcmdapi.Config) (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveClientConfig(*raw, context, nil, k.rules).ClientConfig()
 }
 
-// follow reads the file again, unless it was read less than interval ago or
-// another request is reading it.
+// follow reads the file again, unless it was read less than interval ago,
+// another request is reading it, or it is a pipe.
 func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	if !k.reading.TryLock() {
 		return

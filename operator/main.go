@@ -229,8 +229,9 @@ func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env,
 	return env, controllers, err
 }
 
-// replicate returns env with the Leader or the Shards of this replica. home is
-// the cluster of the Lease.
+// replicate returns env with the Leader or the Shards of this replica if
+// --leader-elect is set, and otherwise env itself. home is the cluster of the
+// Lease.
 func (p Program) replicate(env Env, home *cluster.Cluster, f *flags) (Env, error) {
 	if !f.leaderElect {
 		return env, nil
@@ -285,7 +286,8 @@ func (p Program) needs(f *flags) []permission {
 }
 
 // connectAll returns, by cluster, the config and the kubeconfig that the config
-// follows. In a Pod the kubeconfig is nil.
+// follows. If the first cluster is the cluster of the Pod, its kubeconfig is
+// nil.
 func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kubeconfig, error) {
 	configs, followed := map[string]*rest.Config{}, map[string]*kubeconfig{}
 	files := map[string]string{first: f.kubeconfig}

@@ -92,7 +92,8 @@ func (s *Server) RunSetup(
 }
 
 // serve listens while work runs. work calls handler.show to add its controllers
-// to the page and the probes.
+// to the page and the probes. If s has no Address, serve does not listen, and
+// calls work with a nil handler.
 func (s *Server) serve(ctx context.Context, work func(ctx context.Context, handler *front) error) error {
 	if s.Address == "" {
 		if err := s.unserved(); err != nil {
@@ -273,9 +274,9 @@ func starting(ctx context.Context, step, format string, args ...any) {
 	f.waits[step] = fmt.Sprintf(format, args...)
 }
 
-// authorize returns the function that checks each request, and returns an error
-// for a request that must be refused. With MetricsAuth, it checks requests for
-// the metrics as well.
+// authorize returns a function that checks each request. The function returns
+// an error for a request that must be refused. With MetricsAuth, it checks
+// requests for the metrics as well.
 func (s *Server) authorize() func(*http.Request) error {
 	if s.MetricsAuth && s.Cluster != nil {
 		return status.Reviewed(s.Cluster.Client())

@@ -87,7 +87,8 @@ func (t *tenants) ask(ctx context.Context, n int) {
 	}
 }
 
-// problems returns a problem for each missing permission.
+// problems returns a problem for each missing permission, but at most
+// mostTenants. The last problem counts the others.
 func (t *tenants) problems() (problems []inspect.Problem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

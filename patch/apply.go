@@ -228,8 +228,9 @@ func (a *Applier[C, T]) isApplied(target endpoint, cached T, request [sha256.Siz
 }
 
 // confirm records that the object at rv still has the fields that were applied
-// last. From now on, a cached object that is older than rv is taken as a sign
-// of a late cache, not of a change by another client.
+// last. For the time maxLate, a cached object that is older than rv is then
+// taken as a sign of a late cache, not of a change by another client. confirm
+// does nothing if the memory of target is no longer last.
 func (a *Applier[C, T]) confirm(target endpoint, last applied, rv string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -239,9 +240,10 @@ func (a *Applier[C, T]) confirm(target endpoint, last applied, rv string) {
 	}
 }
 
-// remember stores what was applied to an endpoint, with the answer. If the
-// memory is full, it forgets arbitrary other endpoints, each at the cost of one
-// needless request.
+// remember stores what was applied to an endpoint, with the answer. If it is
+// not known whether the server handled this request or the remembered one last,
+// it stores nothing. If the memory is full, it forgets arbitrary other
+// endpoints. In both cases, the cost is one needless request.
 func (a *Applier[C, T]) remember(target endpoint, got T, request [sha256.Size]byte, manager string) {
 	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion(), agreedAt: time.Now()}
 	last.owned, _ = ownedBy(got, manager) // without managed fields, it is the hash of nothing, which no other object has

@@ -56,7 +56,7 @@ type applyClient[C any, T informer.Object] interface {
 	Apply(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }
 
-// statusClient is the client of a kind with a status, as generators write it.
+// statusClient is a generated client of a kind with a status.
 type statusClient[C, T any] interface {
 	ApplyStatus(ctx context.Context, config C, opts metav1.ApplyOptions) (T, error)
 }

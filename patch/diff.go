@@ -68,7 +68,7 @@ type describer struct {
 }
 
 // walk adds a line for each leaf of changed, the merge patch from oldTree to
-// newTree.
+// newTree. It skips fields that writes change by themselves; see isNoise.
 func (d *describer) walk(path []string, changed, oldTree, newTree map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		full := append(slices.Clip(path), name)
@@ -88,7 +88,8 @@ func (d *describer) walk(path []string, changed, oldTree, newTree map[string]any
 	}
 }
 
-// isNoise reports whether path is a field that every write changes.
+// isNoise reports whether path is a field that the server changes when an
+// object is written.
 func isNoise(path []string) bool {
 	return len(path) == 2 && path[0] == "metadata" &&
 		slices.Contains([]string{"resourceVersion", "generation", "managedFields"}, path[1])

@@ -225,7 +225,8 @@ func checkEndpoint(p diff.Patch, s diff.Style, subresource string) error {
 }
 
 // checkIdentity returns an error if an edit turns the cached object into
-// another object, or gives it a resourceVersion other than rv.
+// another object, gives it a resourceVersion other than rv, or changes a field
+// that only the server sets.
 func checkIdentity(cached, edited informer.Object, rv string) error {
 	var errs []error
 	changed := func(field, oldValue, newValue string) {

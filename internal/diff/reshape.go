@@ -93,7 +93,8 @@ func shapeOf(data []byte) shape {
 }
 
 // testShape writes operations that change no value, and that a server refuses
-// if its value at the current path does not have the shape of t.
+// if its value at the current path does not have the shape of t. It writes none
+// if the server's value has the shape of t anyway.
 func (o *operations) testShape(t *tree) {
 	if !t.reshaped {
 		return

@@ -144,8 +144,9 @@ func (l *planter) structTree(n *node, p place) *tree {
 	return t
 }
 
-// empty reports whether t is an empty list or map. Built-in kinds do not
-// distinguish an empty list or map from a missing one.
+// empty reports whether t is an empty list, or an empty map whose entries a
+// patch removes one by one. Built-in kinds do not distinguish an empty list or
+// map from a missing one.
 func (t *tree) empty() bool {
 	return t.shape == shapeList && len(t.elements) == 0 || t.shape == shapeObject && len(t.names) == 0 && t.byKey
 }

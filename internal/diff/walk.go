@@ -80,8 +80,8 @@ func (w *writer) member(f *field, a, b place, retained bool) {
 	}
 }
 
-// writeRemoval writes a member that the edited object omits. From a struct it
-// removes only the members that the Go type has.
+// writeRemoval writes a member that the edited object omits. If the patch is
+// strict, it removes from a struct only the members that the Go type has.
 func (w *writer) writeRemoval(f *field, a, b place, retained bool) {
 	switch {
 	case w.style == JSON && f.byKey:
@@ -118,7 +118,8 @@ func (w *writer) emptied(f *field) bool {
 	return w.style == Strategic && !f.replace && (f.node.kind == kindMap || f.node.kind == kindSlice && f.merge)
 }
 
-// writeChange writes the change of a member that both a and b have.
+// writeChange writes how a member changes from a to b, as a merge where the
+// server can merge it. The JSON may omit an empty list or map on either side.
 func (w *writer) writeChange(f *field, a, b place) {
 	if w.style == Strategic && f.merge && f.node.kind == kindSlice {
 		w.listDiff(f, (*slice)(a), (*slice)(b))

@@ -74,8 +74,8 @@ func (w walk) shareAny(v any, k kind, length int) (shared any, repeated bool, ha
 	return v, repeated, hash, key
 }
 
-// shareMap returns a known map that equals m, or shares the entries of m. v is
-// m in an interface.
+// shareMap returns a known map that equals m. If no such map is known, it
+// shares the entries of m and returns v, which is m in an interface.
 func (w walk) shareMap(v any, m map[string]any, old, twin any) any {
 	if len(m) == 0 {
 		return v
@@ -103,8 +103,9 @@ func (w walk) shareMap(v any, m map[string]any, old, twin any) any {
 	return v
 }
 
-// shareList returns a known list that equals l, or shares the elements of l. v
-// is l in an interface.
+// shareList returns a known list that equals l. If no such list is known, it
+// shares the elements of l and returns v, which is l in an interface, or a copy
+// without spare capacity.
 func (w walk) shareList(v any, l []any, old, twin any) any {
 	if len(l) == 0 {
 		return v

@@ -142,8 +142,9 @@ func equalMaps(a, b place, k kind, m mode) bool {
 	}
 }
 
-// alike compares maps of types that have no plan. It compares the values of the
-// maps as it compares the elements of lists.
+// alike reports whether a and b, two values of a type that has no plan, are
+// equal maps. It leaves lazy values out of the comparison. It returns false for
+// values that are not maps.
 func alike(a, b reflect.Value) bool {
 	if a.Kind() != reflect.Map || a.IsNil() != b.IsNil() || a.Len() != b.Len() {
 		return false

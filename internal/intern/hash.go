@@ -13,8 +13,9 @@ import (
 // functions return false for values that must not be shared, because they are
 // lazy or of a type that this package does not understand.
 
-// mix returns a hash of three numbers. It multiplies them by secret numbers.
-// That takes a fraction of the time of a hash of their bytes.
+// mix returns a hash of three numbers. It combines them with secret numbers in
+// two multiplications, which take a fraction of the time of a hash of their
+// bytes.
 func (s *Pool) mix(a, b, c uint64) uint64 {
 	return folded(folded(a^s.secret[0], b^s.secret[1])^s.secret[2], c^s.secret[3])
 }
@@ -31,6 +32,8 @@ func (s *Pool) textHash(t string) uint64 { return maphash.String(s.seed, t) }
 func (s *Pool) dataHash(data []byte) uint64 { return maphash.Bytes(s.seed, data) }
 
 // hash returns the hash of the value at p. Only fields that are not zero count.
+// It returns false if the value contains a lazy value or a type that this
+// package does not understand.
 func (s *Pool) hash(p place, typ *plan) (sum uint64, ok bool) {
 	sum = uint64(typ.number)
 	if typ.cover != nil {

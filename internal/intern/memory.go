@@ -74,7 +74,7 @@ func withData(v any, data place) any {
 }
 
 // pointee returns the place that obj points to, and the plan for it. It returns
-// nil if obj is nil or not a pointer.
+// nil if obj is not a pointer, is a nil pointer, or points to a type of size 0.
 func pointee(obj any) (place, *plan) {
 	t := reflect.TypeOf(obj)
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Size() == 0 || dataOf(obj) == nil {

@@ -210,8 +210,8 @@ func (t *table) put(hash uint64, key shape, data *byte) {
 	t.known[part{hash, key}] = weak.Make(data)
 }
 
-// sweep drops dead parts if they are at least a quarter of the table, and frees
-// the memory of their entries.
+// sweep drops dead parts if they are more than a quarter of the table, and
+// frees the memory of their entries.
 func (t *table) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -105,7 +105,8 @@ func (w walk) field(p place, hint hints, f *field) {
 	}
 }
 
-// search looks up a part like [Pool.lookup], and records the result.
+// search looks up a part like [Pool.lookup], and records in c whether it was
+// found.
 func (w walk) search(hash uint64, key shape, c *chance) (known place, repeated bool) {
 	known, repeated = w.lookup(hash, key, w.object, w.learning)
 	switch {

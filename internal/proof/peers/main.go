@@ -64,7 +64,8 @@ type suite struct {
 type exclusion struct{ Test, Reason string }
 
 // run runs the suites and writes a page. It returns an error if a test fails,
-// after it has written the page.
+// after it has written the page. If clientGoOnly is true, it runs only the
+// suites of client-go, and writes no page.
 func run(ctx context.Context, s *scratchModule, page string, clientGoOnly bool) error {
 	if page == "" && !clientGoOnly {
 		return errors.New("usage: peers PAGE")

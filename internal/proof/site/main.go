@@ -163,7 +163,8 @@ func read(root, p string, pages []string) (document, error) {
 }
 
 // target returns the address of a link in the document at p. It is the address
-// of a page, if the link names one of pages, or of a source file.
+// of a page, if the link names one of pages, or of a source file. Links with a
+// scheme and links to an anchor of the same document stay as they are.
 func target(p, link string, pages []string) string {
 	if strings.Contains(link, ":") || strings.HasPrefix(link, "#") {
 		return link

@@ -168,7 +168,9 @@ type wire struct {
 	base http.RoundTripper
 }
 
-// RoundTrip counts a request and passes it on.
+// RoundTrip counts a request and passes it on. It does not pass the request on
+// if the tap is killed, or if Before returns a response in place of the
+// server's.
 func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.tap.isKilled() {
 		return nil, ErrKilled

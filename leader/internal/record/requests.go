@@ -72,9 +72,9 @@ var (
 	errReplay = suspect.Answerf("the answer has the renew time of another write")
 )
 
-// written returns the answer to a write of lease, or an error if the answer
-// shows a different object, is an echo of the request, or is the answer to an
-// earlier write.
+// written returns the answer to a write of lease. It returns an error if the
+// write failed, or if the answer shows a different object or holder, is an echo
+// of the request, or is the answer to an earlier write.
 func written(lease, got *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
 	if err == nil {
 		err = absent.Answer(got, lease)

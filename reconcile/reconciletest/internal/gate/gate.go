@@ -26,7 +26,8 @@ type Gate struct {
 	waiting []*worker
 }
 
-// worker is a worker that waits for a key.
+// worker is a goroutine that waits at the gate before it takes a key from a
+// queue.
 type worker struct {
 	client, queue string
 	number        int // the number of the queue, in the order in which the program made its queues
@@ -48,9 +49,10 @@ func (g *Gate) Hooks() *simhook.Hooks {
 	return &simhook.Hooks{Gate: g.entry, Jitter: func() float64 { return 0.5 }, Reads: &g.Reads}
 }
 
-// entry returns the function that a queue calls before it dispatches a key. A
-// worker whose context has ended waits like any other, and notices the end when
-// it is admitted.
+// entry returns the function that a queue calls before it dispatches a key. The
+// function blocks until the run admits the worker. A worker whose context has
+// ended waits like any other, and notices the end when it is admitted. Workers
+// that do not belong to a client of the run do not wait.
 func (g *Gate) entry(queue string) func(context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
