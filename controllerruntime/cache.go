@@ -61,8 +61,9 @@ func NewCache(o *Options) cache.NewCacheFunc {
 	}
 }
 
-// reuseSpecs gives the cache a copy of the HTTP client, whose watches do not
-// decode unchanged specs again.
+// reuseSpecs replaces the HTTP client in o by a copy that has the transport of
+// [clientgo.ReuseSpecs]: watches then do not decode unchanged specs again. If o
+// has no client, reuseSpecs makes one for config.
 func reuseSpecs(config *rest.Config, o *cache.Options) error {
 	httpClient := o.HTTPClient
 	if httpClient == nil {
@@ -193,7 +194,8 @@ func (c *onDemand) kindIn(f form) (*kind, error) {
 	return k, nil
 }
 
-// startLocked starts a kind if the cache is running. mu must be held.
+// startLocked starts a kind if the cache is running, and cancels it if the
+// cache has stopped. mu must be held.
 func (c *onDemand) startLocked(k *kind) {
 	switch ctx := c.ctx; {
 	case ctx == nil:
@@ -211,7 +213,8 @@ func (c *onDemand) isStarted() bool {
 	return c.ctx != nil
 }
 
-// all returns the kinds on demand that have been used.
+// all returns the kinds on demand that have been used and not been removed
+// since.
 func (c *onDemand) all() (kinds []*kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,7 +243,7 @@ func (c *onDemand) Start(ctx context.Context) error {
 	return err
 }
 
-// Get returns the object of key.
+// Get reads the object of key into out.
 func (c *onDemand) Get(ctx context.Context, key client.ObjectKey, out client.Object, opts ...client.GetOption) error {
 	switch k, err := c.kindOf(out); {
 	case err != nil:
@@ -251,8 +254,8 @@ func (c *onDemand) Get(ctx context.Context, key client.ObjectKey, out client.Obj
 	return c.Cache.Get(ctx, key, out, opts...)
 }
 
-// List returns the cached objects or, for a kind on demand, the objects that
-// the server has.
+// List reads cached objects into out. For a kind on demand, it reads the
+// objects from the server.
 func (c *onDemand) List(ctx context.Context, out client.ObjectList, opts ...client.ListOption) error {
 	switch k, err := c.kindOf(out); {
 	case err != nil:
@@ -304,7 +307,7 @@ func (c *onDemand) RemoveInformer(ctx context.Context, obj client.Object) error 
 	return c.Cache.RemoveInformer(ctx, obj)
 }
 
-// IndexField adds a field by which objects are listed.
+// IndexField adds a field that the field selectors of List can contain.
 func (c *onDemand) IndexField(ctx context.Context, obj client.Object, field string, values client.IndexerFunc) error {
 	switch k, err := c.kindOf(obj); {
 	case err != nil:

@@ -57,7 +57,8 @@ func (k *kind) isWatched() bool {
 }
 
 // deliver tells the handlers how the object of key has changed since they were
-// last told about it. It does nothing if the state of the object is not known.
+// last told about it. It does nothing if nothing has changed, if the object is
+// not held, or if its state is not known.
 func (k *kind) deliver(key types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

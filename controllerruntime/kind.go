@@ -36,13 +36,14 @@ type kind struct {
 	handled // see informer.go
 }
 
-// reading describes an object that was read, and that the cache has held since.
+// reading records the Gets of one key. The cache holds the key, even if no
+// object has it, until the reading is removed.
 type reading struct {
 	last    time.Time     // when a Get of the object last began or ended
 	waiting int           // number of Gets in progress
-	changed chan struct{} // closed when the object's state may have changed; nil if no Get waits
-	// rv is the resourceVersion of the last write of the manager's client. asks
-	// is set if the server must be asked, because a write has no
+	changed chan struct{} // closed when the object's state may have changed; nil until a Get needs it
+	// rv is the newest resourceVersion that the manager's client has written.
+	// asks is set if the server must be asked, because a write has no
 	// resourceVersion to wait for. For example, the answer to a deletion may
 	// have none. written counts the writes.
 	rv      string
@@ -193,8 +194,9 @@ func (k *kind) notFound(key types.NamespacedName) error {
 }
 
 // await makes the cache hold the object of key. It then waits until the cache
-// shows the last write of the manager's client to that object, or knows that
-// the object does not exist.
+// knows whether the object exists, and has seen the writes of the manager's
+// client to it. It returns an error if the object cannot be read, or if ctx or
+// the kind ends first.
 func (k *kind) await(ctx context.Context, key types.NamespacedName) error {
 	r, isNew := k.hold(key)
 	defer k.release(r)
@@ -316,9 +318,9 @@ func (k *kind) expire(ctx context.Context) {
 	}
 }
 
-// forgetUnread removes the objects that have not been read for Keep, and
-// returns their keys. If the whole kind is watched, it removes only names that
-// do not exist, after KeepAbsent.
+// forgetUnread removes the keys that have not been read for Keep, and returns
+// them. If the kind has handlers, it removes only keys without an object, after
+// KeepAbsent. A key that a Get is waiting for stays.
 func (k *kind) forgetUnread() (unread []types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

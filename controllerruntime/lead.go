@@ -131,10 +131,13 @@ type led struct {
 	cache   *onDemand     // the manager's cache; nil if NewCache has not made it
 }
 
-// Elected returns a channel that is closed when this replica leads.
+// Elected returns a channel that is closed when this replica leads and its
+// caches are new enough.
 func (m *led) Elected() <-chan struct{} { return m.elected }
 
-// GetControllerOptions returns the defaults of the manager's controllers.
+// GetControllerOptions returns the defaults of the manager's controllers. If
+// the manager's cache was made by NewCache, controllers are warmed up by
+// default.
 func (m *led) GetControllerOptions() managerconfig.Controller {
 	o := m.Manager.GetControllerOptions()
 	if o.EnableWarmup == nil && m.cache != nil {
@@ -173,7 +176,7 @@ type gated struct {
 func (*gated) NeedLeaderElection() bool { return false }
 
 // Start warms the runnable up, waits until this replica leads, and runs the
-// runnable until it no longer leads. The manager is not asked to warm the
+// runnable until the leadership ends. The manager is not asked to warm the
 // runnable up, because it might do so while the runnable is starting, and one
 // of the two would then wait for a lock.
 func (g *gated) Start(ctx context.Context) error {
@@ -200,7 +203,8 @@ const longestCatchUp = 2 * time.Minute
 
 // lead lets the other runnables start as soon as the caches are as new as the
 // server was when this replica became the leader. The caches then show what the
-// previous leader wrote. It returns when the leadership ends.
+// previous leader wrote. lead returns nil when the leadership ends, and an
+// error if the caches are not new enough after longestCatchUp.
 func (m *led) lead(ctx context.Context) error {
 	if m.cache != nil {
 		waiting, cancel := context.WithTimeout(ctx, longestCatchUp)

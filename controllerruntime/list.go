@@ -32,8 +32,8 @@ func (k *kind) addField(field string, values client.IndexerFunc) error {
 	return nil
 }
 
-// list reads from the server the objects that the cache would have if it cached
-// the whole kind.
+// list reads the objects that o selects from the server into out. It leaves out
+// objects that the cache would not have if it cached the whole kind.
 func (k *kind) list(ctx context.Context, out client.ObjectList, o *client.ListOptions) error {
 	switch {
 	case k.cache.RefuseLists:

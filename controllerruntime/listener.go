@@ -29,7 +29,8 @@ type listener struct {
 	pending []notice
 }
 
-// notice is a change of an object that a handler is told about.
+// notice is one call of a handler: about a change of an object, or about an
+// unchanged object at a resync. A notice with synced set makes no call.
 type notice struct {
 	old, new informer.Object
 	initial  bool
@@ -85,7 +86,8 @@ func (l *listener) run() {
 	}
 }
 
-// call calls the handler. It handles a panic as client-go does.
+// call calls the handler or, for a notice with synced set, closes l.synced. It
+// handles a panic as client-go does.
 func (l *listener) call(n notice) {
 	defer utilruntime.HandleCrash()
 	switch {

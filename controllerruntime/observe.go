@@ -67,7 +67,7 @@ func isObserved(client *http.Client, config *rest.Config) bool {
 }
 
 // reporting returns a transport that sends requests through the transport next,
-// and reports each write to the observer in its context.
+// and reports each write to the observer in the context of its request.
 func reporting(config *rest.Config, next http.RoundTripper) (http.RoundTripper, error) {
 	observed, err := cluster.New(&rest.Config{Host: config.Host, UserAgent: config.UserAgent, Transport: next}, nil)
 	if err != nil {

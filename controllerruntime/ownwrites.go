@@ -155,8 +155,9 @@ func (m *made) answered(w *ownWrite, outcome ownwrites.Outcome, object *answer.O
 	}
 }
 
-// end ends the recording, and returns the writes that may have changed an
-// object.
+// end ends the recording, and returns the writes that the cache must show. It
+// leaves out refused writes, and writes without the name of an object, such as
+// the deletion of a collection.
 func (m *made) end() []*ownWrite {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,7 +233,9 @@ func (k *seenKind) remove(w *ownWrite) {
 	}
 }
 
-// observe wakes the reconciles that wait for an event of the object.
+// observe wakes the reconciles that wait for an event of the object. If the
+// object was deleted, it first records the resourceVersion of the deletion in
+// their writes.
 func (k *seenKind) observe(obj any, deleted bool) {
 	if last, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = last.Obj

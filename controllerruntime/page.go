@@ -166,10 +166,12 @@ func (s *shown) note(key any, err error) {
 	s.failing[key] = f
 }
 
-// mostFailures is how many failing keys of a controller are named.
+// mostFailures is the largest number of failing keys of a controller that are
+// named.
 const mostFailures = 10
 
-// problems returns the keys that have failed for the longest time.
+// problems returns the keys that have failed for the longest time, at most
+// mostFailures of them. The last one also says how many more keys fail.
 func (s *shown) problems() (problems []inspect.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

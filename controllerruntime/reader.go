@@ -86,7 +86,7 @@ func (r *reader) Get(ctx context.Context, name string, o metav1.GetOptions) (inf
 	return r.prepare(object)
 }
 
-// List lists the objects that the selectors of the config select.
+// List lists the objects that both o and the selectors of the config select.
 func (r *reader) List(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.shape)
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *reader) List(ctx context.Context, o metav1.ListOptions) (runtime.Object
 	return list, meta.SetList(list, items)
 }
 
-// Watch watches the objects that the selectors of the config select.
+// Watch watches the objects that both o and the selectors of the config select.
 func (r *reader) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	list, err := newList(r.kind.cache.options.Scheme, r.kind.gvk, r.kind.shape)
 	if err != nil {
@@ -143,7 +143,8 @@ func (w *preparedWatch) Stop() {
 	w.source.Stop()
 }
 
-// run passes on events until the watch ends or is stopped.
+// run passes on events until the watch ends or is stopped. An event whose
+// object cannot be prepared becomes an error event.
 func (w *preparedWatch) run(prepare func(runtime.Object) (informer.Object, error)) {
 	defer close(w.events)
 	for e := range w.source.ResultChan() {
@@ -162,7 +163,8 @@ func (w *preparedWatch) run(prepare func(runtime.Object) (informer.Object, error
 	}
 }
 
-// selecting returns o with the selectors of the config.
+// selecting returns o with the namespace of the reader and with the config's
+// selectors added.
 func (r *reader) selecting(o metav1.ListOptions) *client.ListOptions {
 	options := &client.ListOptions{Namespace: r.namespace, Limit: o.Limit, Continue: o.Continue, Raw: &o}
 	options.LabelSelector = r.config.LabelSelector

@@ -73,8 +73,9 @@ func completed(c, defaults cache.Config) cache.Config {
 	return c
 }
 
-// configFor returns the settings of a namespace. namespace is empty for all
-// namespaces, and for a kind that has no namespaces.
+// configFor returns the settings of a namespace, or an error if the cache does
+// not read the namespace. namespace is empty for all namespaces, and for a kind
+// that has no namespaces.
 func (s *scope) configFor(namespace string) (cache.Config, error) {
 	if len(s.namespaces) == 0 {
 		return s.config, nil

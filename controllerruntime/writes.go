@@ -33,7 +33,7 @@ func (c *onDemand) observeWrites(config *rest.Config, client *http.Client) error
 type observer struct {
 	cache  *onDemand
 	next   http.RoundTripper
-	writes http.RoundTripper // sends requests through next, and reports each write to the observer in its context
+	writes http.RoundTripper // sends requests through next, and reports each write to the observer in the request's context
 }
 
 // WrappedRoundTripper returns the inner transport, as client-go requires of
@@ -94,7 +94,7 @@ func (c *onDemand) wrote(
 	}
 }
 
-// wrote records the state for which the next Get of the object must wait. If
+// wrote records the state that later Gets of the object must wait for. If
 // object has no name, the write has changed a whole collection.
 func (k *kind) wrote(outcome ownwrites.Outcome, object *answer.Object, deletes bool) {
 	k.mu.Lock()

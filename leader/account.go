@@ -24,7 +24,8 @@ type client struct {
 
 // Explain adds the ServiceAccount, and the time at which its token expires, to
 // the error of a request whose credentials the API server did not accept. It
-// returns other errors unchanged.
+// returns other errors unchanged, and all errors if the client has no token of
+// a ServiceAccount.
 func (c *client) Explain(err error) error {
 	t, ok := tokenOf(c.config)
 	if !ok || !apierrors.IsUnauthorized(err) {

@@ -119,9 +119,9 @@ func (c *candidate) untilFree() time.Duration {
 // term.
 func (c *candidate) isSelf(holder string) bool { return holder == c.holder || c.member.HasTerm(holder) }
 
-// pause returns how long to wait before the next try: until the Lease becomes
-// free, or for a retry period. The period has jitter, so that replicas that
-// started together drift apart.
+// pause returns how long to wait before the next try: a retry period, or less
+// if the Lease becomes free earlier. The period has jitter, so that replicas
+// that started together drift apart.
 func (c *candidate) pause() time.Duration {
 	period := c.options.RetryPeriod + rand.N(c.options.RetryPeriod/5+1)
 	if left := c.untilFree(); left > 0 {
@@ -138,8 +138,8 @@ func (c *candidate) observe(lease *coordinationv1.Lease) {
 	c.seen = c.seen.See(lease, now)
 }
 
-// checkTwin returns an error if another live process has this replica's
-// identity.
+// checkTwin returns an error if a live process with this replica's identity
+// holds the Lease.
 func (c *candidate) checkTwin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,8 +192,8 @@ func (c *candidate) report(ctx context.Context, s step, err error) {
 
 var numbers = regexp.MustCompile(`\d+`) //nolint:gochecknoglobals // compiled once
 
-// withoutNumbers returns the text of an error without times and durations: they
-// differ although the cause is the same.
+// withoutNumbers returns the text of an error with 0 in place of each number.
+// Times and durations may differ although the cause is the same.
 func withoutNumbers(err error) string { return numbers.ReplaceAllString(err.Error(), "0") }
 
 // explain wraps the error of a request, and says what to do about it.
@@ -338,7 +338,7 @@ func (c *candidate) attemptAgain(ctx context.Context, change *coordinationv1.Lea
 	return c.attempt(ctx, change, send)
 }
 
-// request is one request of the client.
+// request is a function that sends one request to write the Lease: post or put.
 type request func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
 
 func (c *candidate) read(ctx context.Context) (*coordinationv1.Lease, error) {

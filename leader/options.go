@@ -112,8 +112,8 @@ func (o *Options) withDefaults() Options {
 	return set
 }
 
-// drift returns how much the clocks of two replicas may differ within a lease
-// duration.
+// drift returns how far the clocks of two replicas may drift apart within a
+// lease duration.
 func (o Options) drift() time.Duration { return o.LeaseDuration / driftShare }
 
 // answerTimeout returns how long an answer may take when the Lease is read or

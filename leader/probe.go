@@ -113,8 +113,8 @@ func (s *stages) trace() *httptrace.ClientTrace {
 // timings contains the durations of the parts of an answered probe.
 type timings struct{ connection, handshake, answer time.Duration }
 
-// durations returns how long the parts of a probe took that began at the given
-// time and has been answered now.
+// durations returns how long each part of an answered probe took. The probe
+// began at the time began, and its answer has just arrived.
 func (s *stages) durations(began time.Time) timings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *probe) ask() string {
 	return p.judge(res.StatusCode, body, s.durations(began))
 }
 
-// unanswered returns the likely cause if a probe has no answer. It depends on
+// unanswered returns the likely reason why a probe got no answer. It depends on
 // the stages that the probe has reached.
 func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 	s.mu.Lock()
@@ -170,8 +170,9 @@ func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 		"not answered within %v: %s, or its etcd", p.server.Host, waited, record.HowToDecide)
 }
 
-// judge returns the likely cause if a probe has an answer. It depends on the
-// checks that fail, and on the times that the parts of the probe took.
+// judge returns the likely reason why earlier requests had no answer, although
+// the probe has one. It depends on the checks that fail, and on the times that
+// the parts of the probe took.
 func (p *probe) judge(status int, body []byte, parts timings) string {
 	took := parts.connection + parts.handshake + parts.answer
 	var failed []string

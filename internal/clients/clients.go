@@ -88,7 +88,10 @@ func ResourceOf(client any) (resource schema.GroupVersionResource) {
 	return resource
 }
 
-// readResource returns the resource that a client's field contains.
+// readResource returns the resource that a client's field contains, or the zero
+// value if the field contains no resource. The field may be a
+// GroupVersionResource, or the name of the resource in a client with a REST
+// client.
 func readResource(client any, field reflect.Value) (resource schema.GroupVersionResource) {
 	if field.Type() == reflect.TypeFor[schema.GroupVersionResource]() {
 		part := func(name string) string { return field.FieldByName(name).String() }

@@ -62,7 +62,8 @@ func (k *keeper) decide(ctx context.Context) error {
 
 // fill claims a free slot once no request of the last owner can still arrive.
 // It claims the slot if it is assigned to this replica, or if its target has
-// not taken it in time.
+// not taken it in time. A replica that would get more than its share waits for
+// a retry period first.
 //
 // In the second case every replica claims the slot, and compare-and-swap
 // decides. So several unresponsive members cost no more time than one. The

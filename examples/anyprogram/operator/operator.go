@@ -63,7 +63,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// drop deletes the copy of a ConfigMap that must not have one.
+// drop deletes the copy of a ConfigMap that must not have one. It leaves a
+// Secret alone that source does not control.
 func (r *Reconciler) drop(ctx context.Context, source *corev1.ConfigMap, secret *corev1.Secret) error {
 	if err := r.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
 		return client.IgnoreNotFound(err)

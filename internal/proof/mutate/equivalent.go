@@ -12,8 +12,7 @@ import (
 const equivalentsFile = "testdata/equivalent.txt"
 
 // equivalents returns the reasons in the text of an equivalentsFile, by the
-// keys of the mutants. Lines that begin with # before the first mutant are
-// comments.
+// keys of the mutants. A paragraph that begins with # is a comment.
 func equivalents(source string) (map[string]string, error) {
 	known := map[string]string{}
 	for block := range strings.SplitSeq(strings.TrimSpace(source), "\n\n") {

@@ -113,8 +113,10 @@ func (f *finder) literal(n ast.Expr, text string) {
 	}
 }
 
-// results adds a mutation that makes a returned value zero, for each value that
-// is not obviously zero.
+// results adds mutations that make a returned value zero, one for each value.
+// It skips values that are obviously zero, and literals such as true, which
+// have another mutation. If one call returns several values, it adds a single
+// mutation that makes all of them zero.
 func (f *finder) results(typ *ast.FuncType, n *ast.ReturnStmt) {
 	var types []string
 	if typ.Results != nil {
@@ -166,7 +168,7 @@ func zerosOf(body ast.Node) map[string]bool {
 	return declared
 }
 
-// negate adds a mutation that negates each of the conditions. It skips
+// negate adds one mutation for each condition, which negates it. It skips
 // comparisons by == or !=, which have their own mutation.
 func (f *finder) negate(conditions ...ast.Expr) {
 	for _, c := range conditions {

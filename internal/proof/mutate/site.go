@@ -53,8 +53,8 @@ func (s *site) mutated(i int) []byte {
 	return slices.Concat(s.source[:s.start], []byte(s.texts[i]), s.source[s.end:])
 }
 
-// order returns the site's position in the draw of a seed. It does not depend
-// on other sites.
+// order returns the text by which draw sorts the site for a seed. It does not
+// depend on other sites.
 func (s *site) order(seed uint64) string {
 	sum := sha256.Sum256(fmt.Append(nil, seed, "\n", s.key()))
 	return string(sum[:])

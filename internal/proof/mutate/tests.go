@@ -56,7 +56,8 @@ func (s *suite) build(ctx context.Context, files overlay.Files, limit time.Durat
 var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL): (\S+) \((.+)\)$`)
 
 // prepare runs the tests without a mutant, to check that they pass and to
-// measure how long they take.
+// measure how long they take. Tests that fail must pass with the sources on
+// disk. prepare then records them in separate.
 func (s *suite) prepare(ctx context.Context, program string, limit time.Duration) error {
 	s.program, s.limit = program, 10*time.Minute
 	out, took, err := s.run(ctx, program, 0, "-test.v")
@@ -140,8 +141,8 @@ func (s *suite) kills(ctx context.Context, m *mutant) (bool, error) {
 	return false, nil
 }
 
-// isRed reports whether err means that the test program exited by itself with a
-// failed test.
+// isRed returns true if err is the exit status of a test program, because a
+// test failed or the program crashed. It returns any other error.
 func isRed(err error) (bool, error) {
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return true, nil

@@ -120,7 +120,7 @@ func (t *trial) sites() ([]*site, error) {
 }
 
 // withoutEquivalents removes the sites for which the package's list has a
-// reason.
+// reason. It returns an error if the list has a mutant that does not exist.
 func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
 	path := filepath.Join(t.pkg.Dir, equivalentsFile)
 	source, err := os.ReadFile(path)
@@ -146,7 +146,7 @@ func (t *trial) withoutEquivalents(sites []*site) ([]*site, error) {
 }
 
 // work takes mutants that have not been tried yet, one after the other, and
-// tries them until none is left.
+// tries them until none is left. An error ends the work of all callers.
 func (t *trial) work(ctx context.Context, files overlay.Files) {
 	for {
 		m := t.next()

@@ -12,7 +12,7 @@ import (
 // is retried with back-off.
 type Reconcile func(ctx context.Context, d Desk, app *corev1.ConfigMap) error
 
-// gone reconciles the name of an App that does not exist.
+// gone handles the name of an App that is not in the cache.
 type gone func(ctx context.Context, d Desk, name types.NamespacedName) error
 
 // Desk provides the tools of a reconcile: reads from the cache, and the usual

@@ -32,9 +32,9 @@ func edges() []Specimen {
 	}
 }
 
-// switches returns a program that turns the machine of an App off when it is
-// called for the deleted App. The program never turns it off if the App is
-// deleted while the program is down.
+// switches returns a program that starts a machine for each App, and turns the
+// machine off when it is called for the deleted App. If the App is deleted
+// while the program is down, the machine stays on forever.
 func switches() wiring {
 	var running map[types.NamespacedName]types.UID
 	return wiring{

@@ -52,8 +52,8 @@ func wholeMap(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return err
 }
 
-// checked returns a case in which another client sets an annotation of Apps,
-// too.
+// checked returns the case of noted, with another client that sets an
+// annotation of App a whenever it is missing.
 func checked() *reconciletest.Case {
 	c := noted()
 	missing := func(w *reconciletest.World) bool {

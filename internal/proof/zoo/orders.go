@@ -40,8 +40,8 @@ func firstSeen() wiring {
 	}}
 }
 
-// byBirth records the creation time of the App, because that does not depend on
-// the order of events.
+// byBirth records the day on which the App was created, because the day does
+// not depend on the order of events.
 func byBirth(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	return d.annotate(ctx, app, "born", app.CreationTimestamp.UTC().Format("2006-01-02"))
 }

@@ -110,8 +110,8 @@ func plain(text []comment.Text) string {
 	return link.ReplaceAllString(strings.Join(strings.Fields(b.String()), " "), "$1")
 }
 
-// split cuts text into sentences, after each full stop before a capital letter
-// or the end.
+// split cuts text into sentences, after each full stop that is followed by a
+// space and not by a small letter.
 func split(text string) []string {
 	var found []string
 	runes := []rune(text)

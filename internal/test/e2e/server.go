@@ -15,7 +15,8 @@ import (
 	"github.com/homeostat/homeostat/internal/test/e2e/compile"
 )
 
-// patience limits short steps that have no context of their own.
+// patience is the longest time for a short step, in addition to the limit of
+// its context.
 const patience = 30 * time.Second
 
 // A server is the process of bin/controlplane. It reads commands from its
@@ -23,13 +24,13 @@ const patience = 30 * time.Second
 type server struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	lines  chan string   // its standard output
-	log    *compile.Tail // its standard error
+	lines  chan string   // the lines of its standard output
+	log    *compile.Tail // the end of its standard error
 	exited chan struct{}
 	err    error // the error that ended the process; read after exited is closed
 
 	busy       chan struct{} // held while a command waits for its answer
-	owed       int           // answers whose callers no longer wait; guarded by busy
+	owed       int           // commands without an answer, also of callers that no longer wait; guarded by busy
 	closeInput sync.Once
 }
 

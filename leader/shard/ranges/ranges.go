@@ -98,7 +98,8 @@ type parts struct {
 	*Shards
 }
 
-// Owners returns the owner and the weight of each slot, and the imbalance.
+// Owners returns the state of each slot, including its owner and its weight,
+// and the imbalance.
 func (r parts) Owners() ([]slots.Status, float64) {
 	status := r.Status()
 	owners := make([]slots.Status, len(status.Slots))
@@ -243,7 +244,9 @@ func (r parts) Measure(ctx context.Context, objects func() int) {
 const smallSurplus = 10
 
 // imbalance returns the number of objects of the heaviest member relative to
-// the mean. It returns zero if the number of a member is unknown.
+// the mean. For example, 2 means twice the mean. It returns zero if the number
+// of a member is unknown, or if the heaviest member has fewer than smallSurplus
+// objects above the mean.
 func (r *Shards) imbalance() float64 {
 	r.replica.Lock()
 	defer r.replica.Unlock()

@@ -38,7 +38,8 @@ type File struct {
 	serial uint32 // the serial that was last written
 }
 
-// errMoved means that another process has changed the file since it was read.
+// errMoved is the error of write if another process has replaced the file since
+// it was read. Set then tries again, up to the number of attempts.
 var errMoved = errors.New("another process keeps changing the file")
 
 const attempts = 5
@@ -94,7 +95,8 @@ func (f *File) set(key types.NamespacedName, want [][]byte) (changed bool, err e
 	return true, f.write(read)
 }
 
-// locked calls change while no other process changes the file.
+// locked calls change while it holds the lock of the file, so no other dns-zone
+// changes the file. An editor does not take the lock: see errMoved.
 func (f *File) locked(change func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +118,8 @@ type contents struct {
 	info fs.FileInfo // nil if there was no file
 }
 
-// read reads the file. If the file is missing, it is made from the skeleton.
+// read reads the file. If the file is missing and there is a skeleton, it first
+// makes the file from the skeleton.
 func (f *File) read() (contents, error) {
 	text, info, err := slurp(f.Path)
 	if errors.Is(err, fs.ErrNotExist) && f.Skeleton != "" {

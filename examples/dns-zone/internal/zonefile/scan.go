@@ -43,7 +43,7 @@ type scanner struct {
 	found     bool // the SOA record has been found
 }
 
-// scan parses a file. Its errors name the line.
+// scan parses a file. An error about a line contains the number of the line.
 func scan(text []byte) (*zone, error) {
 	s, number := &scanner{}, 0
 	for text := range bytes.Lines(text) {

@@ -15,9 +15,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// lateCache is the delay before the next reconcile if the server has newer
-// objects than the cache. Usually their events arrive earlier and cause the
-// reconcile.
+// lateCache is the delay before the next reconcile if the server has an object
+// that the cache does not have yet. Usually the event of the object arrives
+// earlier and causes the reconcile.
 const lateCache = time.Second
 
 type (

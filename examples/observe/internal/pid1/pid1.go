@@ -65,9 +65,9 @@ func run(find func() (string, error)) (int, error) {
 // wait4 is the type of [syscall.Wait4].
 type wait4 = func(pid int, status *syscall.WaitStatus, options int, usage *syscall.Rusage) (ended int, err error)
 
-// await waits for all children until the child with the given pid has ended,
-// and returns the exit code of that child. If a signal ended the child, the
-// code is 128 plus the number of the signal, as in shells.
+// await collects the children that end, until the child with the given pid has
+// ended, and returns the exit code of that child. If a signal ended the child,
+// the code is 128 plus the number of the signal, as in shells.
 func await(pid int, wait wait4) (int, error) {
 	for {
 		var status syscall.WaitStatus

@@ -118,8 +118,8 @@ func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*v1.Webs
 func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cdn.Remove(keyOf(w)) }
 
 // keep creates or updates the children and the CDN's entry of a Website. It
-// returns the reason why visitors cannot see the Website yet, or the empty
-// string.
+// does nothing while the Secret of the Website does not exist. It returns the
+// reason why visitors cannot see the Website yet, or the empty string.
 func (r *reconciler) keep(ctx context.Context, site *v1.Website) (missing string, err error) {
 	secret, ok := r.secrets.Get(secretOf(site))
 	if !ok {
@@ -136,10 +136,11 @@ func (r *reconciler) keep(ctx context.Context, site *v1.Website) (missing string
 	return "", nil
 }
 
-// publish sets the Website's entry in the CDN. It first asks the server whether
-// the Website still exists, because the CDN checks no preconditions, and the
-// cache may be late, even by minutes after a restart. While the Website exists,
-// its finalizer ensures that the entry will be removed.
+// publish sets the Website's entry in the CDN, if it differs. Before that, it
+// asks the server whether the Website still exists, because the CDN checks no
+// preconditions, and the cache may be late, even by minutes after a restart.
+// While the Website exists, its finalizer ensures that the entry will be
+// removed.
 func (r *reconciler) publish(ctx context.Context, site *v1.Website) error {
 	if entry, _ := r.cdn.Entry(keyOf(site)); string(entry) == entryOf(site) {
 		return nil

@@ -44,8 +44,8 @@ func (l *laboratory) program(o *operator, v variant) string {
 func (l *laboratory) source(o *operator) string { return filepath.Join(l.scratch, o.Name) }
 
 // prepare copies the module, and changes its requirements to the versions that
-// this module needs. It does so for all variants, so that they differ only in
-// their edits.
+// this module needs. It does so once for all variants, so that they differ only
+// in their edits. If there is a copy already, it does nothing.
 func (l *laboratory) prepare(ctx context.Context, o *operator) error {
 	folder := l.source(o)
 	if _, err := os.Stat(folder); err == nil {
@@ -130,8 +130,8 @@ func (l *laboratory) apply(o *operator, v variant) error {
 	return nil
 }
 
-// change makes the edits in a file, and keeps a copy of the file as it was
-// released.
+// change writes a file as it was released, with the edits made in it. The first
+// call keeps a copy of the released file.
 func change(file string, edits []edit) error {
 	released := file + ".released"
 	text, err := os.ReadFile(released)

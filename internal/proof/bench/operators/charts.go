@@ -60,8 +60,8 @@ spec: {interval: 1h, url: "%[3]s", secretRef: {name: helm-%[1]d}}
 	return b.String()
 }
 
-// fetchesIndex changes the password of a HelmRepository, and waits until the
-// operator has fetched the index for the new password, and reports that the
+// fetchesIndex changes the password of a HelmRepository. It then waits until
+// the operator has fetched the index with the new password and reports that the
 // HelmRepository is ready.
 func (w *world) fetchesIndex(ctx context.Context) error {
 	password := fmt.Sprint(time.Now().UnixNano())

@@ -56,7 +56,7 @@ type laboratory struct {
 }
 
 // run measures the operators with these names, or all operators if names is
-// empty.
+// empty, and writes the page. If rounds is 0, it only writes the page.
 func (l *laboratory) run(ctx context.Context, names []string) (err error) {
 	if l.root, err = filepath.Abs("../../.."); err != nil {
 		return err

@@ -14,8 +14,8 @@ type operator struct {
 	Changes               string // the kind of the objects that the benchmark changes: Pod or Secret
 	Note                  string // other changes of the program, as the page shows them
 
-	Replaces []string          // newer versions of modules that its replace directives pin
-	Files    map[string]string // files to replace, for every variant
+	Replaces []string          // modules that its replace directives pin, with newer versions
+	Files    map[string]string // the new text of files of the module, by path, in every variant
 	Edits    []edit            // the edits of every variant
 	Variants []variant
 
@@ -27,7 +27,7 @@ type operator struct {
 	Ready string // the text of a log line with which a controller reports that it is ready
 	Times int    // the number of such lines that show that the whole program is ready
 
-	Works func(w *world, ctx context.Context) error // reports whether the operator does its work
+	Works func(w *world, ctx context.Context) error // returns an error if the operator does not do its work
 }
 
 // variant describes how an operator is changed to use one of the compared
@@ -36,7 +36,7 @@ type variant struct {
 	Name  string
 	Line  string // the changed line, as the page shows it
 	Edits []edit
-	Files map[string]string // files to add
+	Files map[string]string // the text of new files, by path
 }
 
 // edit replaces all occurrences of a text in a file.

@@ -4,7 +4,8 @@ import "fmt"
 
 const registerPods = "sharedInformerFactory.InformerFor(&v1.Pod{}, newPods)"
 
-// newPods makes the informer that a factory of client-go registers.
+// newPods is the text of a Go file. Its function newPods makes the informer of
+// Pods, which the program registers in its factory of client-go.
 const newPods = `package descheduler
 
 import (

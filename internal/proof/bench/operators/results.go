@@ -17,11 +17,11 @@ import (
 type record struct {
 	Operator, Version string
 	Date              string  // the day of the measurement
-	Load              float64 // the load average of the machine at the end, which one program raises to about 1
+	Load              float64 // the load average of the machine at the end; the measured program itself adds about 1
 	Rounds            int
 	Rests, Changing   string             `json:",omitempty"` // durations, if they differ from the defaults
 	Figures           map[string]figures // the median of each figure, by variant
-	Remark            string             `json:",omitempty"` // what is special about the measurement, for the page
+	Remark            string             `json:",omitempty"` // what the page says about a special measurement
 }
 
 // results returns the name of the file with the records. It is the name of the
@@ -52,7 +52,8 @@ func (l *laboratory) records() (map[string]record, error) {
 }
 
 // keep writes the figures of an operator to the file beside the page, in place
-// of its earlier figures. The figures of other operators stay.
+// of its earlier figures. The figures of other operators stay. If there is no
+// page, keep does nothing.
 func (l *laboratory) keep(o *operator, figures map[string]figures) error {
 	if l.page == "" {
 		return nil

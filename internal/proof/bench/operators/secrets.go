@@ -8,8 +8,9 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 )
 
-// fewProviders leaves out the clients of cloud providers. They are not used
-// here, and would link hundreds of packages.
+// fewProviders has the new text of two files of external-secrets, by path.
+// These files register only the providers that are used here. The clients of
+// cloud providers would link hundreds of packages.
 var fewProviders = map[string]string{ //nolint:gochecknoglobals // a table
 	"pkg/provider/register/register.go": `package register
 
@@ -28,8 +29,8 @@ import (
 `,
 }
 
-// externalSecretsWebhooks adapts the webhooks to the API of controller-runtime
-// v0.23 and later.
+// externalSecretsWebhooks are the edits that adapt the webhooks to the API of
+// controller-runtime v0.23 and later.
 var externalSecretsWebhooks = slices.Concat( //nolint:gochecknoglobals // a table
 	webhook("apis/externalsecrets/v1/externalsecret_webhook.go", "es"),
 	webhook("apis/externalsecrets/v1/secretstore_webhook.go", "c"),

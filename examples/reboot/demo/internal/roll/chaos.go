@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// chaos kills one controller and two agents during the roll, and returns their
-// names.
+// chaos kills one controller and then two agents during the roll, and returns
+// their names. It kills nothing if there is only one controller, and kills
+// fewer if ctx ends first.
 func (r *roll) chaos(ctx context.Context) []string {
 	var killed []string
 	note := func(name string) {

@@ -28,7 +28,7 @@ const (
 	tidyTimeout  = 20 * time.Second
 )
 
-// A cluster is the API server of the roll.
+// A cluster makes the requests of the roll to the API server.
 type cluster struct {
 	config  *rest.Config
 	core    kubernetes.Interface
@@ -147,9 +147,9 @@ func (c *cluster) report(ctx context.Context, name string, ready corev1.Conditio
 // contains every field that the edit sets.
 func named(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// tidy deletes the group and the nodes. It must be called while a controller
-// still runs, because a controller removes the group's finalizer once the
-// group's ledger is empty.
+// tidy deletes the group, the nodes and the namespace of the Pods. It must be
+// called while a controller still runs, because a controller removes the
+// group's finalizer once the group's ledger is empty.
 func (c *cluster) tidy(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
 	defer cancel()

@@ -16,9 +16,9 @@ import (
 // stopGrace is how long a process may run after SIGTERM.
 const stopGrace = 5 * time.Second
 
-// A spawner starts processes that die when this process ends, even if this
-// process is killed. It starts all of them from one thread, because the kernel
-// kills them when the thread that started them ends.
+// A spawner starts processes. On Linux, they die when this process ends, even
+// if this process is killed. It starts all of them from one thread, because the
+// kernel kills them when the thread that started them ends.
 type spawner struct {
 	dir      string // the directory of the logs
 	requests chan func()
@@ -75,7 +75,9 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stop sends SIGTERM, and waits for the end of the process.
+// stop sends SIGTERM, and waits for the end of the process. After stopGrace it
+// kills the process. It returns an error if it has killed the process, or if
+// the exit code is not 0.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // It may have ended already.
 	select {

@@ -111,8 +111,8 @@ func (r *roll) startAgent(m *machine) (*process, error) {
 		"--drain-period", "500ms", "--listen-addr", "")
 }
 
-// play starts all processes, lets the operator reboot all nodes, and stops all
-// processes.
+// play starts all processes, requests the reboots, waits until the operator has
+// rebooted all nodes, and stops all processes.
 func (r *roll) play(ctx context.Context) (verdict Verdict, err error) {
 	spawning, stopSpawning := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSpawning()
@@ -226,8 +226,8 @@ func (r *roll) await(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// end deletes the group and the nodes while a controller still runs, and then
-// stops all processes.
+// end deletes the objects of the roll while a controller still runs, and then
+// stops the controllers.
 func (r *roll) end(ctx context.Context) error {
 	err := r.cluster.tidy(ctx, r.names())
 	var alive []*process

@@ -29,7 +29,8 @@ import (
 
 type reconciler struct{ client.Client }
 
-// Reconcile is called for each Service and for the owner of each Ingress.
+// Reconcile writes or removes the Ingress of a Service. It is called for each
+// Service, and for the owner of each Ingress.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var service corev1.Service
 	err := r.Get(ctx, request.NamespacedName, &service)

@@ -42,8 +42,8 @@ type reconciler struct {
 	done app.Done
 }
 
-// Reconcile reads the objects to which an App refers, and writes the objects
-// that the App owns.
+// Reconcile reads the objects to which an App refers. If all of them exist and
+// own is set, it writes the objects that the App owns.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var a app.App
 	if err := r.Get(ctx, request.NamespacedName, &a); err != nil {

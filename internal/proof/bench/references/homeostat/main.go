@@ -119,8 +119,8 @@ func (r *reconciler) ownThree(env operator.Env, kind *cluster.Kind[*app.App, *ap
 	return []reconcile.Trigger{reconcile.Owned(deployments), reconcile.Owned(services), reconcile.Owned(secrets)}
 }
 
-// Reconcile reads the objects to which an App refers, and writes the objects
-// that the App owns.
+// Reconcile reads the objects to which an App refers. If all of them exist and
+// own is set, it writes the objects that the App owns.
 func (r *reconciler) Reconcile(ctx context.Context, q reconcile.Request[*app.App]) (reconcile.Result, error) {
 	a, ok := q.Object()
 	if !ok {
