@@ -62,8 +62,10 @@ func (r *request) mixedUp(details *metav1.StatusDetails, uid types.UID) string {
 }
 
 // isOtherKind reports whether object cannot belong to the resource of r. It
-// compares the groups. For a built-in kind it also compares the resource with
-// the plural of the kind. A CustomResourceDefinition may choose any plural.
+// compares the groups. In a group without a dot, such as "apps", it also
+// compares the resource with the usual plural of the kind. In other groups, a
+// CustomResourceDefinition may have chosen the plural. isOtherKind returns
+// false for an object without a kind.
 func (r *request) isOtherKind(object *answer.Object) bool {
 	kind := object.GroupVersionKind()
 	if kind.Kind == "" || kind.Group == metav1.GroupName {

@@ -20,8 +20,8 @@ import (
 	"github.com/homeostat/homeostat/internal/suspect"
 )
 
-// peekBytes is how much of an answer is read to find out whether it is the API
-// server's. Proxies and gateways that answer in place of an API server send
+// peekBytes bounds how much of an answer is read to find out whether it is the
+// API server's. Proxies and gateways that answer in place of an API server send
 // less.
 const peekBytes = 64 << 10
 
@@ -34,11 +34,12 @@ const longestRetryAfter = 60
 // "" stands for the object itself, or a list.
 var objectAnswers = []string{"", "status", "scale", "eviction"}
 
-// verify returns res, or an error if res reports success but cannot be an API
-// server's answer about an object or a list. For example, it is a redirect, a
-// page, or JSON without a kind, such as the {} of a gateway. client-go would
-// take such an answer for a successful deletion, an empty list, or an object
-// without fields.
+// verify returns res, or an error if res cannot be an API server's answer to a
+// request about an object or a list. For example, res is a redirect, comes from
+// a cache, or contains JSON without a kind, such as the {} of a gateway.
+// client-go would take such an answer for a successful deletion, an empty list,
+// or an object without fields. verify also limits the header Retry-After of
+// every answer to longestRetryAfter.
 func (o *observer) verify(req *http.Request, res *http.Response) (*http.Response, error) {
 	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > longestRetryAfter {
 		res.Header.Set("Retry-After", strconv.Itoa(longestRetryAfter))

@@ -37,7 +37,7 @@ type Kind[T informer.Object, L runtime.Object] struct {
 	kind       string
 	client     *rest.RESTClient
 	parameters runtime.ParameterCodec
-	checked    atomic.Bool // Check got an answer, so Cluster.Check leaves this kind out
+	checked    atomic.Bool // Check has returned nil or an ErrKind; Cluster.Check then skips this kind
 	// clusterScoped means that the kind has no namespaces.
 	clusterScoped atomic.Bool
 }

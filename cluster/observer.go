@@ -14,9 +14,10 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// observer reports each write to the reconcile whose context the write was sent
-// with. It also returns an error for an answer that is not an API server's, or
-// that asks a reconcile to wait.
+// observer is a transport. It reports each write to the reconcile whose context
+// the write was sent with. It returns an error in place of an answer that
+// cannot be an API server's. It changes an answer that asks a reconcile to
+// wait, so client-go returns an error at once; see handOver.
 type observer struct {
 	next   http.RoundTripper
 	prefix string // path of the server's URL, before /api and /apis
@@ -167,9 +168,10 @@ func (r *request) named(req *http.Request) *answer.Object {
 	return object
 }
 
-// read returns the object in an answer, or nil if the answer cannot be decoded.
-// It replaces the body of res with one that has the same content. If reading
-// the old body failed, reading the new one fails with the same error.
+// read returns the object in an answer, or nil if the answer cannot be decoded
+// or is larger than answer.MaxBytes. It replaces the body of res with one that
+// has the same content. If reading the old body failed, reading the new one
+// fails with the same error.
 func read(res *http.Response) *answer.Object {
 	if res.Body == nil || res.Body == http.NoBody || !answer.Readable(res.Header.Get("Content-Type")) {
 		return nil

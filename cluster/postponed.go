@@ -19,8 +19,8 @@ const (
 	// asks for this time.
 	briefRetryAfter = 1
 
-	// pageTextBytes is how much text of a page the error contains. client-go
-	// reads as much.
+	// pageTextBytes bounds how much text of a page the error contains.
+	// client-go has the same limit.
 	pageTextBytes = 2048
 )
 
@@ -63,7 +63,7 @@ func (o *observer) handOver(req *http.Request, res *http.Response) {
 }
 
 // pageStatus returns the Status that client-go would make of an answer that is
-// no Status, such as the page of a proxy or a line of text.
+// not a Status, such as the page of a proxy or a line of text.
 func (r *request) pageStatus(res *http.Response) metav1.Status {
 	text := "unknown"
 	if contentType := res.Header.Get("Content-Type"); res.Body != nil &&

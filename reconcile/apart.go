@@ -36,7 +36,7 @@ type parking struct {
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[string]map[Key]struct{}
-	// unlisted contains the namespaces without a first list when this replica
+	// unlisted contains the namespaces that had no first list when this replica
 	// took over. Their lists may be older than the last writes of another
 	// replica.
 	unlisted map[string]bool
@@ -138,7 +138,8 @@ func (c *core) awaitNamespace(ctx context.Context, namespace string) {
 
 // takeOverNamespace waits, as takeOver does for all namespaces, until the
 // caches are as new as the server is now. It is for a namespace that was listed
-// after the takeover.
+// after the takeover. For each cache that is not as new after takeoverDeadline,
+// it logs an error.
 func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
 	defer cancel()

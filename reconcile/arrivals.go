@@ -65,7 +65,8 @@ func (d *loopDetector) end(key Key) []arrival {
 }
 
 // add adds key to the queue because of an event. It does so at once or, if the
-// key is being reconciled, at the end of the reconcile. If the key is in a hot
+// key is being reconciled, at the end of the reconcile. If maxArrivals events
+// already wait for that end, it does so at once, too. If the key is in a hot
 // loop about the object of the event, it is dispatched after the loop's delay.
 func (d *loopDetector) add(key Key, e *change, addition queue.AddOptions) {
 	d.mu.Lock()

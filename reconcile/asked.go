@@ -36,9 +36,9 @@ const (
 // paths returns the paths of the fields, sorted.
 func (a asked) paths() []string { return slices.Sorted(maps.Keys(a)) }
 
-// asks returns what w asks to change, or nil if it changes no field. newest is
-// the object as it was last written, or nil. newest is used only if the request
-// of the client is not known.
+// asks returns what w asks to change. It returns nil if w changes no field, or
+// if the request cannot be read. newest is the object as it was last written,
+// or nil. newest is used only if the request of the client is not known.
 func (w *write) asks(newest metav1.Object) asked {
 	switch {
 	case w.deleted && w.cached != nil && w.cached.GetDeletionTimestamp() != nil:
@@ -76,7 +76,8 @@ func (w *write) asks(newest metav1.Object) asked {
 
 // reported returns the fields that a write has changed. It compares the answer
 // with the object that was cached before the write or, if there was none, with
-// newest.
+// newest. It returns nil if there is neither. If the answer is about another
+// object, the write has created that one, and reported returns wholeObject.
 func (w *write) reported(newest metav1.Object) asked {
 	base := w.cached
 	if base == nil {
@@ -343,8 +344,9 @@ func digest(data []byte) uint64 {
 
 // decoded returns object with the Go type of model. If object is an
 // [answer.Object], the object in the answer to a write, it is decoded. The
-// result is nil if it cannot be decoded, because it is not a whole object. Any
-// other object is returned unchanged.
+// result is nil if it cannot be decoded, because it is not a whole object. If
+// model is an answer.Object, too, the result is unstructured. Any other object
+// is returned unchanged.
 func decoded(object, model metav1.Object) metav1.Object {
 	got, ok := object.(*answer.Object)
 	if !ok {

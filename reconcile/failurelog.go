@@ -70,7 +70,8 @@ func (l *failureLog) failed(t *reconcileContext, err error, message string) {
 
 // count adds the key to the keys with the same error. It reports whether the
 // key should be logged on its own: only a few keys have the error in this
-// window, and only a few had it in the previous one.
+// window, and only a few had it in the previous one. It also reports true for
+// an error whose keys are not counted, because there are too many errors.
 func (l *failureLog) count(t *reconcileContext, err error) bool {
 	key := t.item.Key()
 	id := errorOf(key, redact.Error(err))
@@ -99,9 +100,9 @@ func (l *failureLog) count(t *reconcileContext, err error) bool {
 	return !group.hasMany && len(group.keys) <= fewKeys
 }
 
-// closeWindow ends a window. If it has many keys, closeWindow logs them
-// together, and opens the next window. Otherwise the next key with this error
-// opens one.
+// closeWindow ends a window. If its keys were not logged one by one,
+// closeWindow logs them together, and opens the next window. Otherwise the next
+// key with this error opens one.
 func (l *failureLog) closeWindow(id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,8 +216,8 @@ func (f *failures) mostCommon() shared {
 	return largest
 }
 
-// sharedError returns one problem if many keys fail with the same error, and
-// nil otherwise.
+// sharedError returns one problem if the controller is working and many keys
+// fail with the same error, and nil otherwise.
 func (c *Controller) sharedError() []inspect.Problem {
 	const manyKeys = 10
 	common := c.failures.mostCommon()

@@ -236,8 +236,9 @@ func (f *failures) count() int {
 	return n
 }
 
-// join returns the entries of a queue with their failures, followed by the keys
-// that gave up. It returns at most limit keys.
+// join returns the entries of a queue with their failures, followed by keys
+// that gave up, the latest failure first. If there are more than limit keys,
+// keys that gave up are left out.
 func (f *failures) join(entries []queue.EntryStatus[Key], limit int) []inspect.KeyStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -77,7 +77,9 @@ func (f *freshness) expect(w *heldKey, written *write, earlier []write) {
 }
 
 // expectVersion makes w wait until the cache has reached the resourceVersion of
-// an answer.
+// the answer to a write, and shows the object. If the resourceVersion cannot be
+// compared, w waits for an event of the object. If the object is out of scope
+// before and after the write, w waits for nothing.
 func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, earlier []write) {
 	s := f.sources[ref.source]
 	if !f.wasShown(ref, written, earlier) {
@@ -106,9 +108,10 @@ func (f *freshness) expectVersion(w *heldKey, ref objectRef, written *write, ear
 
 // shows reports whether a cache that has reached the resourceVersion of an
 // answer shows that write, or has removed the object since baselines were
-// taken. If shows returns false, the object may have been deleted before, or
-// the cache has reached that resourceVersion in a history that the server lost
-// when its storage was restored.
+// taken. It also reports true if the object is now out of the cache's scope. If
+// shows returns false, the object may have been deleted before, or the cache
+// has reached that resourceVersion in a history that the server lost when its
+// storage was restored.
 func (f *freshness) shows(ref objectRef, written *write, baselines []*baseline) bool {
 	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
 	for _, n := range written.baselines {
@@ -129,7 +132,7 @@ func (f *freshness) shows(ref objectRef, written *write, baselines []*baseline) 
 }
 
 // expectShown makes w wait until the cache is known to be as new as the server,
-// or has delivered an event that shows the write.
+// or has delivered an event that shows the write or removes the object.
 func (f *freshness) expectShown(w *heldKey, ref objectRef, written *write) {
 	s, uid, version := f.sources[ref.source], written.object.GetUID(), written.object.GetResourceVersion()
 	endWait := f.expectEvent(w, ref, func(oldObject, newObject metav1.Object) bool {

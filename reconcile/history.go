@@ -65,7 +65,8 @@ func (h *histories) ended(key Key, number uint64, o inspect.Outcome) {
 	}
 }
 
-// seen records that the caches have seen the last writes of key.
+// seen records, in the last attempt of key that has written, that the caches
+// have now seen its writes.
 func (h *histories) seen(key Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -222,8 +222,8 @@ func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, endsAt time
 }
 
 // outputOf returns the record of the object that w has changed. It returns nil
-// if w has not changed an object whose events lead to reconciles, or if there
-// are too many records.
+// if w is not known to have changed an object whose events lead to reconciles,
+// or if there are too many records.
 func (d *loopDetector) outputOf(w *write, now time.Time) *output {
 	key := w.key()
 	unidentified := w.object.GetUID() == "" && (!w.deleted || w.resource.Resource == "")

@@ -201,7 +201,8 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 	}
 }
 
-// finish ends the item of a call, and logs and records its error.
+// finish ends the item of a call. If the call has failed, it logs and records
+// the error, and the event is mapped again later.
 func (m *mapping[O]) finish(call *mapperCall, item queue.Item[Key], e waitingEvent[O], err error) {
 	fault := faultKey{function: m, object: item.Key()}
 	if err == nil {

@@ -95,7 +95,8 @@ func (o *output) isEcho(key Key, e *change) bool {
 }
 
 // recreated forgets which fields were asked for, because they belong to the old
-// object.
+// object. It ends the hot loop, unless the loop creates or deletes the object
+// again and again.
 func (o *output) recreated() {
 	for _, w := range o.writers {
 		maps.DeleteFunc(w.asked, func(path string, _ uint64) bool { return path != wholeObject })
@@ -139,8 +140,8 @@ func (o *output) reset() {
 	}
 }
 
-// slows reports whether reconciles of key that changes of this object trigger
-// are delayed at the time now.
+// slows reports whether, at the time now, a change of this object leads only to
+// a delayed reconcile of key.
 func (o *output) slows(key Key, now time.Time) bool {
 	if o.slowed == 0 || now.After(o.end()) {
 		return false

@@ -86,7 +86,8 @@ func limitProblems(problems []inspect.Problem) []inspect.Problem {
 }
 
 // refusals returns a problem for each permission that writes have lacked for
-// refusedFor.
+// refusedFor. It returns nil while the controller is not working, for example
+// on a standby.
 func (c *Controller) refusals() []inspect.Problem {
 	if c.Phase() != inspect.Working {
 		return nil
@@ -104,7 +105,8 @@ func (c *Controller) refusals() []inspect.Problem {
 }
 
 // stuckCalls returns a problem for each call that ignores the end of its
-// context, and for each call of a function that must not block.
+// context, and for each call of a function that must not block but has not
+// returned for a minute.
 func (c *Controller) stuckCalls() []inspect.Problem {
 	var problems []inspect.Problem
 	for _, subject := range c.watchdog.stuck() {
@@ -124,7 +126,8 @@ func (c *Controller) stuckCalls() []inspect.Problem {
 	return limitProblems(problems)
 }
 
-// logStuck logs a call of a function that must not block.
+// logStuck logs a call that has not returned, of a function that must not
+// block.
 func (c *Controller) logStuck(call calls.Call) {
 	klog.Background().Error(nil, "a function has not returned, blocking the controller", "controller", c.name,
 		"function", call.Function, "namespace", call.Key.Namespace, "name", call.Key.Name, "since", call.Since)

@@ -107,8 +107,8 @@ func (r *recorder) answered(req *request, outcome ownwrites.Outcome, object *ans
 }
 
 // record adds a write that the client has reported. If the transport has
-// already recorded the write, record only replaces the object, because the
-// reported object is complete.
+// already recorded the write, record only replaces its object, because the
+// reported object is complete. The object of a deletion is not replaced.
 func (r *recorder) record(w write) {
 	_ = w.key() // a nil object panics here, so that the reconciler is in the stack
 	r.mu.Lock()

@@ -320,9 +320,9 @@ type unreadableReferenceError struct{ error }
 
 func (e unreadableReferenceError) Unwrap() error { return e.error }
 
-// set records the keys that the n-th function returned for the object of owner,
-// unless a later look has recorded other keys, and reports whether it has done
-// so. look is the number of the look that found keys. deleted reports whether
+// set records the keys that the n-th function returned for the object of owner.
+// It returns false, and records nothing, if a later look has already recorded
+// keys. look is the number of the look that found keys. deleted reports whether
 // the object of owner does not exist.
 func (r *referrers) set(owner Key, n int, keys []Key, look uint64, deleted bool) (current bool) {
 	f := r.functions[n]

@@ -154,7 +154,8 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 }
 
 // unended returns an error for each informer that has not ended. Such an
-// informer waits for a request that ignores its context.
+// informer waits for a request, or for a function of the program, that ignores
+// the end of its context.
 func (c *Controller) unended(informing []atomic.Bool) (errs []error) {
 	for i, s := range c.sources {
 		if informing[i].Load() {

@@ -123,9 +123,10 @@ func isGeneric(t reflect.Type) bool {
 }
 
 // covers reports whether the object is in the informer's scope after w. known
-// is false if it is not known whether the client reads the namespace of the
-// object. covers decodes an answer only if a field selector requires that,
-// because the labels of most answers are decoded already.
+// is false if that is not known, for example because the answer does not
+// contain the labels that a selector needs. covers decodes an answer only if a
+// field selector requires that, because the labels of most answers are decoded
+// already.
 func (s typed[T]) covers(w *write) (covered, known bool) {
 	status := s.Status()
 	if _, known := s.Parts().Reads(w.key().Namespace); !known && !status.Wrapped { // a wrapped informer can never tell
@@ -183,8 +184,9 @@ func (s typed[T]) observe(f func(oldObject, newObject metav1.Object)) (remove fu
 	return s.Handle(observing[T](f))
 }
 
-// cachedBefore returns the object of w from a cache that has not seen w yet. It
-// returns nil if every cache has seen w, or does not have the object.
+// cachedBefore returns the object of w from a cache that has the object with
+// another resourceVersion than w, usually because the cache has not seen w yet.
+// It returns nil if there is no such cache.
 func (informers sources) cachedBefore(w *write) metav1.Object {
 	for _, s := range informers {
 		if !s.matches(w) {

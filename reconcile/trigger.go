@@ -99,9 +99,11 @@ func feedOf[O informer.Object](cache *informer.Informer[O]) *feed[O] {
 	return &feed[O]{cache: cache, compare: comparedFields(reflect.TypeFor[O]())}
 }
 
-// attachPrimary enqueues the keys of the objects of cache until detach is
-// called. c reconciles these objects. Before it enqueues the key of a deleted
-// object, it calls the function deleted.
+// attachPrimary enqueues the key of each object of cache that changes or
+// becomes unreadable, until detach is called. The controller of c reconciles
+// these objects. Before attachPrimary enqueues the key of a deleted object, it
+// calls the function deleted, unless the object has only moved to a shard of
+// another replica.
 func attachPrimary[T informer.Object](c *intake, cache *informer.Informer[T], deleted func(Key)) (detach func()) {
 	feed := feedOf(cache)
 	removeHandler := cache.Handle(func(e informer.Event[T]) {

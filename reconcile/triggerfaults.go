@@ -15,10 +15,11 @@ import (
 // call of it has lasted for that time.
 const failsFor = time.Minute
 
-// triggerFaults records which functions of triggers fail. Such a trigger
-// enqueues no keys until a call of its function succeeds. It records at most
-// maxFailures objects for which mappers fail. Others are recorded when there is
-// room, because each failed call is repeated.
+// triggerFaults records which functions of triggers fail. For example, a mapper
+// that fails for an object enqueues no keys for that object until a call
+// succeeds. triggerFaults records at most maxFailures objects for which mappers
+// fail. Others are recorded when there is room, because each failed call is
+// repeated.
 type triggerFaults struct {
 	mu     sync.Mutex // guards the field below
 	faults map[faultKey]triggerFault
@@ -39,7 +40,7 @@ type triggerFault struct {
 	called  time.Time // when the present call began; zero between calls
 }
 
-// begin records that a call starts.
+// begin records that a call starts, if the last call has failed.
 func (t *triggerFaults) begin(k faultKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -46,8 +46,8 @@ type objectRef struct {
 	key    Key
 }
 
-// isReportedBy reports whether report is about the same write as w. The
-// transport has seen w.
+// isReportedBy reports whether w, a write that a transport has seen, is the
+// same write as report. It returns false if a client reported w, too.
 func (w *write) isReportedBy(report *write) bool {
 	if w.resource.Resource == "" || w.object.GetUID() == "" || w.object.GetUID() != report.object.GetUID() {
 		return false

@@ -189,7 +189,7 @@ func watching(now time.Time, i *informerReport) string {
 	return text
 }
 
-// size returns a number of bytes in a suitable unit.
+// size formats a number of bytes with a suitable unit, such as 1.5 MiB.
 func size(bytes int64) string {
 	value, units := float64(bytes), []string{"KiB", "MiB", "GiB"}
 	if bytes < 1<<10 {
@@ -220,7 +220,9 @@ func slot(now time.Time, s slotReport) string {
 // span formats a number of seconds as a rounded duration, such as 2m3s.
 func span(seconds float64) string { return rounded(time.Duration(seconds * float64(time.Second))) }
 
-// rounded returns a duration with as much precision as people need.
+// rounded formats a duration as people need it: in milliseconds below a second,
+// in tenths of a second below a minute, and otherwise in seconds. A negative
+// duration becomes 0s.
 func rounded(d time.Duration) string {
 	d = max(d, 0)
 	switch {

@@ -196,9 +196,9 @@ type informerReport struct {
 }
 
 // reportOf returns the current state. Its problems are the failures that
-// /readyz names; checked are the findings of the checks that call other code.
-// It lists at most maxKeys keys of each controller. It does not wait for a
-// reconcile, and sends no request.
+// /readyz names. They include the findings in checked, for which other code was
+// called. The report lists at most maxKeys keys of each controller. reportOf
+// does not wait for a reconcile, and sends no request.
 func reportOf(s *sources, checked []finding, maxKeys int) *report {
 	r := &report{
 		Time: time.Now(), Controllers: []controllerReport{}, Informers: []informerReport{}, Problems: []problem{},
@@ -294,7 +294,8 @@ func sweepOf(c *reconcile.Controller) *sweepReport {
 // standby is the state of a key that no worker takes until this replica leads.
 const standby = "standby"
 
-// keyOf returns the report of one key of a controller in this phase.
+// keyOf returns the report of one key. phase is the phase of the key's
+// controller.
 func keyOf(k *inspect.KeyStatus, phase inspect.Phase) keyReport {
 	r := keyReport{
 		Namespace: k.Key.Namespace, Name: k.Key.Name, State: k.State.String(), Lane: k.Lane.String(),

@@ -60,7 +60,7 @@ func identity(c *x509.Certificate) string {
 		c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// name returns the quoted text of a name.
+// name returns a distinguished name in quotes, such as "CN=kubernetes".
 func name(n *pkix.Name) string { return quoted(n.String()) }
 
 // quoted returns a text in quotes, and cuts it if it is too long, since a

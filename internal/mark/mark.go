@@ -79,7 +79,7 @@ func IsCopied(obj metav1.Object) bool {
 	return child != "" && child != childID(obj)
 }
 
-// childID returns the value of ChildAnnotation.
+// childID returns the value of ChildAnnotation for obj, such as "default/web".
 func childID(obj metav1.Object) string {
 	if obj.GetNamespace() == "" {
 		return obj.GetName()

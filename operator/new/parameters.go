@@ -37,8 +37,10 @@ var protocolKinds = []string{
 	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
 }
 
-// withDefaults returns p with every empty name set. For example, it derives the
-// plural widgets and the program widget-operator from the kind Widget.
+// withDefaults returns p with the names that follow from the kind and the
+// group. For example, it derives the plural widgets and the program
+// widget-operator from the kind Widget. A plural and a module that are set stay
+// as they are.
 func (p parameters) withDefaults() parameters {
 	p.Singular = strings.ToLower(p.Kind)
 	p.Program = p.Singular + "-operator"
@@ -57,8 +59,9 @@ var (
 	consonantAndY = regexp.MustCompile(`[^aeiou]y$`)
 )
 
-// pluralOf returns the regular English plural of a word in lower case: gateways,
-// switches, policies. The guess of apimachinery would be gatewaies and switchs.
+// pluralOf returns the regular English plural of a word in lower case:
+// gateways, switches, policies. The guess of apimachinery would be gatewaies
+// and switchs. The word endpoints is plural already.
 func pluralOf(word string) string {
 	switch {
 	case word == "endpoints":

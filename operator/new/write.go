@@ -60,7 +60,7 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 }
 
 // moveInto moves the entries of the folder source into dir. If it fails, it
-// moves no entry.
+// deletes the entries that it has already moved, so dir is as it was before.
 func moveInto(dir, source string) error {
 	entries, err := os.ReadDir(source)
 	if err != nil {

@@ -39,7 +39,8 @@ func (f *fault) Error() string {
 }
 
 // faultIn returns the first value in raw that does not fit its type in t, and
-// nil if all values fit. It returns the innermost value that does not fit. For
+// nil if all values fit. It returns the innermost value that does not fit, but
+// does not look into a value whose type has a method UnmarshalJSON. For
 // example, if the port of a rule does not fit, it returns that port and not the
 // rule or the whole spec.
 func faultIn(t reflect.Type, raw json.RawMessage, path string) *fault {

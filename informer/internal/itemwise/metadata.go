@@ -12,9 +12,9 @@ import (
 )
 
 // metadataIn returns the metadata of an object as far as they can be decoded.
-// It returns false if the name or the namespace cannot be decoded, because it
-// is then unknown which object it is. A resourceVersion that is a number is
-// returned as its digits.
+// It returns false if the name or the namespace cannot be decoded or the name
+// is empty, because it is then unknown which object it is. A resourceVersion
+// that is a number is returned as its digits.
 func metadataIn(raw []byte) (metadata metav1.ObjectMeta, ok bool) {
 	object, _ := rawMembers(raw)
 	if unmarshalMember(object, "metadata", &metadata) == nil {

@@ -21,8 +21,8 @@ import (
 // file divides such lists and events into their parts, and decodes them one by
 // one.
 
-// errNested is the error of an object that is itself nested too deeply to be
-// decoded.
+// errNested is the error of an object that cannot be decoded because its own
+// JSON is nested too deeply.
 var errNested = errors.New("the object is nested more than 10000 levels deep")
 
 // isNested reports whether err means that JSON is nested too deeply to be
@@ -133,7 +133,7 @@ func (nestedFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
 }
 
 // frameReader reads one JSON object at a time. It finds the end of an object by
-// counting braces.
+// counting the braces and brackets outside of strings.
 type frameReader struct {
 	io.Closer
 

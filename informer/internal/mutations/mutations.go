@@ -112,8 +112,9 @@ func (d *Detector[T]) Found() []Mutation {
 	return found
 }
 
-// differences returns the paths of the fields in which two objects of one type
-// differ, such as "spec.containers[0].image".
+// differences returns the paths of the first mostFields fields in which two
+// objects of one type differ, such as "spec.containers[0].image". It returns
+// "unknown fields" if the difference is not in the JSON.
 func differences(a, b Object) []string {
 	original, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(a)
 	modified, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(b)

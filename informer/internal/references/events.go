@@ -91,7 +91,9 @@ func (r *Set) takeEvent(f *reference, w *openWatch, event watch.Event) error {
 	return err
 }
 
-// store stores an event of a watch, unless a newer state has been listed.
+// store stores an event of the watch w. It ignores the event if w no longer
+// watches the object, or if the event is not newer than the state that was
+// received.
 func (r *Set) store(f *reference, w *openWatch, kind watch.EventType, object metav1.Object) error {
 	f.storing.Lock()
 	defer f.storing.Unlock()
@@ -172,7 +174,8 @@ func (r *Set) end(f *reference, w *openWatch, err error) {
 	}
 }
 
-// drop removes an object that is no longer held.
+// drop removes an object that is no longer held. If the object is held again by
+// now, drop keeps it.
 func (r *Set) drop(f *reference) {
 	f.storing.Lock()
 	defer f.storing.Unlock()

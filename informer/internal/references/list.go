@@ -14,9 +14,9 @@ import (
 	"github.com/homeostat/homeostat/internal/bound"
 )
 
-// ensureWatch opens the watch of a reference, unless the watch is open. If the
-// watch cannot be resumed where the last one ended, ensureWatch first lists the
-// object.
+// ensureWatch makes sure that a reference is watched: by the shared watch of
+// its namespace if that is open, and otherwise by its own watch. It also lists
+// the object, unless its own watch begins where the last one ended.
 func (r *Set) ensureWatch(s *session, f *reference) error {
 	if f.isShared() {
 		return r.openShared(s, f)
@@ -142,7 +142,8 @@ type listed struct {
 	delivered chan struct{}
 }
 
-// selecting adds the name of the object to opts, as a field selector.
+// selecting returns opts with a field selector for the name of the object. For
+// the watch of a namespace it returns opts unchanged.
 func (f *reference) selecting(opts metav1.ListOptions) metav1.ListOptions {
 	if f.isShared() {
 		return opts

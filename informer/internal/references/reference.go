@@ -17,9 +17,9 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/versions"
 )
 
-// keepUnheld is how long an object stays cached after the last reference to it.
-// For example, the Secret of an Ingress that is deleted and created again
-// within a minute is not listed again.
+// keepUnheld is how long an object stays cached after the last reference to it
+// was removed. For example, the Secret of an Ingress that is deleted and
+// created again within a minute is not listed again.
 const keepUnheld = time.Minute
 
 // reference is an object that is referred to, and the state of its watch.
@@ -69,8 +69,8 @@ type reference struct {
 	// so until it ended at its timeout. The reference then has no watch of its
 	// own.
 	shares bool
-	// gap is true if the watch may have begun later than at received. The
-	// changes in between are missing until the object has been listed.
+	// gap is true if the watch may have begun after received. The changes in
+	// between are missing until the object has been listed.
 	gap bool
 
 	// err is the last failure, and nil after a success. failures counts the
@@ -108,8 +108,10 @@ func (w *openWatch) markActive() { w.active.Store(time.Now().UnixNano()) }
 
 func (w *openWatch) lastActivity() time.Time { return time.Unix(0, w.active.Load()) }
 
-// stalls returns the time at which the watch is replaced if it stays silent
-// until then. It returns zero if the watch is never replaced.
+// stalls returns the time at which the watch is replaced: at its deadline or,
+// if that is earlier and the server sends bookmarks, when the watch has been
+// silent for requests.WatchIdle. It returns zero if the watch is never
+// replaced.
 func (w *openWatch) stalls() (deadline time.Time) {
 	if w.bookmarks.Load() {
 		deadline = w.lastActivity().Add(requests.WatchIdle)
@@ -176,8 +178,8 @@ func (f *reference) hasSeen(rv string) bool {
 	return f.listed && f.sure == f.breaks && !versions.Older(f.delivered, rv)
 }
 
-// takeDue removes the waiters whose call is due, or all of them with force, and
-// returns them. Set.mu is held.
+// takeDue removes the waiters whose call is due, or all waiters if force is
+// true, and returns them. Set.mu is held.
 func (f *reference) takeDue(force bool) (due []*waiter) {
 	f.waiters = slices.DeleteFunc(f.waiters, func(w *waiter) bool {
 		isDue := force || f.hasSeen(w.rv)

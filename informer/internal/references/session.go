@@ -36,7 +36,7 @@ var (
 // session is the state of a Set from the first call of Run until the last call
 // has ended.
 type session struct {
-	ctx     context.Context //nolint:containedctx // it outlives the call of run that began it
+	ctx     context.Context //nolint:containedctx // it outlives the call of Run that began it
 	cancel  context.CancelFunc
 	log     logr.Logger
 	running sync.WaitGroup
@@ -226,7 +226,8 @@ func (r *Set) nextOf(f *reference) (due time.Time) {
 }
 
 // isWatched reports whether a reference has a watch, and was listed since the
-// last gap and the last call of Renew. mu is held.
+// last gap and the last call of Renew. If f is the watch of a namespace, it
+// reports only whether that watch is open. mu is held.
 func (r *Set) isWatched(f *reference) bool {
 	if f.isShared() {
 		return f.watch != nil
@@ -272,7 +273,8 @@ func (r *Set) open(s *session) {
 	}
 }
 
-// sleepUntil waits until t. If ctx ends first, it returns the error of ctx.
+// sleepUntil waits until t, or until ctx ends. If ctx has ended, it returns
+// context.Cause(ctx).
 func sleepUntil(ctx context.Context, t time.Time) error {
 	if d := time.Until(t); d > 0 {
 		select {
@@ -284,7 +286,8 @@ func sleepUntil(ctx context.Context, t time.Time) error {
 }
 
 // take returns the next reference that is ready, and the time before which its
-// request must not be sent. It returns nil if none is ready.
+// request must not be sent. It returns nil if none is ready, or if the session
+// ends. The caller must then end, because take no longer counts it in openers.
 func (r *Set) take(s *session) (*reference, time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

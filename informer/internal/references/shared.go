@@ -44,7 +44,7 @@ type source struct {
 	// shared is the watch of the namespace, a reference without a name. It is
 	// nil while the references are few.
 	shared *reference
-	told   bool // whether it was logged that the namespace must not be watched
+	told   bool // whether it was logged that watching the namespace failed
 }
 
 // sourceOf returns the source of a namespace for one more reference. mu is

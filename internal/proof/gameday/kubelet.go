@@ -128,8 +128,8 @@ func (r *replica) status(s corev1.PodStatus, ready bool) corev1.PodStatus {
 	return s
 }
 
-// ended records how the last process ended, as its kubelet would report it. The
-// caller must hold r.mu.
+// ended records how the last process ended, as its kubelet would report it. It
+// records nothing if the node has failed. The caller must hold r.mu.
 func (r *replica) ended() {
 	if r.lost {
 		return

@@ -166,7 +166,8 @@ func (c *canvas) panel(p panel, list []series) {
 	}
 }
 
-// stat shows the largest value that each series had.
+// stat shows the largest value of each of the first four series, or "none" if
+// there is no series.
 func (c *canvas) stat(x, y int, list []series) {
 	if len(list) == 0 {
 		c.text(x, y, "small", "none")
@@ -179,7 +180,7 @@ func (c *canvas) stat(x, y int, list []series) {
 
 type box struct{ x, y, width, height int }
 
-// graph draws lines above the spans of the incidents.
+// graph draws each series as a line, on top of the spans of the incidents.
 func (c *canvas) graph(b box, unit string, list []series) {
 	largest := 0.0
 	for _, s := range list {

@@ -40,8 +40,8 @@ func shortened(rules string) string {
 	})
 }
 
-// startPrometheus scrapes the replicas, and evaluates the alerts of
-// examples/monitoring.
+// startPrometheus starts a Prometheus that scrapes the replicas and evaluates
+// the alerts of examples/monitoring.
 func startPrometheus(root, folder string, targets []string) (*prometheus, error) {
 	text, err := os.ReadFile(filepath.Join(root, "examples", "monitoring", "alerts.yaml"))
 	if err != nil {

@@ -78,7 +78,8 @@ func (p *proxy) cut() {
 }
 
 // become disturbs all connections in the way that bad describes. The zero
-// badness ends all disturbances.
+// badness ends all disturbances. If clients are to get another certificate,
+// become closes the open connections.
 func (p *proxy) become(bad badness) {
 	p.mu.Lock()
 	p.bad = bad

@@ -45,9 +45,9 @@ type outputs struct {
 	runbook string // the file with the runbook
 }
 
-// write adds a report to the others, and writes the results, the page and the
-// folder of the incident. The report takes the place of an earlier one about
-// the same incident.
+// write adds a report to the others, and writes the results, the page, the
+// folder of the incident and the file with the solutions. The report takes the
+// place of an earlier one about the same incident.
 func (o *outputs) write(seen []report, last *report) ([]report, error) {
 	last.Commit = o.commit
 	isLast := func(r report) bool { return r.Name == last.Name }

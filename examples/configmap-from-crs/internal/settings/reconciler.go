@@ -67,9 +67,10 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	return result{}, r.report(ctx, inputs)
 }
 
-// publish creates or updates the ConfigMap, or deletes it if inputs, the number
-// of Settings, is 0. It returns a result other than zero if the ConfigMap must
-// be reconciled again later.
+// publish creates or updates the ConfigMap. It deletes the ConfigMap if inputs,
+// the number of Settings, is 0. It also deletes an immutable ConfigMap that has
+// other data, because only a new one can have the new data. It returns a result
+// other than zero if the ConfigMap must be reconciled again later.
 func (r *reconciler) publish(
 	ctx context.Context, key reconcile.Key, current *corev1.ConfigMap, data map[string]string, inputs int,
 ) (result, error) {
@@ -109,8 +110,9 @@ func (r *reconciler) create(ctx context.Context, key reconcile.Key, data map[str
 }
 
 // retire deletes the ConfigMap if the server confirms that the namespace has no
-// Settings left. It does not rely on the cache, because the cache may be behind
-// the server.
+// Settings left, apart from Settings that are being deleted. Otherwise it asks
+// for another reconcile. It does not rely on the cache, because the cache may
+// be behind the server.
 func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (result, error) {
 	rest, err := r.settings(current.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -90,8 +90,9 @@ func (m *mirrors) keysOfNamespace(
 }
 
 // selects reports whether a mirror keeps a copy in namespace n. It returns
-// false if n is nil, is the namespace of the source, or is being deleted,
-// because the server creates no objects in such a namespace.
+// false if n is nil or is the namespace of the source, or if the mirror's
+// selector is invalid. It also returns false if n is being deleted, because the
+// server creates no objects in such a namespace.
 func selects(mirror *SecretMirror, n *corev1.Namespace) bool {
 	if n == nil || n.DeletionTimestamp != nil || n.Name == mirror.Spec.Source.Namespace {
 		return false

@@ -5,8 +5,8 @@ import "text/template/parse"
 // shownAs is the name of the function through which each value is printed.
 const shownAs = "_shown"
 
-// shown returns the empty string for missing values, and other values
-// unchanged.
+// shown returns the empty string for a value that is missing or null, and other
+// values unchanged.
 func shown(value any) any {
 	if value == nil {
 		return ""

@@ -38,8 +38,9 @@ func (o *Options) call(program []string, t Type, key reconcile.Key, v version, o
 	return c, nil
 }
 
-// addObject adds the parts of the object's content that the options ask for,
-// and returns the arguments.
+// addObject adds the object as JSON to the standard input and the environment
+// of c, as the options ask. It returns the arguments that the templates of the
+// options make of the object.
 func (o *Options) addObject(c *command.Call, object runtime.Object) (arguments []string, err error) {
 	if o.Stdin || o.ObjectVariable != "" {
 		content, err := json.Marshal(object)

@@ -32,7 +32,7 @@ type version struct {
 type memory struct {
 	mu       sync.Mutex // guards the fields below
 	keys     map[reconcile.Key]*record
-	keyCount uint64                 // the number of keys so far
+	keyCount uint64                 // the number of records created so far
 	initial  map[reconcile.Key]bool // objects of the first list; the value is true once an object was tried
 	untried  int                    // number of objects of the first list that have not been tried
 }
@@ -99,8 +99,8 @@ func (m *memory) begin(key reconcile.Key, v version) (t Type, retry bool) {
 
 // markLeft records that an object exists on the server but has left the
 // selection. It returns the delay before the server is asked about the object
-// again, and whether this was the first question. The delay is 0 if no program
-// has run for the object.
+// again, and whether this was the first question. If no program has run for the
+// object, the delay is 0, and initial is true.
 func (m *memory) markLeft(key reconcile.Key) (delay time.Duration, initial bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

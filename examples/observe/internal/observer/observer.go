@@ -109,8 +109,8 @@ func (o *Observer) Run(ctx context.Context) error {
 	return errors.Join(o.verdict(), err)
 }
 
-// errIdle is the cause of the end of an observer with Options.Once that has
-// done all work.
+// errIdle is the cause with which an observer with Options.Once stops when it
+// has done all work.
 var errIdle = errors.New("no work is left")
 
 // stopWhenIdle stops the observer when no work is left. It polls, because no

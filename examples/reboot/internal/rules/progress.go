@@ -42,9 +42,11 @@ const (
 )
 
 // mark returns the step that records the stage, and the agent's beat, in the
-// ledger. It returns false if the ledger is up to date. If the recorded stage
-// begins in the future, a controller with a different clock has recorded it,
-// and mark records it again.
+// ledger. It returns false if the ledger is up to date. While the stage stays
+// the same, a new beat is recorded once a quarter of p.Silence() has passed
+// since the last one was recorded. If the recorded stage begins in the future,
+// a controller with a different clock has recorded it, and mark records it
+// again.
 func (s Situation) mark(slot api.Slot, stage string, p *protocol.Progress) (SlotDecision, bool) {
 	heard := slot
 	if p != nil && p.Beat != slot.Beat && s.Now.Sub(slot.HeardAt.Time) >= p.Silence()/4 {
@@ -121,8 +123,9 @@ func (s Situation) permitSeconds() int32 {
 }
 
 // deadline returns why the reboot must be called off now. If no deadline has
-// passed, reason is empty, and recheck is the time until the next deadline.
-// permitted is when the reboot was first permitted, or zero.
+// passed, reason is empty, and recheck is the time until the next deadline or,
+// if that is sooner, until the agent's beat is to be recorded. It is 0 if there
+// is neither. permitted is when the reboot was first permitted, or zero.
 func (s Situation) deadline(
 	slot api.Slot, p *protocol.Progress, permitted time.Time,
 ) (recheck time.Duration, reason string) {

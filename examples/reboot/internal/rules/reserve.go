@@ -83,8 +83,9 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 	return r
 }
 
-// join returns the next queue. It removes the nodes that no longer request a
-// reboot, and appends the nodes that have begun to request one. It adds the
+// join returns the next queue. It removes the nodes that no longer wait for a
+// slot, and appends the nodes that have begun to wait. A node waits if it
+// requests a reboot, has no slot, and was not granted a reboot. It adds the
 // names of the appended nodes to r.Joined.
 func join(ledger *api.RebootGroupStatus, members []*corev1.Node, now time.Time, r *Reservation) []api.Waiting {
 	asking := map[string]*corev1.Node{}

@@ -134,7 +134,8 @@ func (a *runResults) resultsOf(test string) []*results.Result {
 
 // single returns a result of the given tests: the result with a finding if
 // failed is true, and otherwise the result without one. It returns an error
-// unless there is exactly one such result.
+// unless there is exactly one such result. It also returns an error if a result
+// without a finding has not tried all planned deviations.
 func (a *runResults) single(failed bool, tests ...string) (*results.Result, error) {
 	var found []*results.Result
 	for _, test := range tests {

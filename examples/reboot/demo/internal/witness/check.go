@@ -146,7 +146,8 @@ func fits(old *Ledger, added []Slot, limit int64, unavailable []string) bool {
 	return true
 }
 
-// checkNodes checks the invariants that hold after every event.
+// checkNodes checks the invariants I2 and I3, which must hold after every
+// event.
 func (r *referee) checkNodes() {
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		n := r.nodes[name]

@@ -16,10 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxDelay is the longest time by which an event may arrive too late. The
-// events of the two watches are not ordered among each other. The witness
-// assumes that an event arrives at most this long after a later event of the
-// other watch.
+// maxDelay bounds how late an event may arrive. The events of the two watches
+// are not ordered among each other. The witness assumes that an event arrives
+// at most this long after a later event of the other watch.
 const maxDelay = time.Second
 
 const retryPause = 200 * time.Millisecond
@@ -64,9 +63,10 @@ func (w *Witness) Run(ctx context.Context, started func()) {
 	running.Wait()
 }
 
-// follow lists the objects once, and then watches them without missing an
-// event, until ctx ends. It calls the function listed when it has listed the
-// objects.
+// follow lists the objects once, and then watches them until ctx ends or the
+// watch has missed events. After missed events the history is incomplete.
+// follow calls the function listed when it has listed the objects, and again
+// when it returns.
 func (w *Witness) follow(ctx context.Context, client dynamic.ResourceInterface, listed func()) {
 	defer listed()
 	version := ""
