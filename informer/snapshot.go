@@ -261,8 +261,8 @@ type Index[T Object, V comparable] struct {
 // itself, such as NaN. An object is unreadable if one of its values cannot be
 // the key of a map, such as a list in an index by any. valuesOf is called for
 // each change. It must not block, modify the object or end its goroutine;
-// otherwise the cache does not sync. Cached objects are indexed before NewIndex returns, while changes
-// wait. An index cannot be removed.
+// otherwise the cache does not sync. Cached objects are indexed before NewIndex
+// returns, while changes wait. An index cannot be removed.
 func NewIndex[T Object, V comparable](i *Informer[T], valuesOf func(T) []V) *Index[T, V] {
 	return &Index[T, V]{i.store, i.store.addIndex(func(known []tree.Change[T]) tree.Index[T] {
 		return tree.NewPostings(valuesOf).After(known)

@@ -58,9 +58,10 @@ func Live[T metav1.Object](ctx context.Context, c interface {
 //	}
 //
 // If err joins several errors, as the result of errors.Join does, each of them
-// must be such a proof. An empty resource is not compared. The answer to a request for a subresource
-// is a proof only if the kind is known to have that subresource. If it does not
-// have it, the server's answer is the same, although the object exists.
+// must be such a proof. An empty resource is not compared. The answer to a
+// request for a subresource is a proof only if the kind is known to have that
+// subresource. If it does not have it, the server's answer is the same,
+// although the object exists.
 //
 // The error of a client of client-go has the code in the body of the answer,
 // and not the status of the answer. So a gateway's answer with status 503 whose

@@ -298,7 +298,7 @@ func (s *Sweep) setListing(start time.Time) {
 }
 
 // inScope reports whether this program cleans up a name. If Options.Scope
-// panics, it panics with an error that has the name.
+// panics, it panics with a text that has the name.
 func (s *Sweep) inScope(name Name) bool {
 	defer func() {
 		if r := recover(); r != nil {

@@ -42,7 +42,7 @@ const (
 // Options.ReconcileTimeout. If it returns an error or panics, it is called
 // again, with back-off. If it fails for a minute, /readyz names it as a
 // problem. Calls for one object never overlap. Calls for different objects
-// overlap only if one of them takes longer than a second. Namespaces are served
+// overlap only while a call takes longer than a second. Namespaces are served
 // in turn. For example, if the calls for all objects of one namespace hang, a
 // call for an object of another namespace waits for a second.
 func Mapped[O informer.Object](
