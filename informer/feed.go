@@ -243,7 +243,8 @@ func (f *feed[T]) reads(namespace string) (reads, known bool) {
 }
 
 // hasSynced reports whether all watches have stored and delivered their first
-// list.
+// list. If a user needs all objects, all shards must be complete, too. It
+// returns false if the feed is not running.
 func (f *feed[T]) hasSynced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -266,7 +267,8 @@ func (f *feed[T]) whyNotSynced() string {
 	return strings.Join(reasons, "; ")
 }
 
-// log returns the logger of the session, or klog's without a session.
+// log returns the logger of the session. Without a session, it returns the last
+// logger of useLog or, if there is none, klog's.
 func (f *feed[T]) log() logr.Logger {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -392,7 +394,7 @@ func (f *feed[T]) watchOf(namespace string) *reflectorStore[T] {
 
 // syncedIn reports whether the watch that delivers the objects of namespace has
 // stored and delivered its first list. It also reports true if the informer
-// does not read that namespace.
+// runs and does not read that namespace.
 func (f *feed[T]) syncedIn(namespace string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -423,8 +425,8 @@ func (f *feed[T]) waitUntil(ctx context.Context, ready func() bool) error {
 	return fmt.Errorf("%s: %w", f.whyNotSynced(), context.Cause(ctx))
 }
 
-// hasStarted reports whether at least one watch has synced. It does not wait
-// for the others, because one of them may never get an answer.
+// hasStarted reports whether at least one watch has synced. The others do not
+// count, because one of them may never get an answer.
 func (f *feed[T]) hasStarted() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -58,8 +58,8 @@ type Event[T Object] struct {
 }
 
 // eventsOf appends to events the events that report c, a change of an object,
-// and returns the result. matters(c) must be true. There are two events for a
-// recreated object, and one for any other.
+// and returns the result. matters(c) must be true. A change that replaces an
+// object with a recreated one has two events, and any other change has one.
 func eventsOf[T Object](c tree.Change[T], events []Event[T]) []Event[T] {
 	switch {
 	case c.Old == nil:
@@ -227,9 +227,9 @@ func (d *delivery[T]) notifyDelivered(done func()) {
 }
 
 // run delivers the queued batches, unless another goroutine is doing so
-// already. That is possible only with several watches. If a handler ends this
-// goroutine (runtime.Goexit), the rest of the batch is still in the queue, and
-// is delivered before the goroutine ends.
+// already. For example, another watch may be delivering, or a goroutine that
+// adds shards. If a handler ends this goroutine (runtime.Goexit), the rest of
+// the batch is still in the queue, and is delivered before the goroutine ends.
 func (d *delivery[T]) run() {
 	finished := false
 	defer func() {

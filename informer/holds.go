@@ -108,10 +108,10 @@ func (d *divided[T]) add(ctx context.Context, s *session[T], set keyspace.Set) e
 	return f.waitForLatest(ctx, nil)
 }
 
-// remove removes shards from a hold. The watch stays open and drops events of
-// objects that are not wanted. If the server selects by shard, the watch is
-// soon opened again with fewer shards. If it does not, a new watch would
-// deliver the same events.
+// remove removes shards from a hold. It ends the watch if no shards are left.
+// Otherwise the watch stays open and drops events of objects that are not
+// wanted. If the server selects by shard, the watch is soon opened again with
+// fewer shards. If it does not, a new watch would deliver the same events.
 func (d *divided[T]) remove(s *session[T], h *hold, removed keyspace.Set) {
 	f := d.feed
 	f.mu.Lock()

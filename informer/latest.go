@@ -391,7 +391,8 @@ func (b *backlog[T]) wait(ctx context.Context, limit <-chan time.Time, done func
 	return nil
 }
 
-// selecting returns a field selector for one object, combined with selector.
+// selecting returns a field selector for the object of key or, if key has no
+// name, for the objects of its namespace. The result is combined with selector.
 func selecting(key types.NamespacedName, selector string) string {
 	var terms []string
 	if key.Name != "" {

@@ -85,7 +85,8 @@ func (p parts[T]) Reads(namespace string) (reads, known bool) {
 	return p.informer.feed.reads(namespace)
 }
 
-// Absent returns why the cache does not have the object of key.
+// Absent returns why the cache does not have the object of key, or
+// [namespaces.Cached] if it has the object.
 //
 // If the kind has namespaces, no object has a key without a namespace. Such a
 // key is one that the caller has made for its own purposes, so Absent does not
@@ -155,8 +156,9 @@ func (r *reflectorStore[T]) exists(ctx context.Context, key types.NamespacedName
 	return found, err
 }
 
-// WaitForStart returns when the first list has been stored. If the namespaces
-// are independent, it returns when one of them has been listed.
+// WaitForStart returns when all watches have stored and delivered their first
+// lists. If the namespaces are independent, it returns when one of them has
+// been listed.
 func (p parts[T]) WaitForStart(ctx context.Context) error {
 	i := p.informer
 	if i.err != nil || !i.options.Independent {

@@ -41,7 +41,7 @@ func (r *reflectorStore[T]) Transformer() cache.TransformFunc {
 	}
 }
 
-// prepare returns an item for the store, whose object is transformed and shares
+// prepare returns an item for the store. Its object is transformed, and shares
 // equal parts with other objects.
 func (r *reflectorStore[T]) prepare(obj any) (*tree.Item[T], error) {
 	object, spec, err := r.typed(obj)

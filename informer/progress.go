@@ -435,8 +435,9 @@ func (p *progress) warnOfSilence() (next time.Time) {
 	return r.sent.Add(r.patience)
 }
 
-// endSilentWatch stops an open watch that is silent, so that the reflector
-// opens a new one. It returns when to check again.
+// endSilentWatch stops the open watch if it is silent or has outlived its
+// timeout, so that the reflector opens a new one. It returns when to check
+// again, or zero if there is no watch to check.
 func (p *progress) endSilentWatch() (next time.Time) {
 	p.mu.Lock()
 	r := &p.request

@@ -243,10 +243,11 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 
 // openWatch opens a watch, or a streaming list that continues as a watch.
 //
-// If the server does not answer, openWatch returns an empty watch instead of an
-// error. After an error the reflector would list all objects again, and the
-// server would not answer that request either. For a streaming list without an
-// answer, openWatch returns an error, because a plain list may succeed.
+// If the connection ends before the answer, or a plain watch gets no answer in
+// time, openWatch returns an empty watch instead of an error. After an error
+// the reflector would list all objects again, and the server would not answer
+// that request either. If a streaming list gets no answer in time, openWatch
+// returns an error, because a plain list may succeed.
 func (r *reflectorStore[T]) openWatch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	r.brokeOff()
 	r.watched.opening()

@@ -378,7 +378,8 @@ func (f *feed[T]) missing() (problems []Problem) {
 	return problems
 }
 
-// stuckCalls returns a problem for each function of the program that hangs.
+// stuckCalls returns a problem for each call of a function of the program that
+// has not returned for a minute.
 func (s *store[T]) stuckCalls() (problems []Problem) {
 	for _, c := range s.calls.Hanging() {
 		problems = append(problems, Problem{

@@ -284,10 +284,10 @@ func (s *schedule[K]) finish(place uint32, end *ending) {
 	s.reschedule(n, now)
 }
 
-// fail makes e back off, unless it was added with ResetBackoff while it was
-// held. failed is the list of the causes of the failed attempt. They are also
-// causes of the retry. fail returns the list of causes that is no longer
-// needed, for the caller to drop.
+// fail makes e back off, unless it was added with ResetBackoff and without a
+// delay while it was held. failed is the list of the causes of the failed
+// attempt. They are also causes of the retry. fail returns the list of causes
+// that is no longer needed, for the caller to drop.
 func (s *schedule[K]) fail(e *entry[K], failed uint32, end *ending, now int64) (rest uint32) {
 	if e.marks&wasReset != 0 {
 		s.clearFailures(e)

@@ -25,7 +25,9 @@ type lanes[K comparable] struct {
 type ring struct {
 	cursor  uint32 // the next group, 0 for an empty ring
 	waiting int
-	skipped int // number of dispatches from other lanes since the last one from this lane
+	// skipped counts the dispatches from other lanes while keys waited in this
+	// one, since the last dispatch from this lane.
+	skipped int
 }
 
 // group is the set of keys for which Options.Group returns the same name.

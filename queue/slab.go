@@ -7,8 +7,9 @@ const (
 	// keptChunks is the number of chunks that an empty slab keeps for the next
 	// burst.
 	keptChunks = 16
-	// blockChunks is the number of chunks that a larger slab allocates at once,
-	// because the allocator wastes an eighth of a single chunk.
+	// blockChunks is the number of chunks that a slab allocates at once if it
+	// has at least that many already. For a single chunk, the allocator wastes
+	// an eighth of the memory.
 	blockChunks = 4
 )
 

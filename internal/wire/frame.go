@@ -183,8 +183,8 @@ func (f *frame) appendAround(dst []byte, body int, appendBody func([]byte) []byt
 }
 
 // decode returns the object of the event. If known is set, decode copies the
-// spec from state instead of decoding it. It allocates the lists of the object
-// with the lengths of the lists in state.
+// spec from state instead of decoding it. Each list of the object has room for
+// as many elements as the same list of state has.
 func (f *frame) decode(k Kind, state Object, known bool) (Object, error) {
 	o, body := k.fresh(), f.body.content
 	k.makeRoom(o, state)

@@ -14,8 +14,8 @@ import (
 )
 
 // callAll calls call for 0 to n-1, at most parallel calls at a time, and
-// returns the errors in that order. It begins no further call once ctx has
-// ended. complete is true if all calls were made.
+// returns the error of each call, in the order of the numbers. It begins no
+// further call once ctx has ended. complete is true if all calls were made.
 //
 // If call panics or ends its goroutine, callAll does the same after the other
 // calls have returned. In a simulation the calls are made one after the other,

@@ -98,7 +98,8 @@ func isOfCertificate(err error) bool {
 	return refused || unknown || invalid
 }
 
-// isOfNetwork reports whether err shows that no server was reached.
+// isOfNetwork reports whether err shows that no server was reached, or that the
+// connection broke off before the answer was complete.
 func isOfNetwork(err error) bool {
 	_, ok := errors.AsType[*net.OpError](err)
 	_, noHost := errors.AsType[*net.DNSError](err)

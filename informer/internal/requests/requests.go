@@ -36,8 +36,9 @@ const (
 	// Steady is how long a watch that delivers no event must be open to count
 	// as working.
 	Steady = 10 * time.Second
-	// asksToWait is how long opening a watch may take after the first byte of the
-	// answer. If it takes longer, the server has asked client-go to wait.
+	// asksToWait is how long opening a watch may take after the first byte of
+	// the answer. If it takes longer, this package assumes that the server has
+	// asked client-go to wait.
 	asksToWait = 5 * time.Second
 	// OutageTime is how long watches may keep failing before the failures are
 	// reported as a problem. An API server restarts in less time.
@@ -111,9 +112,9 @@ func NewEndable(w watch.Interface, ends func(watch.Event) bool) *Endable {
 	return e
 }
 
-// forward passes events on until the watch ends or Stop is called. It passes no
-// event on after Stop, because the event may be the error of the connection
-// that Stop has closed.
+// forward passes events on until the watch ends, ends returns true for an
+// event, or Stop is called. It passes no event on after Stop, because the event
+// may be the error of the connection that Stop has closed.
 func (e *Endable) forward() {
 	defer close(e.events)
 	for {

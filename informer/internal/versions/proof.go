@@ -55,7 +55,8 @@ func (p *Proof) Holds(ctx context.Context, prove func(context.Context) bool) boo
 }
 
 // ask calls prove, and returns its result. If it is true, ask records that the
-// cache was as new as the server at the time now.
+// cache was as new as the server at the time now. If it is false, and ctx has
+// not ended, no request is sent for the time Pause.
 func (p *Proof) ask(ctx context.Context, now time.Time, prove func(context.Context) bool) (proven bool) {
 	defer func() { // also if prove panics
 		p.mu.Lock()

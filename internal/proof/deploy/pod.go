@@ -230,8 +230,8 @@ func (c *container) start(ctx context.Context) error {
 	return nil
 }
 
-// get requests a path with the token, and returns an error unless the status of
-// the answer is the status want.
+// get requests a path, with the token unless it is empty. It returns an error
+// unless the status code of the answer is want.
 func (c *container) get(path, token string, want int) error {
 	request, err := http.NewRequest(http.MethodGet, "http://"+c.address+path, http.NoBody) //nolint:noctx // local
 	if err != nil {

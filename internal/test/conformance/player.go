@@ -221,9 +221,9 @@ func (p *player) events(ctx context.Context, name, count string) {
 	p.output.WriteString("\n")
 }
 
-// end writes the remaining events of a watch until the server ends it. It
-// writes repeated bookmarks once, because the real server sends the last
-// bookmark once or twice.
+// end writes the remaining events of a watch until the server ends it. If an
+// event is equal to the one before it, end leaves it out, because the real
+// server sends the last bookmark once or twice.
 func (p *player) end(ctx context.Context, name string) {
 	for previous := ""; ; {
 		select {

@@ -119,7 +119,8 @@ func (f *family) signalMember(pid int, signal syscall.Signal) kinship {
 	return member
 }
 
-// kinship looks for the family's mark in a process's environment.
+// kinship returns how a process is related to the family. It looks for the
+// family's mark in the environment of the process.
 func (f *family) kinship(pid int) kinship {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {

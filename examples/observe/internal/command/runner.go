@@ -115,8 +115,9 @@ func explainStart(program string, err error) error {
 }
 
 // explainEnd returns the error for a program that was started and did not
-// succeed. running is the context of the run: it ends when ctx ends, or after
-// the time limit of the run. explainEnd distinguishes the two.
+// succeed, or nil if err, the result of waiting for it, is nil. running is the
+// context of the run: it ends when ctx ends, or after the time limit of the
+// run. explainEnd distinguishes the two.
 func explainEnd(ctx, running context.Context, program string, err error) error {
 	exit, exited := errors.AsType[*exec.ExitError](err)
 	switch {

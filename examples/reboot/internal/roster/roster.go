@@ -101,7 +101,7 @@ func decodeEach(
 // salvage adds a group that cannot be decoded as a whole, with only its
 // selector and its slots. If these cannot be decoded either, it adds the
 // group's name to Unclear, and the last state of the group that could be
-// decoded, if cached returns one.
+// decoded, if cached returns a state with the same UID.
 func (r *Roster) salvage(named metav1.ObjectMeta, item json.RawMessage, cached func(name string) *api.RebootGroup) {
 	var spec struct {
 		Spec struct {

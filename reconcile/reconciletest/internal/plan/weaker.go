@@ -85,7 +85,7 @@ func onlyItself(Deviation) []Deviation { return nil }
 
 func plainRestart(d Deviation) []Deviation { return []Deviation{{Kind: Restarted, Index: d.Index}} }
 
-// withFaults returns copies of d with other faults.
+// withFaults returns a copy of d with each of faults.
 func (d Deviation) withFaults(faults []apisim.Fault) []Deviation {
 	var copies []Deviation
 	for _, f := range faults {
@@ -95,6 +95,6 @@ func (d Deviation) withFaults(faults []apisim.Fault) []Deviation {
 	return copies
 }
 
-// preceding returns the part of a list before v, or nothing if the list does not
-// contain v.
+// preceding returns the part of a list before v, or nothing if the list does
+// not contain v.
 func preceding[T comparable](list []T, v T) []T { return list[:max(slices.Index(list, v), 0)] }

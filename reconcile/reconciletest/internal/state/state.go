@@ -177,8 +177,9 @@ func (n *normalizer) add(title string, o *unstructured.Unstructured) {
 	}
 }
 
-// upToDate replaces status.observedGeneration with a word that says whether it
-// equals the generation, and returns other values unchanged.
+// upToDate replaces status.observedGeneration with "of this spec" if it equals
+// the generation, and with "of an older spec" otherwise. It returns the values
+// of all other keys unchanged.
 func upToDate(o *unstructured.Unstructured, key string, v any) any {
 	status, ok := v.(map[string]any)
 	if key != "status" || !ok || status["observedGeneration"] == nil {
@@ -226,7 +227,7 @@ const firstNodePort = 30000
 
 // elements returns the names of a list's elements. These are indices such as
 // "[0]". In a status, where the order depends on history, they are types or
-// names such as "[Ready]".
+// names such as "[Ready]", if each element has a different one.
 func elements(path string, list []any) []string {
 	if strings.HasPrefix(path, "status.") {
 		for _, key := range []string{"type", "name"} {
