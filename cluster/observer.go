@@ -104,8 +104,8 @@ func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcom
 	return outcome, written
 }
 
-// outcome returns what judge returns for a write whose answer reports success
-// and contains the object got.
+// outcome returns what judge returns for a write whose answer reports success.
+// got is the object in the answer.
 func (r *request) outcome(req *http.Request, got *answer.Object) (ownwrites.Outcome, *answer.Object) {
 	if got.Status != nil {
 		return r.deleted(req, got.Status)

@@ -38,8 +38,9 @@ var (
 )
 
 // waitForLatest waits until the cache is as new as the server. If target is
-// nil, this concerns all objects. Otherwise it concerns only the object of the
-// key target or, if the key has no name, the objects of its namespace.
+// nil, this concerns all objects. Otherwise target is a key, and this concerns
+// only the object with that key or, if the key has no name, the objects of its
+// namespace.
 func (f *feed[T]) waitForLatest(ctx context.Context, target *types.NamespacedName) error {
 	final := func(err error) bool { return errors.Is(err, errWrapped) }
 	return f.retry(ctx, nil, "cannot determine the server's resourceVersion", final, func() error {

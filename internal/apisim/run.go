@@ -56,7 +56,7 @@ func (d *Scheduler) Run(p Policy, l Limits) Outcome {
 }
 
 // Idle lets time pass until an action becomes possible. It returns false if
-// none becomes possible within the duration horizon.
+// none becomes possible before the duration in horizon has passed.
 func (d *Scheduler) Idle(horizon time.Duration) bool {
 	select { // earlier signals are about actions that were seen already
 	case <-d.wake:

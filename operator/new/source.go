@@ -25,8 +25,9 @@ type source struct {
 }
 
 // sourceOf returns the source of Homeostat for the new module: the checkout in
-// the folder replace or, if replace is empty, the version of Homeostat with
-// which this program was released. info describes how this program was built.
+// the folder that replace names or, if replace is empty, the version of
+// Homeostat with which this program was released. info describes how this
+// program was built.
 func sourceOf(info *debug.BuildInfo, replace string) (source, error) {
 	if replace != "" {
 		return checkout(replace)

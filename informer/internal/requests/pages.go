@@ -74,9 +74,9 @@ const (
 //nolint:gochecknoglobals // one for the process
 var pagesSeed = maphash.MakeSeed()
 
-// Next returns an error if page cannot be the API server's answer to a request
-// with the token continued. The token is "" for the first page. There are three
-// such pages:
+// Next returns an error if page cannot be the API server's answer to a request.
+// continued is the token of that request, "" for the first page. There are
+// three such pages:
 //
 //   - A page that names a token, or begins with an object, of an earlier page.
 //     Reading on would never end. For example, an HTTP cache that ignores the

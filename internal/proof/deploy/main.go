@@ -164,8 +164,8 @@ func (s *stage) try(ctx context.Context, t trial) error {
 	return errors.Join(errs...)
 }
 
-// placed waits for a Pod with the label of the workload name, and binds the Pod
-// to the node, as a scheduler does.
+// placed waits for a Pod with the label app.kubernetes.io/name=NAME, where NAME
+// is name, and binds it to the node, as a scheduler does.
 func (s *stage) placed(ctx context.Context, namespace, name string) (pod *corev1.Pod, err error) {
 	err = eventually(ctx, func() error {
 		pods, err := s.admin.CoreV1().Pods(namespace).List(ctx,

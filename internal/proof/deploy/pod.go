@@ -102,8 +102,8 @@ func contain(
 }
 
 // mount creates the directory of a volume in the container. If the volume is a
-// ConfigMap, mount adds the ConfigMap's files to the map files. It leaves the
-// directory of a host path empty, because the trial fills it.
+// ConfigMap, mount adds the ConfigMap's files to files, by their paths. It
+// leaves the directory of a host path empty, because the trial fills it.
 func (c *container) mount(
 	ctx context.Context, admin kubernetes.Interface, path string, volume corev1.Volume, files map[string]string,
 ) error {

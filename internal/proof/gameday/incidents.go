@@ -128,7 +128,7 @@ func stopped(_ context.Context, w *world) (func(context.Context) error, error) {
 	return func(context.Context) error { return errors.Join(w.start(w.replicas[0]), w.start(w.replicas[1])) }, nil
 }
 
-// during calls do repeatedly in the background, with the pause pace between two
+// during calls do repeatedly in the background. pace is the pause between two
 // calls. It returns a function that stops the calls, and so fixes the incident.
 func during(ctx context.Context, pace time.Duration, do func() error) func(context.Context) error {
 	ctx, stop := context.WithCancel(ctx)

@@ -49,8 +49,8 @@ func DaemonSet() *appsv1.DaemonSet {
 	}
 }
 
-// Job returns a Job that is complete when the number completions of its Pods
-// have succeeded. It runs n Pods at once.
+// Job returns a Job that is complete when as many of its Pods have succeeded as
+// completions says. It runs n Pods at once.
 func Job(completions, n int32) *batchv1.Job {
 	pod := Template()
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever

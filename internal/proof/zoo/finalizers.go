@@ -34,8 +34,7 @@ func finalizers() []Specimen {
 }
 
 // guarded returns a program that keeps a finalizer on Apps. When an App is
-// being deleted, the program calls the reconcile clean before it removes the
-// finalizer.
+// being deleted, the program calls clean before it removes the finalizer.
 func guarded(clean Reconcile) wiring {
 	i := stateless(func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 		if app.DeletionTimestamp != nil {

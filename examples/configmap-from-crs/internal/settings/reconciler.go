@@ -126,7 +126,7 @@ func (r *reconciler) retire(ctx context.Context, current *corev1.ConfigMap) (res
 	return result{}, r.delete(ctx, current)
 }
 
-// delete deletes the ConfigMap current if it has not changed since it was read.
+// delete deletes a ConfigMap if it has not changed since current was read.
 func (r *reconciler) delete(ctx context.Context, current *corev1.ConfigMap) error {
 	return patch.Delete(ctx, r.client.CoreV1().ConfigMaps, current, &patch.Options{Lock: true})
 }

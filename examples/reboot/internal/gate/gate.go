@@ -27,7 +27,7 @@ type Gate struct {
 const callTimeout = 30 * time.Second
 
 // New returns a gate with the given checks. The gate uses an answer of the
-// checks for the duration keep before it asks them again.
+// checks for the duration in keep, and then asks them again.
 func New(keep time.Duration, checks ...Check) *Gate { return &Gate{checks: checks, keep: keep} }
 
 // Blocked returns the reasons of all checks against a reboot, or the empty

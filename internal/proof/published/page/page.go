@@ -20,7 +20,7 @@ import (
 //go:embed proof.md
 var source string
 
-// page returns the page for the results, made from the template source.
+// page returns the page for the results. source is the text of its template.
 func (a *runResults) page(source string) ([]byte, error) {
 	t, err := template.New("internal/proof/published/page/proof.md").Funcs(template.FuncMap{
 		"workload": a.workload,

@@ -178,9 +178,9 @@ func (v *View) Assignable(now time.Time) []string {
 
 // Expired returns, as expired, the records of members whose lease has expired
 // by this replica's clock. As old it returns the records of members that ended
-// so long ago that their records can be deleted. It leaves out the member self.
-// It also removes from the view the members whose records were deleted long
-// ago.
+// so long ago that their records can be deleted. It leaves out self, this
+// replica's own member. It also removes from the view the members whose records
+// were deleted long ago.
 func (v *View) Expired(self string, now time.Time) (expired, old []*coordinationv1.Lease) {
 	for name, o := range v.Members {
 		switch holder := record.Holder(o.Lease); {

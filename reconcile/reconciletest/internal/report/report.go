@@ -98,10 +98,10 @@ func (f *Finding) Trace(lines []string) []string {
 	return shown
 }
 
-// Differ returns the first lines in which two traces differ. It compares only
-// the first n lines of the trace second, and only requests of the program whose
-// location in the code is known. Other requests, such as restarts of watches,
-// depend on client-go.
+// Differ returns the first lines in which two traces differ. Of the second
+// trace, it compares only the first n lines. Of both, it compares only requests
+// of the program whose location in the code is known. Other requests, such as
+// restarts of watches, depend on client-go.
 func Differ(first, second []string, n int) (a, b string, differ bool) {
 	calls := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {

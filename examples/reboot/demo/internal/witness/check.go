@@ -123,9 +123,9 @@ func (r *referee) replaced(l *Ledger) {
 	r.moments = nil
 }
 
-// fits reports whether the added slots could be reserved, one after the other,
-// in the ledger old. limit is the number of slots that the group allows, and
-// unavailable are the nodes that were unavailable at that time.
+// fits reports whether the added slots could be reserved, one after the other.
+// old is the ledger before that. limit is the number of slots that the group
+// allows, and unavailable are the nodes that were unavailable at that time.
 func fits(old *Ledger, added []Slot, limit int64, unavailable []string) bool {
 	holders := map[string]bool{}
 	for _, s := range old.Slots {
