@@ -150,10 +150,10 @@ func (f *flights) begin(ctx context.Context, deadline time.Time) (context.Contex
 	}), request
 }
 
-// end records the answer to a request. res is nil if the request was not
-// answered. A status of 500 or above counts as no answer: it may come from a
-// proxy, or from a server that stopped waiting although the request may still
-// take effect.
+// end records the end of a request. res is nil if the request was not answered.
+// Then the request may still arrive, unless it never got a connection. A status
+// of 500 or above counts as no answer: it may come from a proxy, or from a
+// server that stopped waiting although the request may still take effect.
 func (f *flights) end(request *flight, res *http.Response) {
 	answered := res != nil && res.StatusCode < http.StatusInternalServerError
 	unsent := request.wanted.Load() > 0 && request.occupied.Load() == 0 // it waited for a connection and got none

@@ -232,7 +232,8 @@ func (s *Sweep) Stats() Stats {
 	return s.stats
 }
 
-// find returns the orphans, in the order of their keys.
+// find returns the orphans, in the order of their keys. It returns a
+// [RefusedError] if there are implausibly many.
 func (s *Sweep) find(ctx context.Context) ([]Orphan, error) {
 	known, err := s.list(ctx)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/homeostat/homeostat/leader/shard/internal/fleet"
 )
 
-// claim takes a slot by compare-and-swap. It succeeds only if the slot's record
-// has not changed since the view saw it.
+// claim starts a request that takes a slot by compare-and-swap. The request
+// succeeds only if the slot's record has not changed since the view saw it.
 func (k *keeper) claim(ctx context.Context, slot int, now time.Time) {
 	seen := k.View.Slots[slot].Lease
 	if seen == nil {

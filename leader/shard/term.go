@@ -62,8 +62,8 @@ func (k *keeper) wait(ctx context.Context) error {
 	return k.drain()
 }
 
-// drain processes all pending reports and updates. A single decision about all
-// of them costs no more than a decision about one.
+// drain processes the pending reports and updates, at most maxPending of them.
+// A single decision about all of them costs no more than a decision about one.
 func (k *keeper) drain() error {
 	var errs []error
 	for range maxPending {

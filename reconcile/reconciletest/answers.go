@@ -69,8 +69,9 @@ func (r *answers) record(c apisim.Call, a apisim.Answer) {
 	}
 }
 
-// textOf returns the text of an answer for the trace: the status code, the
-// reason and the beginning of the message.
+// textOf returns the text of an answer for the trace: the status code and the
+// beginning of the message. A 404 has only the code, and a 409 has the reason
+// in place of the message.
 func textOf(a apisim.Answer) string {
 	message := a.Message
 	switch a.Code {
@@ -155,8 +156,8 @@ func (r *answers) recordFinal() {
 
 // refusals returns a finding for each write that the program repeats and the
 // server refuses until the end of the run, and for each Event that the server
-// refuses. The text of a finding about a repeated write contains condition. It
-// says why no fault explains the refusals, for example "without any fault".
+// refuses. condition says why no fault explains the refusals of a write, for
+// example "without any fault". It becomes a part of the finding's text.
 func (o *outcome) refusals(condition string) []*report.Finding {
 	var findings []*report.Finding
 	for _, f := range o.refused {

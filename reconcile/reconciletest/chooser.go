@@ -225,7 +225,7 @@ func (r *chooser) stop(a apisim.Action) bool {
 }
 
 // isApart reports whether a partition separates the replica of an action from
-// the server.
+// the server. If the time of the partition is over, isApart ends it.
 func (r *chooser) isApart(a apisim.Action) bool {
 	p := r.fleet.replicaOf(a.Call.Client)
 	if p == nil || p.apartUntil.IsZero() || a.Kind == apisim.Commit {
@@ -316,7 +316,7 @@ func (r *chooser) text(a apisim.Action, f apisim.Fault) string {
 }
 
 // count numbers decisions, deliveries, calls and acts, because the deviations
-// of a plan refer to these numbers. Actions after the end of the plan, and
+// of a plan refer to these numbers. Actions before and after the plan, and
 // calls for Events and Leases, have no number.
 func (r *chooser) count(a apisim.Action) {
 	if r.tail || r.old {

@@ -87,8 +87,8 @@ func (r *core) find(oracle string, reason report.Reason, text string) {
 	}
 }
 
-// reason returns the Reason of a finding, which follows from the plan of this
-// run and from saw, what the finding shows.
+// reason returns the Reason of a finding. It depends on the plan of this run,
+// and on saw, which says what the finding shows.
 func (r *core) reason(saw report.Seen) report.Reason { return r.out.reason(r.given, r.usual, saw) }
 
 // chance returns the source of randomness for the order of actions, or nil for
@@ -101,8 +101,8 @@ func (r *core) chance() *rand.Rand {
 }
 
 // planned returns the deviation of the given kind at the given index. It
-// returns false before the program of the case has started, and after the plan
-// is over.
+// returns false while the version of Case.Before runs, and after the plan is
+// over. If there is such a deviation, planned also calls struck.
 func (r *core) planned(kind byte, index int) (plan.Deviation, bool) {
 	if r.tail || r.old {
 		return plan.Deviation{}, false

@@ -71,7 +71,8 @@ func (d *delays) hold(a apisim.Action) bool {
 	return false
 }
 
-// holdLists delays the lists and watches of the n-th watched resource.
+// holdLists delays the lists and watches of the n-th watched resource, counted
+// from 1 in the order of their names. It does nothing if there are fewer.
 func (d *delays) holdLists(n int) {
 	watched := slices.Sorted(maps.Keys(d.out.uses.watched))
 	if n < 1 || n > len(watched) {

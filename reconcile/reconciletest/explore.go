@@ -78,8 +78,8 @@ func (x *explorer) search() *Report {
 }
 
 // checkGrants records a finding if Case.Roles grant a right that no run needs.
-// It does nothing before all single deviations have been tried, because a later
-// run may need the right.
+// It does nothing if the exploration has failed, or if this process has not
+// tried all single deviations, because another run may need the right.
 func (x *explorer) checkGrants() {
 	unused := x.granted.Unused(x.rules, x.c.Unneeded)
 	if len(unused) == 0 || x.report.Failure != "" || x.o.Shards > 1 || !x.report.Covered() {
@@ -91,8 +91,8 @@ func (x *explorer) checkGrants() {
 }
 
 // unused returns declarations of the case or the options that no run needs. It
-// returns nil before all runs have been made, because a later run may need
-// them.
+// returns nil if the exploration has failed, or if this process has not made
+// all runs, because another run may need them.
 func unused(x *explorer) []string {
 	if x.report.Failure != "" || x.o.Shards > 1 || !x.complete {
 		return nil
@@ -123,8 +123,9 @@ func unused(x *explorer) []string {
 }
 
 // explore makes the runs in order, until one fails or the budget is used up:
-// first without faults, then the single deviations, the pairs, and the seeds.
-// Every shard makes all runs without faults, but only every n-th of the others.
+// first without faults, then the single deviations and the outages, the pairs,
+// and the seeds. Every shard makes all runs without faults, but only every n-th
+// of the others.
 func (x *explorer) explore() {
 	if !x.begin() {
 		return

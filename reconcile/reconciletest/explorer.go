@@ -70,8 +70,9 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 // run keeps only few objects alive, and only for a short time.
 const gcPercent = 800
 
-// prepare returns the validated options with their defaults. Until the test
-// ends, it also removes sources of randomness from the process.
+// prepare returns the validated options with their defaults. For the rest of
+// the test, it also removes sources of randomness from the process, and lets
+// the garbage collector of Go run less often.
 func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	t.Helper()
 	var given Options
@@ -114,8 +115,9 @@ func (x *explorer) say(text string) {
 	fmt.Fprintf(os.Stderr, "reconciletest: %s: %s\n", x.t.Name(), text)
 }
 
-// play plays one plan and adds the program's calls to the rules. It does not
-// compare the outcome with the run without faults.
+// play plays one plan and adds the program's calls to the rules. If the program
+// ignores a change of an input, play repeats the run and waits longer. It does
+// not judge the outcome: it only looks for decisions by chance, see compare.
 func (x *explorer) play(p plan.Plan, s setting) *outcome {
 	x.t.Helper()
 	x.report.Runs++

@@ -134,8 +134,10 @@ func (f *fleet) restart(p *replica, reason string) {
 	f.line("down      " + p.client + ": " + reason)
 }
 
-// ended handles the return of a Run with err. It records a finding if the Run
-// was not told to return.
+// ended handles the return of a Run with err. A replica that the plan has
+// stopped boots again. If the Run was not told to return, ended records a
+// finding in a run without faults, after the plan, or after mostBoots boots.
+// Otherwise the replica boots again after a back-off, as in a cluster.
 func (f *fleet) ended(p *replica, err error) {
 	f.exit(p)
 	if f.mutated(err) {
@@ -184,8 +186,8 @@ func (f *fleet) mutated(err error) bool {
 	return found
 }
 
-// checkCaches compares the caches of all running replicas with the server's
-// objects, and records a finding for a cached object that was modified.
+// checkCaches compares the caches of all running replicas with the objects of
+// the server. It also finds cached objects that were modified.
 func (f *fleet) checkCaches() {
 	for _, p := range f.replicas {
 		if p.halted || !p.bootsAt.IsZero() {

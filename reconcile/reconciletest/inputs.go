@@ -35,8 +35,8 @@ const (
 	hourOfSteps = 50_000
 )
 
-// inputs returns the objects that the program may have read, in the order of
-// resources and names.
+// inputs returns the objects that the program may have read and has not
+// created, in the order of resources and names.
 func (r *run) inputs() []input {
 	var inputs []input
 	for _, res := range r.sim.Resources() {
@@ -80,7 +80,7 @@ func labelsOf(o *unstructured.Unstructured) map[string]any {
 	return labels
 }
 
-// editsOf returns merge patches for the strings, numbers and booleans in
+// editsOf returns merge patches for the strings, integers and booleans in
 // content that are not ignored. Each patch changes one of them.
 func editsOf(ignore *state.Ignore, resource string, content map[string]any, path ...string) []map[string]any {
 	var edits []map[string]any

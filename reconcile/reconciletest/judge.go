@@ -70,7 +70,7 @@ func (r *judge) extra(a Actor) *apisim.Extra {
 	}
 }
 
-// acted adds an actor's writes to the last line of the trace.
+// acted adds a write of the acting actor to the last line of the trace.
 func (r *judge) acted(e apisim.Event, resource string) {
 	last := len(r.out.lines) - 1
 	if !r.acting || last < 0 {
@@ -224,9 +224,9 @@ func (r *judge) checkWrite(e apisim.Event, resource string, free bool) {
 	r.count(e, resource+" "+stem(e))
 }
 
-// count updates the counters for the objects with this name, which is a resource
-// and a stem, such as "pods d/web-*": the largest number that existed at once,
-// and the number of deletions.
+// count updates two counters of the objects with this resource and stem, such
+// as "pods default/web-*": the largest number that existed at once, and the
+// number of deletions.
 func (r *judge) count(e apisim.Event, name string) {
 	switch e.Type {
 	case watch.Added:
@@ -238,9 +238,9 @@ func (r *judge) count(e apisim.Event, name string) {
 }
 
 // wroteAgain reports whether a restart has made this write although no work was
-// left. After a change of an input, the write may be the reaction to the
-// change. In that case, wroteAgain records the write with recordIgnored and
-// returns false.
+// left. If so, it records a finding. After a change of an input, the write may
+// be the reaction to the change. In that case, wroteAgain records the write
+// with recordIgnored and returns false.
 func (r *judge) wroteAgain(e apisim.Event, resource string) bool {
 	write := e.Call.Verb + " " + resource + " " + e.Key.String()
 	switch {
@@ -323,7 +323,8 @@ func (r *judge) isOutput(object map[string]any) bool {
 func claimOf(uid types.UID, f state.ForeignField) string { return string(uid) + " " + f.String() }
 
 // checkLeader checks that a write comes from the replica that holds the Lease,
-// if there are several replicas and exactly one Lease.
+// if there are several replicas and exactly one Lease. It checks nothing if the
+// plan has a late call.
 func (r *judge) checkLeader(e apisim.Event) {
 	if !r.replicated {
 		return

@@ -41,9 +41,9 @@ func (l *lasting) begin(kind byte, c apisim.Call) {
 }
 
 // judges reports whether the results of Goal and Always of the case count. They
-// do not count in a run with an object that cannot be decoded, or in a run in which
-// the server is restored but the state outside of it is not, because cases do
-// not expect that.
+// do not count in a run with an object that cannot be decoded, or in a run in
+// which the server is restored but the state outside of it is not, because
+// cases do not expect that.
 func (r *judge) judges() bool {
 	return r.lasting.kind != plan.Garbled && (r.c.Outside == nil || !r.given.Has(plan.Restored))
 }

@@ -61,7 +61,7 @@ type drift struct {
 	began     bool
 	output    string // how a trace line ends that delivers the output: " RESOURCE KEY", such as " pods default/a"
 	delivered bool   // whether a watch of the program got an event of the output
-	reached   bool   // whether a worker of a controller took a key
+	reached   bool   // whether a worker of a controller took a key after the change
 	gated     bool   // whether the program has workers for which reached is recorded
 	unowned   bool   // whether the output had no owner reference
 }
@@ -77,8 +77,8 @@ func (d *drift) sees(event string) {
 	d.delivered = d.delivered || strings.HasSuffix(event, d.output)
 }
 
-// reason returns the Reason of a finding, which follows from the plan, from
-// what the run has recorded, and from saw, what the finding shows. usual is the
+// reason returns the Reason of a finding. It depends on the plan, on what the
+// run has recorded, and on saw, which says what the finding shows. usual is the
 // number of writes in the run without faults.
 func (o *outcome) reason(p plan.Plan, usual int, saw report.Seen) report.Reason {
 	saw.Unowned = o.drift.unowned

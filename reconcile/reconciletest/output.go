@@ -27,7 +27,7 @@ type output struct {
 }
 
 // edit returns a step that changes one of the values that the program has given
-// the output.
+// the output. If there is no such value, the step does nothing.
 func (o *output) edit() Step {
 	value := o.value
 	for _, field := range slices.Backward(o.leaf) {
@@ -50,8 +50,8 @@ var editable = map[string]string{
 
 // leaf finds a value of an object that comes from the program and that another
 // client can edit. It returns the path of the value, and the value after the
-// edit. It does not choose values in [Case].Ignore, because the program need
-// not repair them.
+// edit, or nil if there is no such value. It does not choose values in
+// [Case].Ignore, because the program need not repair them.
 func leaf(c *Case, ignore *state.Ignore, resource string, sent map[string]any) ([]string, any) {
 	field, known := editable[resource]
 	if !known && c.custom(resource) {
@@ -64,8 +64,8 @@ func leaf(c *Case, ignore *state.Ignore, resource string, sent map[string]any) (
 	return valueIn(ignore, resource, content, field)
 }
 
-// valueIn finds the first string or number in content that is not ignored. path
-// is the path of content.
+// valueIn finds the first string or integer in content that is not ignored, in
+// the order of the fields' names. path is the path of content.
 func valueIn(ignore *state.Ignore, resource string, content map[string]any, path ...string) ([]string, any) {
 	for _, field := range slices.Sorted(maps.Keys(content)) {
 		full := append(slices.Clone(path), field)
@@ -109,8 +109,8 @@ func bodyOf(e apisim.Event) map[string]any {
 	return object
 }
 
-// patchedIn returns an object with the values that a JSON patch sets outside of
-// lists.
+// patchedIn returns an object with the values that a JSON patch sets. A value
+// in a list has a field with its index as the name, such as "0".
 func patchedIn(operations []any) map[string]any {
 	object := map[string]any{}
 	for _, o := range operations {
@@ -138,7 +138,7 @@ func ownOf(body map[string]any, e apisim.Event) map[string]any {
 	return given(body, e.New.Object, old)
 }
 
-// given returns the strings and numbers that a write has given to an object.
+// given returns the strings and integers that a write has given to an object.
 // sent is the body of the write. current and old are the object after and
 // before the write. A value counts if it is in sent and in current, but not in
 // old.

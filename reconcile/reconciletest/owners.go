@@ -35,8 +35,9 @@ func (r *judge) checkOwners(e apisim.Event, resource string) {
 	}
 }
 
-// stray says why an owner reference does not lead to an object. It returns ""
-// if it leads to one.
+// stray returns the reason why an owner reference does not lead to an object.
+// It returns "" if the object exists or has existed, or if the simulated server
+// does not have its built-in kind.
 func (r *judge) stray(ref metav1.OwnerReference) string {
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	served := slices.ContainsFunc(r.sim.Resources(), func(res apisim.Resource) bool {

@@ -25,10 +25,10 @@ func (x *explorer) planner() *planner {
 	return &planner{reference: x.reference, c: x.c, samples: x.samples, drift: !x.o.SkipDrift}
 }
 
-// singles returns all plans of one deviation. The plans that are most likely to
-// fail are first: crashes, lost replies, slow watches, restarts and late
-// actors. The others are mixed, so that a small budget includes some of each
-// kind.
+// singles returns all plans of one deviation, except for the outages. The plans
+// that are most likely to fail are first: crashes, lost replies, slow watches,
+// restarts and late actors. The others are mixed, so that a small budget
+// includes some of each kind.
 func (p *planner) singles() []plan.Plan {
 	writes := p.calls(func(c *call) bool { return c.effect })
 	var first, rest []plan.Plan
@@ -145,7 +145,8 @@ func (p *planner) restarts() []plan.Plan {
 
 // writeFaults returns plans with a fault of a write that is less likely to
 // reveal a bug than crashes and lost replies. For example, the write fails or
-// is late, or another client writes first.
+// is late. It also returns plans in which another client writes to an object
+// just before the program reads or changes it.
 func (p *planner) writeFaults() []plan.Plan {
 	var plans []plan.Plan
 	for _, f := range []apisim.Fault{

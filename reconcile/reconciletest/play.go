@@ -212,8 +212,8 @@ func (r *run) reboot(ctx context.Context, reason string, change func()) {
 	r.judge.quiet, r.judge.wanted = false, nil
 }
 
-// restore restores the server to its state before the last n writes of the
-// program.
+// restore restores the server to its state before its last n writes. It does
+// nothing if a step of the workload is among them.
 func (r *run) restore(n int) {
 	undo := r.judge.undoable
 	if n > len(undo) {

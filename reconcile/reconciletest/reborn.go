@@ -10,8 +10,8 @@ import (
 )
 
 // rebirths returns plans in which the CustomResourceDefinition of a custom
-// resource is deleted and created again. There is one for each custom resource
-// that has an input that a user would create again.
+// resource is deleted and created again. There is one plan for each custom
+// resource with an input that has no owner.
 func (p *planner) rebirths() []plan.Plan {
 	var plans []plan.Plan
 	for i, res := range p.c.resources() {
@@ -22,7 +22,8 @@ func (p *planner) rebirths() []plan.Plan {
 	return plans
 }
 
-// freshOf returns the inputs of a resource that a user would create again.
+// freshOf returns the inputs of a resource that have no owner. A user would
+// create them again.
 func freshOf(inputs []input, res apisim.Resource) []input {
 	var fresh []input
 	for _, object := range inputs {

@@ -13,9 +13,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// refer makes the runs without faults. Two of them are the same. The third
-// begins at a different time and generates different names, and must also stay
-// at rest at its end. refer returns the run that has failed, or nil.
+// refer makes the runs without faults. Two of them are the same; a quiet
+// explorer makes only one of these. The last run begins at a different time and
+// generates different names, and must also stay at rest at its end, unless the
+// explorer is quiet. refer returns the run that has failed, or nil.
 func (x *explorer) refer() *outcome {
 	first := x.play(nil, setting{seed: 1})
 	x.reference = first

@@ -25,7 +25,7 @@ type run struct {
 	judge    *judge
 	chooser  *chooser
 	steps    int
-	settling time.Time // the time of the first step
+	settling time.Time // when the run first began to wait for a rest
 	next     int       // the next step of the workload
 	repeated int       // the number, from 1, of the step that has failed once; 0 if no step has
 	hurried  bool      // whether a step is being done before its time
@@ -182,8 +182,8 @@ func (r *run) act(enabled []apisim.Action) bool {
 }
 
 // interrupt tells a replica to stop before time passes, if the plan says so,
-// and reports whether it has. At such a time, a reconcile may be waiting for a
-// process outside of the server.
+// and reports whether it has done so. At such a time, a reconcile may be
+// waiting for a process outside of the server.
 func (r *run) interrupt() bool {
 	for _, p := range r.fleet.replicas {
 		d, now := r.planned(plan.Paused, r.out.pauses+1)
@@ -316,7 +316,8 @@ func (r *run) step(ctx context.Context) bool {
 	return false
 }
 
-// stepEarly does a step of the workload before its time, if the plan says so.
+// stepEarly does a step of the workload before its time, if the plan says so,
+// and reports whether it has done so.
 func (r *run) stepEarly(ctx context.Context) bool {
 	d, now := r.planned(plan.Early, r.out.decisions+1)
 	if !now || r.next >= len(r.c.Workload) {

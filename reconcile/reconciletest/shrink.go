@@ -38,7 +38,8 @@ type shrinker struct {
 
 // smallest makes an example smaller, as far as the number of tries allows. In
 // the result, every deviation, object and step is needed for the failure, and
-// no weaker fault leads to it.
+// no weaker fault leads to it. An example of the oracle Rest or Vain stays as
+// it is.
 func smallest(e example) example {
 	s := &shrinker{best: e}
 	switch e.out.finding.Oracle {
@@ -157,7 +158,7 @@ func (x *explorer) cut(c plan.Cut) *explorer {
 	return smaller
 }
 
-// alike returns plans with the same kinds of deviations at other places,
+// alike returns p, and plans with the same kinds of deviations at other places,
 // because calls and events have different numbers in a smaller case.
 func (x *explorer) alike(p plan.Plan) []plan.Plan {
 	singles := x.planner().singles()

@@ -81,9 +81,9 @@ func (o *outcome) listFails() bool {
 	})
 }
 
-// spoiled returns another object like o whose values have the wrong types. A
-// server may have such an object if an earlier CustomResourceDefinition allowed
-// it.
+// spoiled returns an object like o with another name, and with values of the
+// wrong types. A server may have such an object if an earlier
+// CustomResourceDefinition allowed it.
 func spoiled(o *unstructured.Unstructured) *unstructured.Unstructured {
 	bad := created(o, true)
 	bad.SetName(undecodable)

@@ -31,8 +31,7 @@ func (x *explorer) assess(p plan.Plan, out *outcome) {
 // judge runs the oracles that compare a run with the run without faults. The
 // other oracles have been checked during the run. State is first, because a
 // wrong state explains why a restart has written again. Then follow Amplify and
-// Vain and, if the plan only delayed the program's view or made a read fail,
-// Counts.
+// Vain and, if onlySight is true for the plan, Counts.
 func (x *explorer) judge(p plan.Plan, out *outcome) {
 	if _, lasts := p.Lasting(); lasts {
 		x.checkOthers(p, out)
@@ -99,7 +98,8 @@ func (o *outcome) isTemporary(count string) bool {
 // without faults makes 24.
 const amplified, amplifiedBy = 5, 30
 
-// delaysActions reports whether the plan delays an action. During the delay,
+// delaysActions reports whether the plan can delay actions: by a slow watch or
+// call, an outage, a late actor, a restart or a random order. During the delay,
 // two writers may undo each other's work again and again.
 func delaysActions(p plan.Plan) bool {
 	return slices.ContainsFunc(p, func(d plan.Deviation) bool {
@@ -108,8 +108,8 @@ func delaysActions(p plan.Plan) bool {
 	})
 }
 
-// onlySight reports whether the plan only delays the program's view of the
-// server, or makes a read fail.
+// onlySight reports whether the plan only disturbs watches, delays calls, or
+// makes reads fail.
 func onlySight(p plan.Plan, out *outcome) bool {
 	for _, d := range p {
 		if d.Kind != plan.AtDelivery && (d.Kind != plan.AtCall || d.Fault != plan.Hold && !out.reads(d.Index)) {

@@ -65,9 +65,9 @@ func newSchema(source *apiextensionsv1.JSONSchemaProps, kind gvk.GroupVersionKin
 	}, nil
 }
 
-// Decode removes unknown fields from an object and sets defaults, in place and
-// in the same order as the real server. It returns the paths of the fields that
-// it has removed.
+// Decode removes unknown fields and forbidden nulls from an object and sets
+// defaults, in place and in the same order as the real server. It returns the
+// paths of the unknown fields.
 func (s *schema) Decode(obj map[string]any) []string {
 	unknown := pruning.PruneWithOptions(obj, s.structural, true,
 		structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})

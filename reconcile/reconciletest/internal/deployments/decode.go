@@ -14,7 +14,8 @@ import (
 type Cache struct {
 	objects map[types.UID]cached
 	// sameTemplates records whether the templates of a ReplicaSet and a
-	// Deployment are equal. The key consists of their UIDs and versions.
+	// Deployment are equal. The key consists of their UIDs and
+	// resourceVersions.
 	sameTemplates map[[4]string]bool
 }
 

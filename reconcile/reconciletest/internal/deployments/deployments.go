@@ -83,9 +83,9 @@ func (f *fleet) tasks() []Task {
 	return slices.Concat(changes, missing, reports)
 }
 
-// setsOf returns the ReplicaSets of a Deployment. current has the Deployment's
-// template, and is nil if there is no such ReplicaSet. old has the others, the
-// oldest first.
+// setsOf returns the ReplicaSets of a Deployment that are not being deleted.
+// current has the Deployment's template, and is nil if there is no such
+// ReplicaSet. old has the others, the oldest first.
 func (f *fleet) setsOf(d *appsv1.Deployment) (current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	for i := range f.sets {
 		s := &f.sets[i]
@@ -161,8 +161,9 @@ func scaleOnly(d *appsv1.Deployment, current *appsv1.ReplicaSet, sets []*appsv1.
 	return nil
 }
 
-// shift returns the tasks that scale the current ReplicaSet up as far as
-// maxSurge allows, and the others down as far as maxUnavailable allows.
+// shift returns the task that scales the current ReplicaSet, up as far as
+// maxSurge allows. If that ReplicaSet need not be scaled now, shift returns the
+// tasks that scale the others down as far as maxUnavailable allows.
 func shift(d *appsv1.Deployment, current *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) []Task {
 	want, have := replicas(d.Spec.Replicas), replicas(current.Spec.Replicas)
 	if size := min(want, have+room(d, append(old, current))); size != have {

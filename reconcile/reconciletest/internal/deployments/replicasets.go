@@ -24,7 +24,7 @@ func (f *fleet) podsOf(s *appsv1.ReplicaSet) []*corev1.Pod {
 	return pods
 }
 
-// anyPods reports whether a Pod of the ReplicaSets has not ended.
+// anyPods reports whether the ReplicaSets have a Pod that has not ended.
 func (f *fleet) anyPods(sets []*appsv1.ReplicaSet) bool {
 	return slices.ContainsFunc(sets, func(s *appsv1.ReplicaSet) bool {
 		return slices.ContainsFunc(f.podsOf(s), alive)
@@ -126,8 +126,8 @@ func (f *fleet) reportSet(s *appsv1.ReplicaSet) []Task {
 	}}
 }
 
-// podReady returns the condition Ready of a Pod, and whether the condition is
-// true.
+// podReady returns the condition Ready of a Pod and true, if the condition is
+// true. Otherwise it returns false.
 func podReady(pod *corev1.Pod) (corev1.PodCondition, bool) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {

@@ -119,8 +119,8 @@ func Differ(first, second []string, n int) (a, b string, differ bool) {
 	return "", "", false
 }
 
-// readOf returns the resource of a line that is a list or watch without a
-// fault. It returns false for other lines.
+// readOf returns what a line lists or watches, if the line is a list or watch
+// without a fault. It returns false for other lines.
 func readOf(line string) (string, bool) {
 	for _, begin := range []string{"call      list ", "call      watch "} {
 		if rest, found := strings.CutPrefix(line, begin); found && !disturbed(line) && !strings.Contains(line, Answered) {
