@@ -43,8 +43,9 @@ func readCertificate(certFile, keyFile string) (*certificate, error) {
 	return c, c.readErr
 }
 
-// load reads the files. The caller holds mu, unless no other goroutine knows c
-// yet.
+// load reads the files. It keeps the current certificate if the new one cannot
+// be read or is not valid yet. The caller holds mu, unless no other goroutine
+// knows c yet.
 func (c *certificate) load() {
 	c.readAt, c.readErr = time.Now(), nil
 	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)

@@ -40,7 +40,7 @@ func Config(kubeconfig string) (*rest.Config, error) {
 }
 
 // connect returns the result of [Config] and the kubeconfig that the config
-// follows, or a nil kubeconfig in a Pod.
+// follows. The kubeconfig is nil if the config is the in-cluster config.
 func connect(file string) (*rest.Config, *kubeconfig, error) {
 	if file == "" {
 		config, err := rest.InClusterConfig()

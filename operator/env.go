@@ -84,7 +84,8 @@ func (e Env) CheckPermissions(needs ...string) error {
 	return asks.check(e.Context, permissions)
 }
 
-// fencer wraps a config so that writes fail after the leadership has ended.
+// fencer is an elector that can change a config so that its clients write only
+// while this replica leads.
 type fencer interface {
 	Fence(config *rest.Config) *rest.Config
 }

@@ -101,8 +101,7 @@ func unreadKubeconfig(name, file string, err error) *kubeconfig {
 // isUnread reports whether the file has never been readable.
 func (k *kubeconfig) isUnread() bool { return k != nil && k.unread && k.latest.Load() == nil }
 
-// problems returns the error of the last reading as a problem. k is nil in a
-// Pod.
+// problems returns the error of the last reading as a problem. k may be nil.
 func (k *kubeconfig) problems(check string) []inspect.Problem {
 	if k == nil {
 		return nil
@@ -163,7 +162,8 @@ func (k *kubeconfig) configOf(raw *clientcmdapi.Config) (*rest.Config, error) {
 }
 
 // follow reads the file again, unless it was read less than interval ago,
-// another request is reading it, or it is a pipe.
+// another request is reading it, or it is a pipe. If the file cannot be used,
+// follow records the error and keeps the old credentials.
 func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	if !k.reading.TryLock() {
 		return

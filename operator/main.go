@@ -309,8 +309,8 @@ func (p Program) connectAll(f *flags) (map[string]*rest.Config, map[string]*kube
 	return configs, followed, nil
 }
 
-// checkReaders returns an error for each required controller that reads from an
-// optional cluster.
+// checkReaders returns an error for each optional cluster from which a required
+// controller reads.
 func (p Program) checkReaders(env Env, controllers []*reconcile.Controller) error {
 	var errs []error
 	required := map[string]bool{serverOf(env.Cluster): true}

@@ -18,8 +18,8 @@ import (
 type permission struct {
 	authorizationv1.ResourceAttributes
 	cluster string
-	// mayBeMissing reports whether the namespace may be absent or refuse the
-	// permission; see tenants.
+	// mayBeMissing reports whether the program works even if the namespace does
+	// not exist or does not grant the permission; see tenants.
 	mayBeMissing bool
 	// byName reports whether the permission is needed only for names that
 	// are not known at the start. Such a permission cannot be checked.
@@ -91,9 +91,9 @@ var errNeed = errors.New("must be verbs, a resource and perhaps a name, a namesp
 // "widgets.example.com/status". It does not match paths, such as "/metrics".
 var resources = regexp.MustCompile(`^([a-z0-9-]+|\*)(?:\.([a-z0-9.-]+|\*))?(?:/([a-z0-9-]+|\*))?$`)
 
-// parseNeed returns a permission for each verb of a need. After the verbs and
-// the resource a need can have, each at most once, a name or "by name", "in"
-// and a namespace, "on" and a cluster.
+// parseNeed returns a permission for each verb of a need. A need begins with
+// the verbs and the resource. Up to three parts can follow: a name or "by
+// name", "in" and a namespace, and "on" and a cluster.
 //
 // It returns errNeed if the need does not have this form, and a different error
 // if the cluster is not in clusters.

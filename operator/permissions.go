@@ -116,8 +116,8 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	}
 }
 
-// unreachable returns the error about a server that was not reached, because of
-// err, within the timeout.
+// unreachable returns the error for a server that was not reached within
+// timeout. err is the error of the last attempt.
 func unreachable(host string, timeout time.Duration, err error) error {
 	format := "no answer in %v: check that it runs and that the kubeconfig names it"
 	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); refused {

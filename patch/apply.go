@@ -200,7 +200,8 @@ func (a *Applier[C, T]) knows(target endpoint, uid types.UID) bool {
 	return ok && last.uid == uid
 }
 
-// isApplied reports whether the request would have no effect on the server.
+// isApplied reports whether the request is known to have no effect on the
+// server.
 func (a *Applier[C, T]) isApplied(target endpoint, cached T, request [sha256.Size]byte, manager string) bool {
 	if bound.IsNil(cached) {
 		return false

@@ -73,10 +73,10 @@ func checkController[T informer.Object](o *Options, edit func(T)) func(cached, e
 }
 
 // checkCreated compares sent, the object in the request for a creation, with
-// got, the object in the answer. It returns an error if got has another
-// controller than sent. Then the answer may be about another object, for
-// example because a proxy has read an object in place of the creation, or a
-// webhook may have changed the owner.
+// got, the object in the answer. It returns an error if their controllers
+// differ. Then the answer may be about another object, for example because a
+// proxy has read an object in place of the creation, or a webhook may have
+// changed the owner.
 func checkCreated(sent, got informer.Object) error {
 	controller, sentController := metav1.GetControllerOfNoCopy(got), metav1.GetControllerOfNoCopy(sent)
 	if controller == nil && sentController == nil ||

@@ -23,7 +23,8 @@ type notification struct {
 	deleted any
 	// old is nil if the object was not cached before.
 	old, object object
-	// initial is the argument isInInitialList of OnAdd.
+	// initial says that the object is one of the first objects that the
+	// listener gets. OnAdd gets it as isInInitialList.
 	initial bool
 	// unchanged reports whether the object has not changed. Only some listeners
 	// get such notifications.
@@ -130,8 +131,8 @@ func (l *listener) take() []delivery {
 	return taken
 }
 
-// lag returns how long the oldest notification has been waiting, or 0 if the
-// queue is empty.
+// lag returns for how long the oldest notification has waited, counting the
+// ones that are being delivered, or 0 if all were delivered.
 func (l *listener) lag() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -164,7 +164,8 @@ func (w *watcher) selection() string {
 }
 
 // label returns a text with the watch and its next event, such as "web#1 watch
-// 3 pods ADDED 17 default/a".
+// 3 pods ADDED 17 default/a". If no event is pending, the text ends with the
+// server's version, such as "version 17".
 func (w *watcher) label() string {
 	event := "version " + formatVersion(w.server.version)
 	if len(w.pending) > 0 {

@@ -82,9 +82,10 @@ func New(o *Options) (*Server, error) {
 	return s, nil
 }
 
-// OnCommit sets a hook that is called after every committed write, before the
-// writer gets its answer, in the order of the resourceVersions. The hook may
-// call the server.
+// OnCommit adds a hook that is called after every committed write, in the order
+// of the resourceVersions. It is called before the writer gets its answer,
+// unless the hooks are still running for an earlier write. The hook may call
+// the server.
 func (s *store) OnCommit(hook func(Event)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +162,8 @@ func keyOf(o *unstructured.Unstructured) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Resources returns the served resources in order. The slice is shared; do not
-// modify it.
+// Resources returns the served resources, sorted by name. The slice is shared;
+// do not modify it.
 func (s *store) Resources() []Resource { return s.served }
 
 // now returns the present time of the server's clock.

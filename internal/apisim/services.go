@@ -48,7 +48,8 @@ func localOnly(spec object) bool {
 
 // allocate sets the fields of a Service's spec that the server chooses. These
 // are an address and node ports that no other Service has. It keeps the values
-// of oldSpec, the spec before an update. oldSpec may be nil.
+// of oldSpec, the spec before an update, and removes the ones that a Service of
+// the new type cannot have. oldSpec may be nil.
 func (a *allocator) allocate(spec, oldSpec object, used taken) {
 	if spec == nil {
 		return
@@ -128,7 +129,8 @@ func (a *allocator) port(used taken) int64 {
 	return 0
 }
 
-// portsByName returns the node ports of a Service by the names of their ports.
+// portsByName returns the node ports of a Service, by the name of the Service's
+// port.
 func portsByName(spec object) object {
 	ports := object{}
 	for _, p := range elements(spec, "ports") {

@@ -18,8 +18,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
-// firstNodePort and lastNodePort are the range of a server that is started with
-// the defaults.
+// firstNodePort and lastNodePort limit the range of node ports. They are the
+// defaults of the real server.
 const firstNodePort, lastNodePort = int64(30000), int64(32767)
 
 // Errors about a node port, in the real server's words.
@@ -121,7 +121,8 @@ func elements(m object, field string) []any {
 	return list
 }
 
-// external finds fields that a Service of type ExternalName may not have.
+// external returns an error for each field that a Service of type ExternalName
+// may not have.
 func external(spec, oldSpec object) field.ErrorList {
 	var errs field.ErrorList
 	for key, name := range map[string]string{"clusterIP": "clusterIPs", "ipFamilyPolicy": "ipFamilyPolicy"} {
@@ -132,8 +133,8 @@ func external(spec, oldSpec object) field.ErrorList {
 	return errs
 }
 
-// misplacedPorts finds node ports that are invalid, or that this type of
-// Service cannot have.
+// misplacedPorts returns an error for each node port that is invalid, or that
+// this type of Service cannot have.
 func misplacedPorts(spec, oldSpec object) field.ErrorList {
 	var errs field.ErrorList
 	oldPorts := portsByName(oldSpec)

@@ -185,7 +185,8 @@ func (r *request) toJSON() error {
 	return nil
 }
 
-// answer serves the request now, and calls the hooks before it returns.
+// answer serves the request now. It returns after the hooks have been called
+// for a write, unless another goroutine is calling them.
 func (s *Server) answer(ctx context.Context, r *request) (*http.Response, error) {
 	s.mu.Lock()
 	fenced := s.isFenced(r.Call)

@@ -216,8 +216,9 @@ func keepMeta(m, old object) {
 	}
 }
 
-// statusOnly returns the old object with the new status, and for built-in kinds
-// with the new metadata.
+// statusOnly returns the old object with the new status. For built-in kinds, it
+// also has the new metadata, apart from a few fields that such an update does
+// not change.
 func statusOnly(t *table, old, obj object) object {
 	fresh := clone(old)
 	carry(fresh, obj, "status")
@@ -237,7 +238,8 @@ func statusOnly(t *table, old, obj object) object {
 }
 
 // specChanged reports whether the objects differ in any field except metadata
-// and, if status is a subresource, status.
+// and, if status is a subresource, status. The labels of an EndpointSlice count
+// as part of its spec.
 func specChanged(r *Resource, old, obj object) bool {
 	// The labels of an EndpointSlice count as its spec.
 	if r.Resource == "endpointslices" && !reflect.DeepEqual(metaOf(obj)["labels"], metaOf(old)["labels"]) {

@@ -74,7 +74,8 @@ func (o *output) marshal(v any) {
 	o.raw(data)
 }
 
-// whole writes the value at p as encoding/json does.
+// whole writes the value at p as encoding/json does, except for nil values in
+// maps; see wholeMap.
 func (o *output) whole(n *node, p place) {
 	switch n.kind {
 	case kindString:

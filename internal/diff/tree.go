@@ -124,7 +124,9 @@ func (l *planter) treeFor(n *node, p place) *tree {
 	}
 }
 
-// structTree returns the tree of a struct, without the omitted members.
+// structTree returns the tree of a struct, without the members that its JSON
+// omits. In the original object of a custom kind, it keeps an omitted list or
+// map that is empty but not nil, because the server has it.
 func (l *planter) structTree(n *node, p place) *tree {
 	t := &tree{shape: shapeObject, sure: l.exact || !n.value(p).IsZero()}
 	for i := range n.fields {

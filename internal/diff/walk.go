@@ -42,8 +42,8 @@ func (f *field) isSet(p place) bool {
 
 // writeRetained names the members that b has, if any. The server then clears
 // all other members, including members that the Go type does not know.
-// Therefore it is called only if the edit has replaced one member of a union
-// with another.
+// Therefore it is called only if the edit has removed a member, for example to
+// replace one member of a union with another.
 func (w *writer) writeRetained(n *node, b place) {
 	var names []string
 	for i := range n.fields {

@@ -167,7 +167,8 @@ func (n *Node[T]) Swap(old, item *Item[T]) *Node[T] {
 	return next
 }
 
-// insert returns the nodes that replace n: one node, or two if n was full.
+// insert returns the nodes that replace n: one node, or two if one node would
+// have too many entries.
 func (n *Node[T]) insert(item *Item[T]) []*Node[T] {
 	if n.kids == nil {
 		i, exact := n.search(item.Key)

@@ -255,8 +255,9 @@ func jobTemplate(spec object, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// podSpec checks the required fields that programs forget most often:
-// containers, each with a name and an image.
+// podSpec finds the mistakes in containers that programs make most often:
+// missing, invalid or repeated names, missing images, and mounts of volumes that
+// do not exist.
 func podSpec(spec object, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("containers")

@@ -63,9 +63,8 @@ func (d document) URL() string {
 	return strings.TrimSuffix(d.Path, ".md") + ".html"
 }
 
-// build writes a page for each document of the repository. It returns an error
-// if a file cannot be read or written, or if a link names a document that does
-// not exist.
+// build writes a page for each document of the repository, and copies the
+// pictures. It returns an error if a file cannot be read or written.
 func build(root, out string) error {
 	paths, pictures, err := documents(root)
 	if err != nil {

@@ -123,8 +123,8 @@ func completion(root *cobra.Command) *cobra.Command {
 	return c
 }
 
-// completeResource completes the name of a resource from the server's
-// resources.
+// completeResource returns the names of the server's resources that begin with
+// prefix. For the arguments after the resource, the shell completes file names.
 func (c *connection) completeResource(_ *cobra.Command, args []string, prefix string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {

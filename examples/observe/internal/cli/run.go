@@ -31,7 +31,8 @@ import (
 // noLimit is a time limit that is never reached.
 const noLimit = time.Duration(math.MaxInt64 / 4)
 
-// observe runs until ctx ends, or until no work is left.
+// observe runs until ctx ends, until too many commands have failed, or, with
+// --once, until no work is left.
 func (s *settings) observe(ctx context.Context, stdout, stderr *command.Output) error {
 	format := s.output
 	if format == "json" {

@@ -97,7 +97,9 @@ func (a *Agent) decline(
 	return nil
 }
 
-// complete ends the reboot after the kernel has a different boot id.
+// complete records on the node that the reboot is complete, and uncordons the
+// node if the agent has cordoned it. It is called once the kernel has a
+// different boot id.
 func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string) error {
 	outcome := protocol.Outcome{
 		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: a.now(), Result: protocol.Rebooted,

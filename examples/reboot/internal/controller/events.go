@@ -43,8 +43,8 @@ func (r *recorder) granted(node *corev1.Node, group *api.RebootGroup, request st
 		"RebootGroup %s grants the reboot for request %q", group.Name, request)
 }
 
-// full sends an Event that the group's limit is reached. It sends at most one
-// for each group in EventInterval.
+// full sends an Event about a group that has reached its limit. It sends at
+// most one for each group in EventInterval.
 func (r *recorder) full(group *api.RebootGroup, limit int) {
 	now := time.Now()
 	r.mu.Lock()

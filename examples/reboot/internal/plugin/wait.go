@@ -121,7 +121,8 @@ func (p *Plugin) look(ctx context.Context, waits []*wait) ([]string, error) {
 	return open, nil
 }
 
-// judge ends the wait if the reboot is over. A reboot counts if its epoch is
+// judge ends the wait if the reboot is over, if the request was withdrawn, or
+// if the node's annotations cannot be read. A reboot counts if its epoch is
 // later than the epochs that were spent when it was requested.
 func (w *wait) judge(s protocol.State, state string) {
 	concluded := s.Last != nil && s.Last.Epoch > protocol.Read(w.asked).Spent()

@@ -28,8 +28,8 @@ import (
 // A Cache is a cache that has synced.
 type Cache struct{ Len func() int }
 
-// A start starts a cache, and returns it after it has synced. It calls heard,
-// which may be nil, for each event.
+// A start is a way to start a cache. run returns the cache after it has synced,
+// and calls heard, which may be nil, for each event.
 type start struct {
 	name string
 	run  func(ctx context.Context, url string, heard func()) (Cache, error)
@@ -137,7 +137,8 @@ func clientGo(ctx context.Context, url string, heard func()) (Cache, error) {
 	return Cache{func() int { return len(pods.GetStore().ListKeys()) }}, nil
 }
 
-// listen adds a handler to pods that calls heard for each event.
+// listen adds a handler to pods, unless heard is nil. The handler calls heard
+// for each event.
 func listen(pods interface {
 	AddEventHandler(handler clientgocache.ResourceEventHandler) (clientgocache.ResourceEventHandlerRegistration, error)
 }, heard func(),
