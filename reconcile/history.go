@@ -10,8 +10,8 @@ import (
 
 // These are the limits of the history that a controller records.
 const (
-	historyKeys   = 500              // keys with a history
-	historyLength = 20               // attempts of a key
+	historyKeys   = 500              // the most keys that have a history
+	historyLength = 20               // the most attempts in the history of a key
 	historyWatch  = 10 * time.Minute // how long all causes are recorded after a call of History
 )
 

@@ -174,8 +174,8 @@ func (m *mapping[O]) relieve(ctx context.Context, running *sync.WaitGroup, s *wo
 	}
 }
 
-// serve maps one object and ends its item, even if the mapper ends the
-// goroutine (runtime.Goexit).
+// serve maps one object, enqueues the keys and ends the object's item, even if
+// the mapper ends the goroutine (runtime.Goexit).
 func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[Key], e waitingEvent[O]) {
 	call := &mapperCall{callContext: beginCall(running, m.intake.timeout), mapper: m.cache, key: item.Key()}
 	defer call.end()

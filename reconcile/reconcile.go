@@ -17,9 +17,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// reconcileOnce reconciles one key and ends its item. It does so even if the
-// reconciler ends the goroutine (runtime.Goexit). ctx is the parent of the
-// reconciler's context.
+// reconcileOnce reconciles one key and ends its item, even if the reconciler
+// ends the goroutine (runtime.Goexit). If the key must wait for its namespace,
+// reconcileOnce parks it instead. ctx is the parent of the reconciler's
+// context.
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
 	c.external.dispatched(item.Key())
 	if c.parking.holdsBack(item.Key().Namespace, c.sources) {

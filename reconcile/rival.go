@@ -25,8 +25,9 @@ func rivalOf(object metav1.Object, manager string, paths []string) string {
 	return newest.Manager
 }
 
-// wrote reports whether a manager has written any of these fields. If the entry
-// does not name fields, it may have written all of them.
+// wrote reports whether the manager of entry has written any of these fields.
+// It returns true for an entry without fields, because its manager may have
+// written all of them.
 func wrote(entry metav1.ManagedFieldsEntry, paths []string) bool {
 	var fields map[string]any
 	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {

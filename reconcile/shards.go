@@ -40,10 +40,10 @@ type shardRunner struct {
 	empty    []int        // slots whose keys are still to be enqueued
 	sweep    *time.Timer
 	deleted  passing // keys of deleted objects of other replicas' slots
-	// failed are keys whose reconcile has not succeeded on this replica or on
-	// the last owner. waiting are keys that wait for their first reconcile. The
-	// next owner usually finds the waiting keys even if they are not handed
-	// over.
+	// failed are keys of deleted objects whose reconcile has not succeeded on
+	// this replica or on the last owner. waiting are keys of deleted objects
+	// that wait for their first reconcile. The next owner usually finds the
+	// waiting keys even if they are not handed over.
 	failed, waiting unfinished
 }
 

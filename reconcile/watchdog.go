@@ -162,8 +162,8 @@ func (w *watchdog) list() []*worker {
 	return slices.Collect(maps.Keys(w.workers))
 }
 
-// check reports the worker's call if it is overdue, and sets the timer for when
-// it is overdue for twice as long.
+// check reports the worker's call if it is overdue, and sets the timer to the
+// time at which the call will be overdue for twice as long.
 func (s *worker) check() {
 	s.mu.Lock()
 	s.nextCheck = time.Time{}

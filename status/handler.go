@@ -55,10 +55,10 @@ func New(o *Options) (http.Handler, error) {
 }
 
 // authorized returns a handler that serves only requests that authorize allows.
-// The answer to a refused request does not contain the reason, with one
-// exception: if the API server could not be asked, the answer says so.
-// Otherwise the user would look for the reason in the permissions of the
-// client.
+// If authorize is nil, it returns h. The answer to a refused request does not
+// contain the reason, with one exception: if the API server could not be asked,
+// the answer says so. Otherwise the user would look for the reason in the
+// permissions of the client.
 func authorized(authorize func(*http.Request) error, h http.Handler) http.Handler {
 	if authorize == nil {
 		return h

@@ -71,8 +71,8 @@ func (h *handler) snapshot(w http.ResponseWriter, r *http.Request, name string) 
 }
 
 // record makes a recording that lasts for as many seconds as the client
-// requests, at most maxSeconds. It refuses the request during another
-// recording.
+// requests, 10 by default and at most maxSeconds. It ends earlier if the client
+// goes away. It refuses the request during another recording.
 func (h *handler) record(w http.ResponseWriter, r *http.Request, start func() error, stop func()) {
 	if h.busy.Swap(true) {
 		http.Error(w, "another profile is being taken", http.StatusConflict)

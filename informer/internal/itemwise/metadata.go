@@ -11,7 +11,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// metadataIn returns the metadata of an object as far as they can be decoded.
+// metadataIn returns the metadata of an object. If they cannot be decoded as a
+// whole, it returns only the name, the namespace, the resourceVersion, the UID,
+// the labels and the owner references, as far as each of them can be decoded.
 // It returns false if the name or the namespace cannot be decoded or the name
 // is empty, because it is then unknown which object it is. A resourceVersion
 // that is a number is returned as its digits.

@@ -130,8 +130,8 @@ func (w *openWatch) stop() {
 // problem returns the reason why the state of the object is unknown, or may
 // soon be unknown. It returns nil unless a person has to do something or the
 // failure has lasted for a while. For example, a single connection that breaks
-// off is not a problem, but a missing permission is one at once. Set.mu is
-// held.
+// off is not a problem, but a missing permission is a problem at once. Set.mu
+// is held.
 func (f *reference) problem() error {
 	switch {
 	case f.wrong != nil:

@@ -161,8 +161,9 @@ func (r *Set) schedule(s *session) {
 	}
 }
 
-// begin starts the requests that are due now. It returns the time of the next
-// call, and the references that are to be dropped.
+// begin starts the requests that are due now. It also ends the watches that
+// have stalled, and the shared watches that are no longer needed. It returns
+// the time of the next call, and the references that are to be dropped.
 func (r *Set) begin(s *session, now time.Time) (next time.Time, unheld []*reference) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -304,7 +305,8 @@ func (r *Set) take(s *session) (*reference, time.Time) {
 	return f, start
 }
 
-// opened records how an attempt to list and watch a reference has ended.
+// opened records how an attempt to list and watch a reference has ended. It
+// notifies the handlers if a problem of the reference has begun or ended.
 func (r *Set) opened(s *session, f *reference, err error) {
 	r.mu.Lock()
 	f.busy, f.asked = false, time.Time{}

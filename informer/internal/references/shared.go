@@ -30,8 +30,8 @@ import (
 // that it had reached.
 
 // forbiddenPause is the pause after which a forbidden watch of a namespace is
-// tried again. A program may work for long without the permission for this
-// watch, because a permission to watch each object by its name is enough.
+// tried again. A program may lack the permission for this watch for long,
+// because it can watch each object by its name instead.
 const forbiddenPause = 10 * time.Minute
 
 // source is the connection to a namespace, and the watch of the namespace.

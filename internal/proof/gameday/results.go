@@ -27,7 +27,7 @@ type report struct {
 	Failure string    `json:"failure,omitempty"` // why the incident could not be played to its end
 
 	Alerts []alert       `json:"alerts"` // the alerts that fire a minute after the first alert
-	After  time.Duration `json:"after"`  // the time until the first alert, as if the rules were not shortened
+	After  time.Duration `json:"after"`  // the time until the first alert or the limit, as if the rules were not shortened
 	Lines  []string      `json:"lines"`  // the last errors in the logs; see errorLines
 	Page   []string      `json:"page"`   // the lines of /readyz that are not ok; see notReady
 	Healed time.Duration `json:"healed"`

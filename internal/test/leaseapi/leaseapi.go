@@ -389,8 +389,9 @@ type leaseWatch struct {
 	waiting []change
 }
 
-// add queues a change. A Lease that the selector no longer selects counts as
-// deleted, and one that it selects again as added, as on a real server.
+// add queues a change. As on a real server, a Lease that the selector no longer
+// selects counts as deleted, and a Lease that it did not select before counts
+// as added. Changes of other Leases are left out.
 func (w *leaseWatch) add(c change) {
 	current := c.event.Object.(*coordinationv1.Lease)
 	wasSelected, isSelected := c.old != nil && selects(w.selector, c.old), selects(w.selector, current)

@@ -40,7 +40,7 @@ type memory struct {
 type record struct {
 	tried, succeeded version
 	failing          bool
-	reconciled       bool // the reconciler was called after the object left, and retries by itself
+	reconciled       bool // the reconciler was called after the object left, so leavers no longer enqueues the key
 	asked            int  // number of questions to the server since the object left the selection
 }
 

@@ -172,9 +172,9 @@ func status(entry string) float64 {
 	return kib * 1024
 }
 
-// profile writes profiles of processor time and memory until stop is called.
-// The names of their files begin with prefix. If prefix is empty, it writes
-// none.
+// profile records the use of the processor until stop is called. stop then
+// writes this profile and a profile of the memory. The names of their files
+// begin with prefix. If prefix is empty, nothing is recorded.
 func profile(prefix string) (stop func() error, err error) {
 	if prefix == "" {
 		return func() error { return nil }, nil
