@@ -129,8 +129,8 @@ type source struct {
 	dropin     any
 	sends      *atomic.Bool
 	unstreamed bool
-	// err is why the client cannot be used. If it is set, the other fields are
-	// not set.
+	// err is why the client cannot be used. If it is set, no other field except
+	// follows is set.
 	err error
 }
 

@@ -95,7 +95,8 @@ func setOf(shards []sharding.ShardRangeRequirement) (set keyspace.Set, err error
 }
 
 // CountNamespaces returns the number of objects that the server has in each
-// namespace. It lists them page by page and retains none of them.
+// namespace and that match the informer's selectors. It lists them page by page
+// and retains none of them.
 func (s shards[T]) CountNamespaces(ctx context.Context) (map[string]int, error) {
 	i := s.informer
 	counts := map[string]int{}

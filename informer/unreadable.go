@@ -348,9 +348,10 @@ func (s *store[T]) withoutPanics(
 
 // removeReadable updates s.unreadable after a list at rv has been stored. It
 // removes each object of the listed namespaces, because the list has shown the
-// object to be readable or deleted. It does not remove refused objects, objects
-// whose unreadable state is newer than rv, or objects whose unreadable state is
-// still cached. It returns the keys of the removed and of the refused objects.
+// object to be readable or deleted. It does not remove refused objects, or
+// objects whose unreadable state is newer than rv. It also does not remove
+// objects whose unreadable state is still cached, unless the server was
+// restored. It returns the keys of the removed and of the refused objects.
 // writing must be held.
 func (s *store[T]) removeReadable(
 	isListed func(string) bool, refused []refusedItem[T], occasion versions.Occasion, rv string,

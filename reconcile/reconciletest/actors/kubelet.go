@@ -259,8 +259,8 @@ func readiness(pod *corev1.Pod) corev1.PodCondition {
 }
 
 // regate returns a task that updates the condition Ready of a Pod whose
-// readiness gates have opened or closed. It returns nil if the condition is up
-// to date.
+// readiness gates have opened or closed. It returns nil if the Pod has no
+// readiness gates, or if the condition is up to date.
 func regate(pod *corev1.Pod, now metav1.Time) deployments.Task {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return nil
@@ -273,6 +273,8 @@ func regate(pod *corev1.Pod, now metav1.Time) deployments.Task {
 }
 
 // setPodCondition sets a condition, and reports whether its status has changed.
+// If the Pod already has the condition with the same status, it is left as it
+// is.
 func setPodCondition(pod *corev1.Pod, c corev1.PodCondition, now metav1.Time) (changed bool) {
 	c.LastTransitionTime = now
 	conditions := pod.Status.Conditions

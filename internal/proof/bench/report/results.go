@@ -107,8 +107,8 @@ func (w *row) median(impl string) (float64, bool) {
 }
 
 // ratio returns the cost of an implementation divided by ours. It returns false
-// if the implementation was not measured, if the unit is not a cost, or if our
-// cost is zero.
+// for our own implementation, if one of the two was not measured or is zero, or
+// if the unit is not a cost.
 func (w *row) ratio(impl string) (float64, bool) {
 	mine, ok := w.median(ours)
 	theirs, measured := w.median(impl)

@@ -109,7 +109,8 @@ func (s *suite) measure(ctx context.Context, rounds int, out, progress io.Writer
 }
 
 // keptOf returns the results in a file, except for one suite. It returns no
-// results if excluded is empty or the file does not exist.
+// results if excluded is empty or the file does not exist, and an error if
+// there is no suite with this name.
 func keptOf(results, excluded string) ([]byte, error) {
 	if excluded == "" {
 		return nil, nil

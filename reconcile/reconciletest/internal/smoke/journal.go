@@ -58,8 +58,8 @@ type mark struct {
 	lines   int
 }
 
-// holding describes the last writer of a Lease, and the time at which the Lease
-// expires if that writer is dead.
+// holding describes the last writer of a Lease. If that writer was killed,
+// another replica can hold the Lease from the time in expires on.
 type holding struct {
 	life    *life
 	expires time.Time

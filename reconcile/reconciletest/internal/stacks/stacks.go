@@ -71,9 +71,9 @@ func Awaits() bool {
 	})
 }
 
-// anyIn reports whether a goroutine of any bubble has the function among its
-// innermost 32 frames. This is far cheaper than the text of all stacks, and
-// most programs never have such a goroutine.
+// anyIn reports whether a goroutine of this process has the function among its
+// innermost 32 frames, or true if that is not known. This is far cheaper than
+// the text of all stacks, and most programs never have such a goroutine.
 func anyIn(function string) bool {
 	records := make([]runtime.StackRecord, runtime.NumGoroutine()+16)
 	n, ok := runtime.GoroutineProfile(records)

@@ -302,7 +302,7 @@ type change struct {
 }
 
 // changes returns the differences of s from want, sorted, except in masked
-// fields.
+// fields and in the fields of objects that only one of the states contains.
 func (s State) changes(want State, masked map[string]bool) []change {
 	keys := maps.Clone(map[string]string(s))
 	maps.Copy(keys, want)
