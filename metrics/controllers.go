@@ -50,7 +50,8 @@ var (
 		"controller")
 )
 
-// reconciles sends the counts of a controller's reconciles. Metrics that
+// reconciles sends the counts of a controller's reconciles and, if the
+// controller elects a leader, whether this replica leads. Metrics that
 // controller-runtime has as well are computed in the same way. For example, a
 // conflict counts as an error and a retry, and a terminal error counts as an
 // error but not as a retry.

@@ -197,7 +197,8 @@ func (p Program) runBeside(ctx context.Context, env Env, run func(context.Contex
 	return errors.Join(err, <-ended)
 }
 
-// setUp calls Setup with the completed env, and checks the controllers.
+// setUp calls Setup with the completed env. It checks the controllers, and
+// whether the servers have the kinds that they need.
 func (p Program) setUp(env Env, configs map[string]*rest.Config, f *flags) (Env, []*reconcile.Controller, error) {
 	env, err := p.replicate(env, env.asker.clusters[first], f)
 	if err == nil {

@@ -159,7 +159,7 @@ func isTemporary(err error) bool {
 // ones that are needed by name only. It returns an error for each permission
 // that is missing, joined. It only logs the ones that the program can do
 // without. If the server does not answer about a permission that the program
-// requires, review returns only that error.
+// requires, or about any permission, review returns only that error.
 func review(ctx context.Context, client kubernetes.Interface, needs []permission) error {
 	needs = slices.DeleteFunc(slices.Clone(needs), func(p permission) bool { return p.byName })
 	granted, errs := make([]bool, len(needs)), make([]error, len(needs))

@@ -131,8 +131,9 @@ func Status[C Client[T], T informer.Object](
 	})
 }
 
-// merge does what Merge does. In addition, it calls check with the edited
-// object, and returns the error of check instead of sending the patch.
+// merge does what Merge does. In addition, if the edit changes the object, it
+// calls check with the cached and the edited object, and returns the error of
+// check instead of sending the patch.
 func merge[C Client[T], T informer.Object](
 	ctx context.Context, clientOf func(namespace string) C, cached T, o *Options,
 	edit func(T), check func(cached, edited informer.Object) error,

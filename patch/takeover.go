@@ -72,7 +72,9 @@ func (a *Applier[C, T]) managed(ctx context.Context, client any, cached T, o *Op
 // by the field manager. It returns nil if there are no fields to take over.
 //
 // Finalizers and owner references stay with the managers that set them, because
-// an apply that does not mention them would remove them.
+// an apply that does not mention them would remove them. Fields that were set
+// in a different API version stay with their managers, too, because they may
+// have other names there.
 func takenOver(obj informer.Object, o *Options) ([]metav1.ManagedFieldsEntry, error) {
 	var candidates, kept []metav1.ManagedFieldsEntry
 	var applied *metav1.ManagedFieldsEntry

@@ -176,8 +176,9 @@ func (w *world) owner(t *table, ref ownerRef, o *stored) *stored {
 
 // collectDependent returns a write that deletes an object if each of its owners
 // is deleted, or is being deleted in the foreground. If another owner still
-// exists, the write removes the references to those owners instead. It returns
-// nil if there is nothing to do.
+// exists, the write removes the references to those owners instead. If the
+// object and its owners wait for each other, the write unblocks the owners; see
+// unblock. It returns nil if there is nothing to do.
 func (c *Collector) collectDependent(w *world, t *table, o *stored) func() {
 	var solid, absent, waiting []string
 	for _, ref := range ownersOf(o) {

@@ -135,8 +135,10 @@ func (s *store) checkNamespace(t *table, r *request) error {
 	return err
 }
 
-// insert sets the UID, the creation time and the other fields that identify a
-// new object, and commits it.
+// insert completes and checks a new object, and commits it unless the call is a
+// dry run. It sets the UID, the creation time and the other fields that the
+// server sets. It returns an error if the object breaks a rule or a quota, or
+// if an object with its name exists.
 func (x *exchange) insert(obj object) (*stored, error) {
 	m := metaOf(obj)
 	m["creationTimestamp"] = x.s.now()
@@ -265,7 +267,8 @@ func protection(r *Resource) string {
 }
 
 // identifyJob gives a Job the selector that the server generates, and its
-// template the matching labels. It leaves a Job alone that has a selector or a
+// template the matching labels. If the Job has no labels, it gets the labels of
+// the template. identifyJob leaves a Job alone that has a selector or a
 // manualSelector.
 func identifyJob(obj, m object) {
 	spec := asObject(obj["spec"])

@@ -115,7 +115,8 @@ func isPod(r *Resource) bool { return r.Group == "" && r.Resource == "pods" }
 
 // markDeleted marks an object as being deleted, and replaces its finalizers. If
 // the object is marked already, its deletionTimestamp stays, and its grace
-// period can only become shorter. It commits the object if this changes it.
+// period can only become shorter. It commits the object if this changes it,
+// unless the call is a dry run.
 func (x *exchange) markDeleted(current *stored, finalizers []string, grace int64) (*stored, error) {
 	obj := clone(current.obj)
 	m := metaOf(obj)

@@ -96,7 +96,8 @@ func (d *Scheduler) Stop() {
 // server.
 func (d *Scheduler) Wake() { d.signal() }
 
-// park waits for the scheduler, if there is one, and then serves the call.
+// park waits for the scheduler, if there is one, and then serves the call. It
+// serves an update of a series of events at once; see isSeriesUpdate.
 func (s *Server) park(ctx context.Context, r *request) (*http.Response, error) {
 	s.mu.Lock()
 	d := s.gate

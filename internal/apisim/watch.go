@@ -49,7 +49,9 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 	return w, nil
 }
 
-// startWatch queues the events that the client has not seen yet.
+// startWatch queues the events that the client has not seen yet. If a part of
+// them is compacted, it queues the error 410 instead, after which the watch
+// ends.
 func (s *store) startWatch(w *watcher, r *request) error {
 	initial := isTrue(r.query.Get("sendInitialEvents"))
 	if initial && s.opts.NoStreamingLists {
@@ -81,9 +83,9 @@ func (s *store) startWatch(w *watcher, r *request) error {
 	return nil
 }
 
-// startFromState queues the present objects. For resourceVersion 0 it queues
-// the objects of the client's cached version, and the events since that
-// version.
+// startFromState queues the present objects and, for a client that accepts
+// bookmarks, a bookmark. For resourceVersion 0 it queues the objects of the
+// client's cached version, and the events since that version.
 func (s *store) startFromState(w *watcher, r *request) error {
 	version := s.version
 	if r.query.Get("resourceVersion") == "0" {

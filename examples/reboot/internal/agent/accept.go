@@ -38,9 +38,9 @@ func (a *Agent) ask(ctx context.Context, node *corev1.Node, state protocol.State
 	return reconcile.After(a.options.AskPeriod), nil
 }
 
-// accept records on the node that the agent has accepted the reboot, and the id
-// of the boot that must end. If the machine inhibits a reboot now, accept
-// declines the reboot instead.
+// accept cordons the node, and records on it that the agent has accepted the
+// reboot, and the id of the boot that must end. If the machine inhibits a reboot
+// now, accept declines the reboot instead.
 func (a *Agent) accept(ctx context.Context, node *corev1.Node, g protocol.Grant, bootID string) error {
 	inhibitors, err := a.inhibitors(ctx)
 	if err != nil {

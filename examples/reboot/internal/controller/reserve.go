@@ -13,7 +13,9 @@ import (
 
 // reserve assigns the free slots of a group, and updates the group's queue. It
 // decides from live reads: it first reads the ledgers of all groups, and then
-// all nodes. If there is nothing to assign, it reports the group's state. The
+// all nodes. If the group needs its first slot and has no finalizer yet,
+// reserve only adds the finalizer, and the event of that write causes the next
+// reconcile. If there is nothing to assign, it reports the group's state. The
 // cache may not show the reason for that: for example, the gate has just
 // closed, or a group cannot be decoded. No event follows when such a reason
 // ends. So reserve returns the time after which the group must be reconciled
