@@ -21,10 +21,10 @@ import (
 
 // reconcile performs the first step that is due in a group. The step's write
 // changes an object, and the event of that change causes the next reconcile. A
-// step may seem due in the cache although live reads show that it is not. In
-// that case the cache is stale, and its next events cause the next reconcile. A
-// step that fails, for example because a webhook refuses to write its node,
-// does not stop the other slots and requests of the group.
+// step may seem due in the cache although live reads show that it is not: the
+// cache is stale, or it lacks a group that cannot be decoded. That slot waits,
+// and the other slots and requests of the group go on. They also go on if a step
+// fails, for example because a webhook refuses to write its node.
 func (c *Controller) reconcile(
 	ctx context.Context, request reconcile.Request[*api.RebootGroup],
 ) (reconcile.Result, error) {
@@ -39,11 +39,12 @@ func (c *Controller) reconcile(
 		node := c.cachedNode(slot.Node)
 		decision := rules.ForSlot(v.situation(i, node), slot, node)
 		if decision.Step != rules.Wait {
-			after, err := c.advance(ctx, group.Name, slot.Node)
-			if err == nil {
+			stepped, after, err := c.advance(ctx, group.Name, slot.Node)
+			if err == nil && stepped {
 				return again(after), errors.Join(errs...)
 			}
 			errs = append(errs, err)
+			wait = rules.Sooner(wait, after)
 			continue
 		}
 		wait = rules.Sooner(wait, decision.After)

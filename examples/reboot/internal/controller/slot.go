@@ -15,29 +15,31 @@ import (
 )
 
 // advance performs the next step for the slot of a node. It decides from live
-// reads. It first reads the ledgers of all groups, and then the node. It returns
-// the time after which the group must be reconciled again, even if nothing has
+// reads. It first reads the ledgers of all groups, and then the node. stepped is
+// true if its write, or the write of another controller, causes the next
+// reconcile of the group. It is false if the slot must wait: then after is the
+// time after which the group must be reconciled again, even if nothing has
 // changed, or 0.
-func (c *Controller) advance(ctx context.Context, group, node string) (time.Duration, error) {
+func (c *Controller) advance(ctx context.Context, group, node string) (stepped bool, after time.Duration, err error) {
 	ledger, all, err := c.ledger(ctx, group)
 	if err != nil || ledger == nil {
-		return 0, err
+		return err == nil, 0, err // A group that does not exist has no other slots, either.
 	}
 	live, err := protocol.Live(ctx, c.nodes, node)
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	i := slices.IndexFunc(ledger.Status.Slots, func(s api.Slot) bool { return s.Node == node })
 	if i < 0 {
-		return 0, nil // Another controller has released the slot.
+		return true, 0, nil // Another controller has released the slot.
 	}
 	slot := ledger.Status.Slots[i]
 	v := c.newView(ledger, all, c.cachedNodes()) // The cached nodes are only counted, to evaluate percentages.
 	decision := rules.ForSlot(v.situation(i, live), slot, live)
 	if decision.Step == rules.Wait {
-		return decision.After, nil
+		return false, rules.Sooner(reread(all), decision.After), nil
 	}
-	return 0, c.step(ctx, decision, v, i, live)
+	return true, 0, c.step(ctx, decision, v, i, live)
 }
 
 // step carries out the decision about the slot with this index in the ledger.

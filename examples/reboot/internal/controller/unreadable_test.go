@@ -13,6 +13,7 @@ import (
 
 	"github.com/homeostat/homeostat/examples/reboot/api"
 	"github.com/homeostat/homeostat/examples/reboot/internal/controller"
+	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
 // playPlainly is play with the client of the program itself: a cache behind a
@@ -190,5 +191,36 @@ func TestADrainOfTheDefaultGroupGoesOnWhileASelectorCannotBeRead(t *testing.T) {
 		s.pass(2 * time.Minute)
 		s.Expect(s.state("b").InProgress).NotTo(BeNil())
 		s.Expect(s.rawHolders(api.DefaultName)).To(Equal([]string{"b"}))
+	})
+}
+
+// The cache does not have the group that cannot be decoded. So a repetition of
+// the reboot of a seems due in the cache, and is not due in live reads, for as
+// long as the group exists.
+func TestASlotThatOnlySeemsDueDoesNotStopTheOthers(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.group(api.DefaultName, intstr.FromInt32(2), nil)
+		s.asking("a")
+		s.pass(time.Second)
+		s.asking("b")
+		s.pass(time.Second)
+		s.change("b", accepted(`"drained":false`))
+		s.patch("a", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`, "status")
+		s.change("a", map[string]any{
+			protocol.Now: nil, protocol.LastReboot: `{"request":"r","epoch":1,"fromBootID":"b0","toBootID":"b2","result":"rebooted"}`,
+		})
+		s.pass(time.Second)
+		s.made("bad", map[string]any{"nodeSelector": "role=web"})
+		s.change("a", map[string]any{protocol.Needed: "again"})
+		s.pass(time.Minute)
+		s.change("b", accepted(`"drained":true,"try":1,"waits":true`))
+		s.pass(2 * time.Minute)
+		s.Expect(s.state("b").Permit).NotTo(BeNil())
+		s.pass(time.Hour)
+		s.Expect(s.condition(api.DefaultName, "Stuck")).To(HavePrefix("True"))
+		s.Expect(s.state("a").Now).To(BeNil())
+		s.Expect(s.raw().Delete(s.ctx, "bad", metav1.DeleteOptions{})).To(Succeed())
+		s.pass(2 * time.Minute)
+		s.Expect(s.state("a").Now).NotTo(BeNil(), "it heals")
 	})
 }
