@@ -9,8 +9,10 @@ import (
 // the machine has already rebooted.
 var ErrOtherBoot = errors.New("the machine has rebooted")
 
-// ErrUnanswered means that the call was sent, and that its answer was lost. So
-// the machine may reboot. For example, the host's D-Bus ends before it answers.
+// ErrUnanswered means that the call was sent, and that its answer was lost, or
+// does not say that the machine stays up. So the machine may reboot. For
+// example, the host's D-Bus ends before it answers, or systemd-logind answers
+// that a shutdown is already in progress.
 var ErrUnanswered = errors.New("the machine has not answered, but may reboot")
 
 // Inhibited is a [Machine] on which other programs can inhibit a reboot for a

@@ -31,10 +31,15 @@ type Logind struct {
 const (
 	login1  = "org.freedesktop.login1"
 	manager = login1 + ".Manager."
-	// noReply is the name of the error that the bus sends if logind ends before
-	// it answers.
-	noReply = "org.freedesktop.DBus.Error.NoReply"
+	bus     = "org.freedesktop.DBus.Error."
 )
+
+// unanswered are the names of the errors after which the machine may go down.
+// The bus sends most of them, for example if logind ends before it answers.
+// Logind itself sends OperationInProgress, if a shutdown has already begun.
+var unanswered = []string{
+	bus + "NoReply", bus + "Timeout", bus + "TimedOut", bus + "Disconnected", login1 + ".OperationInProgress",
+}
 
 // Reboot requests a reboot without a password prompt.
 func (l *Logind) Reboot(ctx context.Context) error {
@@ -65,7 +70,8 @@ func (l *Logind) Inhibitors(ctx context.Context) (string, error) {
 }
 
 // call calls a method of logind's manager. If out is not nil, it stores the
-// answer there. It returns [ErrUnanswered] if no answer follows the call.
+// answer there. It returns [ErrUnanswered] if no answer follows the call, or if
+// the answer does not say that the machine stays up.
 func (l *Logind) call(ctx context.Context, method string, out any, args ...any) error {
 	socket := cmp.Or(l.Socket, DefaultSocket)
 	conn, err := dbus.Connect("unix:path="+socket, dbus.WithContext(ctx))
@@ -75,7 +81,7 @@ func (l *Logind) call(ctx context.Context, method string, out any, args ...any) 
 	defer func() { _ = conn.Close() }() // The call has returned.
 	answer := conn.Object(login1, "/org/freedesktop/login1").CallWithContext(ctx, manager+method, 0, args...)
 	refusal, answered := errors.AsType[dbus.Error](answer.Err)
-	if answer.Err != nil && (!answered || refusal.Name == noReply) {
+	if answer.Err != nil && (!answered || slices.Contains(unanswered, refusal.Name)) {
 		return errors.Join(ErrUnanswered, answer.Err)
 	}
 	if answer.Err != nil || out == nil {

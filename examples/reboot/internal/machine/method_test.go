@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -24,8 +25,11 @@ type bus struct {
 	socket string
 	calls  chan string // of others than the bus itself, with their arguments
 	refuse bool
-	// hangUp and lost are set for a call whose answer the bus does not get.
-	hangUp, lost atomic.Bool
+	// hangUp is set for a call that gets no answer.
+	hangUp atomic.Bool
+	// refusal is a string, the name of the error of a bus that refuses. Empty
+	// means that access is denied.
+	refusal atomic.Value
 	// inhibitors are what ListInhibitors answers.
 	inhibitors []inhibitor
 }
@@ -95,11 +99,10 @@ func (b *bus) answer(in *bufio.Reader, conn net.Conn) {
 			body = []any{":1.1"}
 		case b.refuse:
 			reply.Type = dbus.TypeError
-			reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant("org.freedesktop.DBus.Error.AccessDenied")
+			refusal, _ := b.refusal.Load().(string)
+			name := cmp.Or(refusal, "org.freedesktop.DBus.Error.AccessDenied")
+			reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant(name)
 			body = []any{"Permission denied"}
-			if b.lost.Load() {
-				reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant("org.freedesktop.DBus.Error.NoReply")
-			}
 		case member == "org.freedesktop.login1.Manager.ListInhibitors":
 			body = []any{b.inhibitors}
 		default:
@@ -132,9 +135,15 @@ func TestACallWhoseAnswerIsLostMayRebootTheMachine(t *testing.T) {
 	b := newBus(t, false)
 	b.hangUp.Store(true)
 	g.Expect((&machine.Logind{Socket: b.socket}).Reboot(t.Context())).To(gomega.MatchError(machine.ErrUnanswered))
-	b = newBus(t, true)
-	b.lost.Store(true)
-	g.Expect((&machine.Logind{Socket: b.socket}).Reboot(t.Context())).To(gomega.MatchError(machine.ErrUnanswered))
+	for _, name := range []string{
+		"org.freedesktop.DBus.Error.NoReply", "org.freedesktop.DBus.Error.Timeout", "org.freedesktop.DBus.Error.TimedOut",
+		"org.freedesktop.DBus.Error.Disconnected", "org.freedesktop.login1.OperationInProgress",
+	} {
+		b = newBus(t, true)
+		b.refusal.Store(name)
+		err := (&machine.Logind{Socket: b.socket}).Reboot(t.Context())
+		g.Expect(err).To(gomega.MatchError(machine.ErrUnanswered), name)
+	}
 	killed := filepath.Join(t.TempDir(), "killed")
 	g.Expect(os.WriteFile(killed, []byte("#!/bin/sh\nkill -9 $$\n"), 0o700)).To(gomega.Succeed())
 	g.Expect(machine.Command(killed).Reboot(t.Context())).To(gomega.MatchError(machine.ErrUnanswered))
