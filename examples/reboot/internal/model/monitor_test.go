@@ -256,11 +256,13 @@ func instant(text string) time.Time {
 	return at
 }
 
-// inTime holds I9: no machine goes down outside the maintenance windows of its
-// group, as its spec is now, unless that has changed a moment ago.
+// inTime holds I9: no machine goes down outside the maintenance windows of the
+// group that has a slot for it, as the group's spec is now, unless that has
+// changed a moment ago. A node that has moved since is rebooted by that group
+// nevertheless. Only the first group has windows.
 func (m *monitor) inTime(name string, tolerance time.Duration) {
-	g := m.groups[groupName]
-	if g == nil || m.nodes[name].labels[pool] != groupName || time.Since(m.windowed) < permitTime+tolerance {
+	g := m.holder(name, m.nodes[name].uid)
+	if g == nil || g.Name != groupName || time.Since(m.windowed) < permitTime+tolerance {
 		return
 	}
 	windows, err := rules.NewWindows(g)
@@ -377,13 +379,16 @@ func (m *monitor) podCommit(e apisim.Event) {
 	m.pods[string(e.New.GetUID())] = node
 }
 
-func (m *monitor) holds(name, uid string) bool {
+func (m *monitor) holds(name, uid string) bool { return m.holder(name, uid) != nil }
+
+// holder returns the group that has a slot for the node, or nil.
+func (m *monitor) holder(name, uid string) *api.RebootGroup {
 	for _, g := range m.groups {
 		if slices.ContainsFunc(g.Status.Slots, func(s api.Slot) bool { return s.Node == name && string(s.NodeUID) == uid }) {
-			return true
+			return g
 		}
 	}
-	return false
+	return nil
 }
 
 // always holds I2 and I3.
