@@ -66,8 +66,8 @@ func isObserved(client *http.Client, config *rest.Config) bool {
 	return found
 }
 
-// reporting returns a transport that sends requests through the transport next,
-// and reports each write to the observer in the context of its request.
+// reporting returns a transport that sends requests through next, and reports
+// each write to the observer in the context of its request.
 func reporting(config *rest.Config, next http.RoundTripper) (http.RoundTripper, error) {
 	observed, err := cluster.New(&rest.Config{Host: config.Host, UserAgent: config.UserAgent, Transport: next}, nil)
 	if err != nil {

@@ -96,7 +96,7 @@ func (s *seeing[R]) Reconcile(ctx context.Context, r R) (reconcile.Result, error
 type made struct {
 	kinds map[schema.GroupResource]*seenKind
 
-	mu     sync.Mutex // guards the fields below, and ownWrite.outcome
+	mu     sync.Mutex // guards the fields below and, until end, what an answer changes in an ownWrite
 	writes []*ownWrite
 	ended  bool
 }

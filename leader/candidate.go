@@ -20,8 +20,8 @@ import (
 )
 
 // candidate makes the requests for one Lease and remembers the Lease as it last
-// saw it. The campaign's goroutine calls all its methods, except for the
-// methods that Elector's status needs.
+// saw it. The campaign's goroutine and the goroutines of its requests call the
+// methods. Other goroutines call only the methods that Elector's status needs.
 type candidate struct {
 	lease   Lease
 	options Options

@@ -170,8 +170,8 @@ func (r *race) send(w *way, body io.ReadCloser) {
 }
 
 // run returns the first answer or, if every attempt failed, the last error. If
-// there is no answer within the duration patience, it sends the request through
-// second as well.
+// patience has passed without an answer, it sends the request through second as
+// well.
 func (r *race) run(second *way, patience time.Duration) (reply, error) {
 	timer := time.NewTimer(max(patience, time.Nanosecond))
 	defer timer.Stop()

@@ -99,7 +99,8 @@ func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error
 	return e.runTerms(ctx, false, fn)
 }
 
-// runTerms calls fn for one term after the other, or for one term only.
+// runTerms calls fn for one term after the other, until ctx ends or fn returns
+// before its term has ended. If single is true, it calls fn for one term only.
 func (e *Elector) runTerms(ctx context.Context, single bool, fn func(context.Context) error) error {
 	if fn == nil {
 		return fmt.Errorf("campaigning for lease %q: the function to run is nil", e.candidate.lease.key())

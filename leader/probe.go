@@ -113,8 +113,8 @@ func (s *stages) trace() *httptrace.ClientTrace {
 // timings contains the durations of the parts of an answered probe.
 type timings struct{ connection, handshake, answer time.Duration }
 
-// durations returns how long each part of an answered probe took. The probe
-// began at the time began, and its answer has just arrived.
+// durations returns how long each part of a probe took that was answered just
+// now. began is the time at which the probe began.
 func (s *stages) durations(began time.Time) timings {
 	s.mu.Lock()
 	defer s.mu.Unlock()

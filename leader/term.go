@@ -19,7 +19,7 @@ import (
 type term struct {
 	elector any // the elector of the term, for its fence
 	options *Options
-	ctx     context.Context //nolint:containedctx // functions under the term get it
+	ctx     context.Context //nolint:containedctx // ends with the term; the contexts of the term's functions end with it
 	cancel  context.CancelCauseFunc
 	flights flights
 

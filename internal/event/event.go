@@ -15,7 +15,7 @@ import (
 // The API server's limits, in bytes.
 const (
 	maxNote = 1024
-	maxWord = 128 // limit of a reason, an action and a reporting instance
+	maxWord = 128 // the limit of a reason, an action or a reporting instance
 )
 
 // ellipsis shows where a note was cut.
@@ -43,7 +43,8 @@ func Note(text string) string {
 	return cut(text, maxNote-len(ellipsis)) + ellipsis
 }
 
-// cut returns as many whole runes of text as fit into limit bytes.
+// cut returns as many whole runes from the beginning of text as fit into limit
+// bytes. Invalid UTF-8 becomes the replacement rune.
 func cut(text string, limit int) string {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
 	if len(text) <= limit {

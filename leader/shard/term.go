@@ -12,7 +12,8 @@ import (
 )
 
 // run keeps slots until ctx has ended and all functions have returned. ctx ends
-// when this replica's membership ends.
+// when this replica's membership ends. run also ends when a function or the
+// decision fails, and returns that error.
 func (k *keeper) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

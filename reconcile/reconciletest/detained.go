@@ -11,7 +11,8 @@ import (
 )
 
 // detain deletes an object while another client's finalizer delays the
-// deletion. It lets the program react, and then removes the finalizer.
+// deletion. It lets the program react, and then removes the finalizer. It does
+// nothing if the object does not exist or is being deleted already.
 func (r *run) detain(ctx context.Context, resource, key string) {
 	o := &output{resource: resource, key: key}
 	original := r.object(o)

@@ -46,10 +46,10 @@ func marks(add bool, fields []state.ForeignField, finalizers []string) string {
 	return string(body)
 }
 
-// mutate changes an object of a call as a mutating webhook does. It adds fields
-// to a custom resource only if the program creates or has created the object. A
-// field of any other object may be an input that changes what the program has
-// to do.
+// mutate changes the object of a call of the program as a mutating webhook
+// does. It adds fields to a custom resource only if the program creates or has
+// created the object. A field of any other custom object may be an input that
+// changes what the program has to do.
 func (r *judge) mutate(c apisim.Call, object map[string]any) {
 	if !isProgram(c.Client) || r.old || state.Ignored(c.Resource.GroupResource()) {
 		return

@@ -129,7 +129,7 @@ func (o *outcome) possible(d plan.Deviation) bool {
 	return d.Kind != plan.AtCall || d.Index > len(o.calls) || o.calls[d.Index-1].may(d.Fault)
 }
 
-// reads reports whether the call with the number index is a read.
+// reads reports whether the call with this number is a read.
 func (o *outcome) reads(index int) bool { return index <= len(o.calls) && !o.calls[index-1].Write() }
 
 // uses holds the resources that the program watches, reads and writes, such as

@@ -114,9 +114,10 @@ func (r *run) restart(ctx context.Context) {
 	r.waitQuiet(ctx)
 }
 
-// rest records the server's state while the program is at rest, and compares
-// the program's caches with it. The states are compared later with the states
-// of the run without faults.
+// rest records the server's state while the program is at rest. The states are
+// compared later with the states of the run without faults. Unless there is a
+// finding, rest also compares the program's caches with the server, and checks
+// the statuses that the program has written.
 func (r *run) rest() {
 	r.out.restedAt = append(r.out.restedAt, len(r.out.lines))
 	r.out.states = append(r.out.states, state.OfServer(r.sim, r.ignore, r.foreign))
@@ -226,7 +227,7 @@ func (r *run) restore(n int) {
 }
 
 // freeze makes the program read, for Options.Lag, from caches that are n writes
-// behind.
+// to watched resources behind. If n is 0, it does nothing.
 func (r *run) freeze(n int) {
 	versions := r.judge.versions
 	if n == 0 || len(versions) == 0 {
@@ -278,7 +279,8 @@ func (r *run) drift(ctx context.Context) {
 
 // mark adds another client's fields to an object, and modifies one of the
 // program's own values. The program must repair its value without removing the
-// fields. At the end, mark removes the fields itself.
+// fields. At the end, mark removes the fields itself. It does nothing if the
+// object does not exist or is being deleted.
 func (r *run) mark(ctx context.Context, o *output) {
 	original := r.object(o)
 	if original == nil || original.GetDeletionTimestamp() != nil {

@@ -105,8 +105,8 @@ func firstSet(old, fresh metav1.Object) metav1.Object {
 	return old
 }
 
-// modelled returns a program. The function build sets the program's feeds and
-// its reconcile.
+// modelled returns a program. It calls build to set the program's feeds and its
+// reconcile.
 func modelled(build func(m *model)) Program {
 	return func(env *reconciletest.Env) error {
 		m := &model{client: env.Client(), caches: informers.NewSharedInformerFactory(env.Client(), 0)}

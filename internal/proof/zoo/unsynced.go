@@ -37,9 +37,9 @@ func removeKey(ctx context.Context, d Desk, name types.NamespacedName) error {
 	return nil
 }
 
-// impatient returns a program that starts to reconcile after the duration
-// patience, even if the caches are incomplete. It mistakes an App that is not
-// in the cache yet for a deleted App, and deletes the App's key.
+// impatient returns a program that waits for its caches, but no longer than
+// patience, and then starts to reconcile. It mistakes an App that is not in the
+// cache yet for a deleted App, and deletes the App's key.
 func impatient(w wiring, patience time.Duration) Program {
 	return func(env *reconciletest.Env) error {
 		ctx := env.Context()

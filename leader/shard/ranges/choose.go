@@ -65,7 +65,8 @@ func (a *adopted) mark(slot int) string {
 
 // Choose chooses the ranges and records them, if no replica has a slot or can
 // get one. Otherwise it leaves the recorded ranges alone, and Enter adopts
-// them.
+// them. If there are no recorded ranges although a replica may still be
+// working, it returns an error.
 func (r divider) Choose(ctx context.Context) error {
 	config, err := r.replica.Records.Read(ctx, r.replica.Records.Name)
 	missing := record.IsNotFound(err, r.replica.Records.Name)

@@ -230,7 +230,7 @@ func (r *Shards) rangesOf(numbers []int) []sharding.ShardRangeRequirement {
 const measureEvery = time.Minute
 
 // Measure publishes the number of objects in this replica's slots, once a
-// minute until ctx ends. The function objects returns this number. It is
+// minute until ctx ends. It calls objects to get this number. The number is
 // written with the next renewal of the membership, without an extra request.
 func (r parts) Measure(ctx context.Context, objects func() int) {
 	for ctx.Err() == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 )
 
-// eventually waits until done returns true, for at most two minutes. Its error
-// contains the text condition.
+// eventually waits until done returns true, for at most two minutes. condition
+// is a text for the error, such as "the Secret exists".
 func eventually(ctx context.Context, condition string, done wait.ConditionWithContextFunc) error {
 	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, done); err != nil {
 		return fmt.Errorf("waiting until %s: %w", condition, err)

@@ -15,7 +15,9 @@ const anyPort = "127.0.0.1:0"
 // served matches the line of a log that contains the chosen port.
 var served = regexp.MustCompile(`serving status.*(127\.0\.0\.1:[0-9]+)`)
 
-// announce writes the address of a controller's page when its log contains it.
+// announce waits until a controller's log contains the address of the
+// controller's page, and then shows the address. It gives up if the controller
+// ends.
 func (r *roll) announce(ctx context.Context, controller *process) {
 	for pause(ctx, 100*time.Millisecond) == nil {
 		log, err := os.ReadFile(filepath.Join(r.dir, controller.name+".log"))

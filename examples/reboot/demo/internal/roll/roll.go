@@ -161,8 +161,10 @@ func (r *roll) startControllers() error {
 	return nil
 }
 
-// ask waits until all nodes are Ready, requests their reboots, and waits until
-// all nodes have rebooted. It returns the verdict.
+// ask waits until all nodes are Ready, requests their reboots, waits until all
+// nodes have rebooted, and returns the verdict. Meanwhile it deletes the
+// disruption budget once it has refused an eviction and, unless Options.Calm is
+// set, kills processes.
 func (r *roll) ask(ctx context.Context) (Verdict, error) {
 	r.show.say("waiting for %d nodes to be Ready", r.options.Nodes)
 	if err := r.await(ctx, r.allReady); err != nil {

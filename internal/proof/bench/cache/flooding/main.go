@@ -44,7 +44,7 @@ func main() {
 type flood struct {
 	pods, updates     int
 	began             time.Time
-	flowing, finished chan struct{} // closed after enough reconciles, and after all reconciles
+	flowing, finished chan struct{} // closed after enough reconciles; closed when all Pods and updates were reconciled
 
 	mu          sync.Mutex // guards the fields below
 	first, last time.Duration
