@@ -40,7 +40,7 @@ type parking struct {
 	// took over. Their lists may be older than the last writes of another
 	// replica.
 	unlisted map[string]bool
-	// ctx is the context of requests, nil while the controller does not run.
+	// ctx is the context of requests. It is nil until the controller runs.
 	// running counts the requests.
 	ctx     context.Context //nolint:containedctx // from begin to the end of the controller
 	running *sync.WaitGroup
@@ -151,7 +151,8 @@ func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 	}
 }
 
-// lookUp returns the cached object of key, and false if the object is deleted.
+// lookUp returns the cached object of key, and false if the object does not
+// exist.
 //
 // lookUp returns errUnsynced or errOutOfScope if it is not known whether the
 // object exists, and the errors of the server. If the newest state of the

@@ -17,7 +17,7 @@ type change struct {
 	uid     types.UID
 	version string // the resourceVersion after the event
 	deleted bool
-	merged  bool // whether the event stands for several events, of which only the last is known
+	merged  bool // whether the event stands for several events that are not known one by one
 }
 
 func changeOf[O informer.Object](source int, e informer.Event[O]) change {

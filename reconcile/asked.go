@@ -182,7 +182,8 @@ func fieldsOf(object metav1.Object, changed map[string]any) map[string]any {
 }
 
 // taggedField returns a field of a struct by its name in JSON. The value is nil
-// if the field is empty.
+// if the field is empty. ok is false if the struct has no such field, or
+// encodes itself (json.Marshaler).
 func taggedField(object metav1.Object, name string) (value any, ok bool) {
 	v := reflect.Indirect(reflect.ValueOf(object))
 	if _, ok := object.(json.Marshaler); ok || v.Kind() != reflect.Struct {

@@ -70,8 +70,8 @@ func (s *shardCaches) join(slot int) (filled *coalescedCall, leave func()) {
 }
 
 // fill caches the objects of all slots that have joined, at least as new as the
-// server was when fill was called. It then looks, in the background, for
-// objects that were deleted before this replica got their slots.
+// server was when fill was called. If that succeeds, it looks in the background
+// for objects that were deleted before this replica got their slots.
 func (s *shardCaches) fill(ctx context.Context) {
 	if !s.gathered(ctx) {
 		return

@@ -52,7 +52,7 @@ type loopDetector struct {
 	looping map[Key][]*output // the hot loops that a key is part of
 	running map[Key]*arrivals // the keys that are being reconciled
 	swept   time.Time         // when sweep was last called
-	ended   uint64            // counts the reconciles with writes
+	ended   uint64            // the number of the last reconcile that observe has judged
 }
 
 // hotLoop is a hot loop about one object.

@@ -26,7 +26,7 @@ type intake struct {
 	references *referrers
 	external   externalKeys
 	watchdog   *watchdog
-	// calls are the calls of functions that must not block.
+	// calls are the calls in progress of functions that must not block.
 	calls calls.Calls
 	// triggerFaults are the functions of triggers that fail.
 	triggerFaults triggerFaults

@@ -99,7 +99,8 @@ func (k *orphans) Find(key Key) (types.UID, bool) {
 	return object.GetUID(), true
 }
 
-// Orphan enqueues the key of an orphan.
+// Orphan enqueues the key of an orphan. If the object was recreated, the next
+// reconcile of the key gets no object.
 func (k *orphans) Orphan(o names.Orphan) {
 	if o.Replaced {
 		k.mu.Lock()

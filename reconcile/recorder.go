@@ -57,7 +57,8 @@ func (r *recorder) Deleted(obj metav1.Object) {
 	r.record(write{object: obj, deleted: true, outcome: ownwrites.Accepted})
 }
 
-// FieldManager returns the default field manager of package patch.
+// FieldManager returns the field manager of the controller, which package patch
+// uses by default.
 func (r *recorder) FieldManager() string { return r.control.options.FieldManager }
 
 // Sending records that a transport of package cluster is about to send w. The

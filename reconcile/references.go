@@ -70,9 +70,9 @@ func (t references[T, O]) ownerType() reflect.Type { return reflect.TypeFor[T]()
 
 func (t references[T, O]) refersTo(object metav1.Object) []Key { return t.f(object.(T)) }
 
-// attach enqueues the keys that refer to a changed object, until it is
-// detached. It enqueues them in the goroutine of the watch, without blocking
-// it.
+// attach enqueues the keys that refer to a changed object, until the function
+// detach of the binding is called. It enqueues them in the goroutine of the
+// watch, without blocking it.
 func (t references[T, O]) attach(c *intake) binding {
 	feed := &feed[O]{cache: t.cache, compare: comparedFields(reflect.TypeFor[O]())}
 	source := c.sources.indexOf(referenced[O]{t.cache})

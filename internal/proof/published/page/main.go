@@ -91,7 +91,8 @@ func merge(file, addition string) error {
 	return os.WriteFile(file, text, 0o644) //nolint:gosec // goes into docs
 }
 
-// machine is the first line of the results. It describes the machine.
+// machine is the first line of the results of a run. It describes the machine
+// on which the run took place.
 type machine struct {
 	Commit string `json:"commit"`
 	// Date is the day of the run in UTC, such as "2026-11-27".
