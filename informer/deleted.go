@@ -83,9 +83,9 @@ func (f *feed[T]) completeFor(key types.NamespacedName) *reflectorStore[T] {
 }
 
 // prove reports whether the watch is known to have reached the resourceVersion
-// that the server had at the call. It waits for the watch for at most
-// proofWait. It also returns false if the server does not answer, or if the
-// resourceVersions cannot be compared.
+// that the server had at the call. It waits at most proofWait for the watch. It
+// also returns false if the server does not answer, or if the resourceVersions
+// cannot be compared.
 func (r *reflectorStore[T]) prove(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, versions.Pause)
 	defer cancel()

@@ -268,7 +268,7 @@ func (f *feed[T]) whyNotSynced() string {
 }
 
 // log returns the logger of the session. Without a session, it returns the last
-// logger of useLog or, if there is none, klog's.
+// logger of useLog or, before the first call of useLog, klog's.
 func (f *feed[T]) log() logr.Logger {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -352,9 +352,9 @@ func (b *backlog[T]) reached() bool { return !versions.Older(b.mark(), b.rv) }
 
 func (b *backlog[T]) mark() string { return b.reflector.sink.marks.Of(b.reflector.source.namespace) }
 
-// empty reports whether the watch has delivered the whole backlog: it has
-// reached the resourceVersion of the list, or every entry of undelivered. empty
-// removes the entries that have been delivered.
+// empty removes from undelivered what the watch has delivered, and reports
+// whether nothing is left. If resourceVersions are ordered, and the watch has
+// reached the resourceVersion of the list, it only returns true.
 func (b *backlog[T]) empty() bool {
 	if b.reached() && !b.reflector.disordered.Load() {
 		return true

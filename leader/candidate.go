@@ -353,15 +353,14 @@ func (c *candidate) put(ctx context.Context, lease *coordinationv1.Lease) (*coor
 	return record.Update(ctx, c.lease.Client.Leases(c.lease.Namespace), lease)
 }
 
-// get reads the Lease, and waits for the answer for at most limit.
+// get reads the Lease, and waits at most limit for the answer.
 func (c *candidate) get(ctx context.Context, limit time.Duration) (*coordinationv1.Lease, error) {
 	ctx, end := c.begin(ctx, limit)
 	defer end()
 	return c.read(ctx)
 }
 
-// update replaces the Lease, and waits for the answer for at most
-// RequestTimeout.
+// update replaces the Lease, and waits at most RequestTimeout for the answer.
 func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	ctx, end := c.begin(ctx, c.options.RequestTimeout)
 	defer end()
@@ -369,9 +368,10 @@ func (c *candidate) update(ctx context.Context, lease *coordinationv1.Lease) (*c
 	return c.put(ctx, lease)
 }
 
-// begin returns a context for requests for the Lease, and a function that ends
-// it. The elector's own fence lets these requests pass. The context ends after
-// limit, or RequestTimeout after the end of ctx if that is earlier.
+// begin returns a context for requests about the Lease, and a function that
+// ends the context. The elector's own fence lets these requests pass. The
+// context ends after limit, or RequestTimeout after the end of ctx if that is
+// earlier.
 func (c *candidate) begin(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	own, cancel := context.WithTimeout(record.WithOwn(ctx, c.owner), limit)
 	stop := context.AfterFunc(ctx, func() {

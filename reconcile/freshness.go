@@ -236,7 +236,8 @@ func (f *freshness) observed(source int, oldObject, newObject metav1.Object) {
 
 // expectEvent makes w wait for an event for which met returns true. If the
 // cache already shows the expected state, there may be no such event. The
-// caller must then call the function endWait to end the wait.
+// caller must then call endWait to end the wait. If w is no longer the held
+// key, expectEvent has no effect.
 func (f *freshness) expectEvent(
 	w *heldKey, ref objectRef, met func(oldObject, newObject metav1.Object) bool,
 ) (endWait func()) {

@@ -84,7 +84,8 @@ type kindSource interface {
 	Resource() schema.GroupResource
 }
 
-// isToKind reports whether w writes an object of the kind of an informer of T.
+// isToKind reports whether w writes an object of the kind that s, an informer
+// of T, caches.
 func isToKind[T informer.Object](s kindSource, w *write) bool {
 	switch own := s.Resource(); {
 	case w.resource.Resource == "":
@@ -96,8 +97,8 @@ func isToKind[T informer.Object](s kindSource, w *write) bool {
 	}
 }
 
-// isOfKind reports whether obj, of any Go type, is of the kind of an informer
-// of T.
+// isOfKind reports whether obj, which may have any Go type, is of the kind that
+// s, an informer of T, caches.
 func isOfKind[T informer.Object](s kindSource, obj metav1.Object) bool {
 	var kind schema.GroupVersionKind
 	if object, ok := obj.(runtime.Object); ok {

@@ -75,8 +75,9 @@ var plainDecoders = []string{
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil.targetZeroingDecoder",
 }
 
-// decoderOf returns the type of the decoder of the objects of a watch. If that
-// is not known, it returns the type of the decoder of the events, or nil.
+// decoderOf returns the type of the decoder that a watch uses for its objects.
+// If that is not known, it returns the type of the decoder that the watch uses
+// for its events, or nil.
 func decoderOf(stream *watch.StreamWatcher) reflect.Type {
 	field := func(v reflect.Value, name string) reflect.Value {
 		if v = v.FieldByName(name); !v.IsValid() || v.Kind() != reflect.Interface || v.IsNil() {

@@ -171,7 +171,8 @@ func (c *call[T]) write(ctx context.Context, w Child[T], base T, immutable []kep
 	return got, err
 }
 
-// edit calls the edit of a child. It calls one edit at a time for this owner.
+// edit calls the edit of a child. In one call of Ensure, the edits are called
+// one after the other.
 func (c *call[T]) edit(w Child[T], obj T) {
 	c.editing.Lock()
 	defer c.editing.Unlock()

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// These are the maximum numbers of bytes of the texts of an event.
+// These are the maximum lengths of an event's texts, in bytes.
 const (
 	longestNote   = 1024
 	longestReason = 128 // also for the action and the reporting instance

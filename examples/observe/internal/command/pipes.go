@@ -132,7 +132,7 @@ func (p *pump) run() {
 
 // pass passes data on until every process has closed the other end. After the
 // end of the program it also stops if a process keeps the pipe open without
-// printing, or prints without end. Its error is the first error of the writer.
+// printing, or prints without end. It returns the first error of the writer.
 func (p *pump) pass() error {
 	buffer := make([]byte, 32<<10)
 	for remaining := maxRest; remaining > 0; {

@@ -16,8 +16,9 @@ func Unlike(n int) *corev1.Pod {
 	return p
 }
 
-// mark appends suffix to every string in v that is not empty, and to the keys
-// of its maps. It leaves out quantities, and maps whose values are not strings.
+// mark appends suffix to every string and byte slice in v that is not empty,
+// and to the keys of its maps. It leaves out quantities, and maps whose values
+// are not strings.
 func mark(v reflect.Value, suffix string) {
 	switch v.Kind() {
 	case reflect.String:
