@@ -38,9 +38,10 @@ const (
 // watchdog reports calls of user code (reconcilers, mappers, external triggers)
 // that do not return after their context has ended.
 type watchdog struct {
-	// mark and report are called for each such call, first after returnTimeout
-	// and then whenever its age has doubled. While mark runs, the call cannot
-	// return, so mark must not call user code.
+	// mark and report are called for each such call, first when it is overdue
+	// by returnTimeout, and then whenever the time by which it is overdue has
+	// doubled. While mark runs, the call cannot return, so mark must not call
+	// user code.
 	mark   func(c call, text string)
 	report func(c call, text, stack string)
 	gaveUp chan error // receives an error that names the calls for which a stop no longer waits

@@ -8,10 +8,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
-// verdict returns the badge of the page: its class and a text that says what is
-// well and what is not. Ready alone does not mean well: the process stays ready
-// with a problem of one part, and with keys that fail. title is the title of
-// the page.
+// verdict returns the badge of the page: its class, which is "good", "warn" or
+// "bad", and a text such as "ready, but 2 keys fail". A process that is ready
+// need not be well: the process stays ready with a problem of one part, and
+// with keys that fail. title is the title of the page.
 func (r *report) verdict() (class, text, title string) {
 	checks, problems, keys := 0, 0, 0
 	for _, p := range r.Problems {

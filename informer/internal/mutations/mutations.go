@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	mostMutations = 100 // the maximum in one result of Found
-	mostFields    = 10  // the maximum in one Mutation
+	mostMutations = 100 // the most mutations in one result of Found
+	mostFields    = 10  // the most fields in one Mutation
 )
 
 // Object is any API object, as informer.Object is.

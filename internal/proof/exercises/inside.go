@@ -160,8 +160,9 @@ func createOrRefuse(ctx context.Context, s *shop, key reconcile.Key, app *corev1
 }
 
 // named returns a trigger that reconciles the app that has a Secret's name when
-// the Secret has changed. It does so even if another client owns the Secret,
-// because after a deletion the name is free.
+// the Secret has changed. It does so for every Secret, including Secrets that
+// other clients have created: after the deletion of such a Secret, the app can
+// use its name.
 func named(s *shop) reconcile.Trigger {
 	return reconcile.Mapped(s.secrets, func(_ context.Context, old, new *corev1.Secret) ([]reconcile.Key, error) {
 		secret := cmp.Or(new, old)

@@ -67,8 +67,8 @@ func (w *world) observeAll(ctx context.Context) {
 	}
 }
 
-// observe writes what the kubelet of the replica's node would see into the
-// status of its Pod and Node.
+// observe writes into the status of the replica's Node and Pod what a real
+// cluster would show there, also after the node has failed.
 func (w *world) observe(ctx context.Context, r *replica) error {
 	node, err := w.admin.CoreV1().Nodes().Get(ctx, r.node, metav1.GetOptions{})
 	if err != nil {

@@ -149,7 +149,7 @@ func resultsText(seen []report) string {
 }
 
 // commitOf returns the commit of the work tree, with a remark if files have
-// been changed since that commit.
+// been changed since that commit. It returns "unknown" if git fails.
 func commitOf(ctx context.Context, root string) string {
 	output, err := exec.CommandContext(ctx, "git", "-C", root, "describe", "--always", "--exclude=*",
 		"--dirty= and changes").Output()
