@@ -127,8 +127,8 @@ func (r *run) waitQuiet(ctx context.Context) {
 	})
 }
 
-// runUntil runs the world until the time that deadline returns. That time may
-// change with each action.
+// runUntil runs the world until the time that deadline returns, or until there
+// is a finding. That time may change with each action.
 //
 // Each round begins when every goroutine of the bubble is blocked. It admits
 // one worker of a queue, or else takes one action of the scheduler. If there is
@@ -290,10 +290,11 @@ func (r *run) dues() []time.Time {
 }
 
 // step does the next step of the workload, and reports whether it has
-// succeeded. A step that fails is repeated at the next rest, because with
-// faults its object may not exist yet, or may still exist. If it fails again,
-// step records a finding, or ends the run without a result if the step may be
-// half done.
+// succeeded. In a run without faults, a step that fails is a finding. With
+// faults, it is repeated at the next rest, because its object may not exist
+// yet, or may still exist. If it fails again, step records a finding, or ends
+// the run without a result if the step may be half done or a lasting fault may
+// prevent it.
 func (r *run) step(ctx context.Context) bool {
 	step, version := r.c.Workload[r.next], r.sim.Version()
 	r.line("others    " + step.Name)
@@ -383,7 +384,8 @@ func (r *run) returned(ctx context.Context) bool {
 }
 
 // join waits until Run has returned. If serve is set, the calls of the replica
-// are still served, as for a program that stops in an orderly way.
+// are still served, as for a program that stops in an orderly way. If Run does
+// not return within stopWithin, join records a finding.
 func (r *run) join(p *replica, serve bool) {
 	deadline := time.Now().Add(stopWithin)
 	for range 100_000 {
