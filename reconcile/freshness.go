@@ -205,10 +205,10 @@ func (f *freshness) removedSince(baselines []*baseline, source int, uid types.UI
 	})
 }
 
-// observed handles an event of the cache with the number source. It records a
-// deletion in the baselines, and meets the expectations that wait for such an
-// event. oldObject is nil for a new object, and newObject is nil for a deleted
-// one.
+// observed handles an event of a cache. source is the number of the cache.
+// observed records a deletion in the baselines, and meets the expectations that
+// wait for such an event. oldObject is nil for a new object, and newObject is
+// nil for a deleted one.
 func (f *freshness) observed(source int, oldObject, newObject metav1.Object) {
 	object := newObject
 	if object == nil {

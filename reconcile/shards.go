@@ -383,9 +383,9 @@ type passing struct {
 	youngSince time.Time // when young was started
 }
 
-// add keeps a key at least for the time keep, unless more than passingKeys
-// other keys are added meanwhile. Only later calls of add remove keys, so a key
-// may be kept for longer.
+// add keeps a key for at least the duration of keep, unless more than
+// passingKeys other keys are added meanwhile. Only later calls of add remove
+// keys, so a key may be kept for longer.
 func (p *passing) add(key Key, now time.Time, keep time.Duration) {
 	if p.young == nil || now.Sub(p.youngSince) >= keep || len(p.young) >= passingKeys {
 		if now.Sub(p.youngSince) >= 2*keep {

@@ -102,7 +102,7 @@ func feedOf[O informer.Object](cache *informer.Informer[O]) *feed[O] {
 // attachPrimary enqueues the key of each object of cache that changes or
 // becomes unreadable, until detach is called. The controller of c reconciles
 // these objects. Before attachPrimary enqueues the key of a deleted object, it
-// calls the function deleted, unless the object has only moved to a shard of
+// passes the key to deleted, unless the object has only moved to a shard of
 // another replica.
 func attachPrimary[T informer.Object](c *intake, cache *informer.Informer[T], deleted func(Key)) (detach func()) {
 	feed := feedOf(cache)

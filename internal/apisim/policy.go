@@ -100,7 +100,7 @@ func (r *Random) disturb(enabled []Action) (Choice, bool) {
 	return Choice{}, false
 }
 
-// pickKind picks, with the probability odds, an action of this kind. It returns
+// pickKind picks an action of this kind, with a probability of odds. It returns
 // the action's index in enabled, or false if it picks none.
 func (r *Random) pickKind(enabled []Action, kind ActionKind, odds float64) (int, bool) {
 	start := slices.IndexFunc(enabled, func(a Action) bool { return a.Kind == kind })

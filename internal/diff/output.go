@@ -110,7 +110,7 @@ func (o *output) pair(prefix, name string, f func()) bool {
 	return false
 }
 
-// nested writes the byte open, the output of f, and the byte closing. If f
+// nested writes an opening byte, the output of f, and a closing byte. If f
 // writes no bytes, nested writes none either.
 func (o *output) nested(open, closing byte, f func()) {
 	o.buf = append(o.buf, open)

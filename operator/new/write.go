@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 )
 
-// write writes a module to the folder dir. The folder must be empty or not
-// exist. It first writes the files to a temporary folder, calls complete with
-// that folder, and then moves its content to dir. If write fails, it leaves dir
+// write writes a module to dir, a folder that must be empty or not exist. It
+// first writes the files to a temporary folder, calls complete with that
+// folder, and then moves its content to dir. If write fails, it leaves dir
 // unchanged.
 func write(dir string, files map[string][]byte, complete func(folder string) error) (err error) {
 	dir, err = filepath.Abs(dir)
@@ -59,8 +59,9 @@ func write(dir string, files map[string][]byte, complete func(folder string) err
 	return os.Rename(folder, dir)
 }
 
-// moveInto moves the entries of the folder source into dir. If it fails, it
-// deletes the entries that it has already moved, so dir is as it was before.
+// moveInto moves the entries of one folder, source, into another, dir. If it
+// fails, it deletes the entries that it has already moved, so dir is as it was
+// before.
 func moveInto(dir, source string) error {
 	entries, err := os.ReadDir(source)
 	if err != nil {

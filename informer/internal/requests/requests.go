@@ -104,8 +104,8 @@ type Endable struct {
 }
 
 // NewEndable returns a watch that passes on the events of w. The returned watch
-// ends at the first event for which the function ends returns true, and does
-// not pass on that event. If ends is nil, it passes on all events.
+// ends at the first event for which a call of ends returns true, and does not
+// pass on that event. If ends is nil, it passes on all events.
 func NewEndable(w watch.Interface, ends func(watch.Event) bool) *Endable {
 	e := &Endable{Interface: w, ends: ends, events: make(chan watch.Event), done: make(chan struct{})}
 	go e.forward()

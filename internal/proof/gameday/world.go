@@ -72,7 +72,7 @@ type replica struct {
 	unseen   string // the part of previous since the last mark
 }
 
-// excerpt returns the part of text after the first marked bytes, because the
+// excerpt returns the part of text that begins at byte marked, because the
 // lines before that are about earlier incidents. If that part is empty, excerpt
 // returns the last three lines of text.
 func excerpt(text string, marked int) string {

@@ -80,8 +80,7 @@ func Ending() reconciletest.Actor {
 }
 
 // Later returns an actor that takes a step when the first object of a resource
-// has reached the given age. It takes the step only if the function need
-// returns true.
+// has reached the given age. It takes the step only if need returns true.
 func Later(
 	age time.Duration, resource string, step reconciletest.Step, need func(w *reconciletest.World) bool,
 ) reconciletest.Actor {

@@ -124,9 +124,8 @@ func (o *Owners) conflict() string {
 	return o.fault
 }
 
-// Work returns a function that owns a slot for the replica with this name. It
-// returns when its context has ended and the duration drain has passed after
-// that.
+// Work returns a function that owns a slot for the replica with this name. The
+// function returns when its context has ended and drain has passed after that.
 func (o *Owners) Work(name string, drain time.Duration) func(context.Context, int) error {
 	return func(ctx context.Context, slot int) error {
 		o.Take(slot, name)

@@ -56,8 +56,8 @@ func (c *Controller) reconcile(
 	return again(rules.Sooner(wait, recheck)), nil
 }
 
-// again returns the result of a reconcile after which the group is reconciled
-// again when the time after has passed, even if nothing has changed. If after
+// again returns the result of a reconcile. With this result, the group is
+// reconciled again after the given time, even if nothing has changed. If after
 // is 0, only a change causes the next reconcile.
 func again(after time.Duration) reconcile.Result {
 	if after > 0 {

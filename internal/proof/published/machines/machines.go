@@ -104,8 +104,8 @@ func Scale(run func(env *reconciletest.Env) error) *reconciletest.Case {
 	return c
 }
 
-// world returns a case whose program is the function run. Each of objects is
-// the YAML of an object that exists when the program starts.
+// world returns a case whose program is run. Each of objects is the YAML of an
+// object that exists when the program starts.
 func world(run func(env *reconciletest.Env) error, objects ...string) *reconciletest.Case {
 	c := &reconciletest.Case{
 		Run: run,

@@ -47,8 +47,8 @@ func New(config *rest.Config, group string) (*Witness, error) {
 	return &Witness{client: client, group: group, nodes: map[string]*Node{}}, nil
 }
 
-// Run watches until ctx ends. It calls the function started when both kinds
-// have been listed. The witness sees all later events.
+// Run watches until ctx ends. It calls started when both kinds have been
+// listed. The witness sees all later events.
 func (w *Witness) Run(ctx context.Context, started func()) {
 	var listed, running sync.WaitGroup
 	for _, resource := range []schema.GroupVersionResource{
@@ -65,8 +65,7 @@ func (w *Witness) Run(ctx context.Context, started func()) {
 
 // follow lists the objects once, and then watches them until ctx ends or the
 // watch has missed events. After missed events the history is incomplete.
-// follow calls the function listed when it has listed the objects, and again
-// when it returns.
+// follow calls listed after its first list, and again when it returns.
 func (w *Witness) follow(ctx context.Context, client dynamic.ResourceInterface, listed func()) {
 	defer listed()
 	version := ""
