@@ -74,13 +74,20 @@ func (o *observer) verify(req *http.Request, res *http.Response) (*http.Response
 }
 
 // aboutObjects parses req, and reports whether every API server answers it with
-// an object or a list. It reports false for other requests: a watch is a stream
-// of events, and connections to Pods may have any content.
+// an object or a list. It reports false for other requests, such as a watch.
 func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
+	r, ok = o.finite(req)
+	return r, ok && slices.Contains(objectAnswers, r.subresource)
+}
+
+// finite parses req, and reports whether it is about a resource and its answer
+// ends by itself. It reports false for a watch, which is a stream of events,
+// and for connections to Pods, which may have any content.
+func (o *observer) finite(req *http.Request) (r request, ok bool) {
 	r.method = req.Method
 	switch req.Method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		ok = r.parsePath(strings.TrimPrefix(req.URL.Path, o.prefix)) && slices.Contains(objectAnswers, r.subresource) &&
+		ok = r.parsePath(strings.TrimPrefix(req.URL.Path, o.prefix)) && !slices.Contains(streams, r.subresource) &&
 			!strings.Contains(req.URL.RawQuery, "watch=") && r.Resource.Resource != "watch" && r.Resource.Resource != "proxy"
 	}
 	return r, ok

@@ -41,7 +41,7 @@ func (o *observer) handOver(req *http.Request, res *http.Response) {
 	if res.StatusCode != http.StatusTooManyRequests && res.StatusCode < http.StatusInternalServerError {
 		return
 	}
-	r, ok := o.aboutObjects(req)
+	r, ok := o.finite(req)
 	if !ok {
 		return
 	}

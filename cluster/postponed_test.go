@@ -155,6 +155,10 @@ func TestADelayIsInTheErrorOfTheRequest(t *testing.T) {
 						_, err := clients.Get(ctx, "a", metav1.GetOptions{})
 						return err
 					},
+					func(ctx context.Context) error { // a subresource of its own
+						_, err := clients.UpdateResize(ctx, "a", &corev1.Pod{}, metav1.UpdateOptions{})
+						return err
+					},
 				} {
 					tries = 0
 					err := send(c.in(t.Context()))

@@ -44,32 +44,48 @@ func TestARequestThatIgnoresItsDeadlineIsAProblemUntilItReturns(t *testing.T) {
 }
 
 func TestARequestForAReferenceThatDoesNotReturnIsAProblem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newReferenceWorld(t, nil)
-		w.create("a", "1")
-		w.create("b", "1")
-		released := make(chan struct{})
-		w.mu.Lock()
-		w.answered = func(selector string) {
-			if selector == "metadata.name=a" {
-				<-released
-			}
-		}
-		w.mu.Unlock()
-		w.hold("a", "b")
-		<-time.After(50 * time.Second)
-		w.Expect(w.secrets.Status().Problems).To(BeEmpty(), "a short outage is nothing to tell of")
-		<-time.After(20 * time.Second)
-		problems := w.secrets.Status().Problems
-		w.Expect(problems).To(HaveLen(1))
-		w.Expect(problems[0].Object).To(ContainSubstring("/a"))
-		w.Expect(problems[0].Cause).To(Equal("no answer"))
-		w.Expect(w.value("b")).To(Equal("1"), "the others are cached")
+	for name, c := range map[string]struct {
+		above  int    // Options.WatchNamespaceAbove
+		held   string // the field selector of the list that does not return
+		object string
+	}{
+		"its own watch":                         {0, "metadata.name=a", "default/a"},
+		"its list beside a shared watch":        {1, "metadata.name=a", "default/a"},
+		"the list before the namespace's watch": {1, "", `namespace "default"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: c.above})
+				w.create("a", "1")
+				w.create("b", "1")
+				released := make(chan struct{})
+				w.mu.Lock()
+				w.answered = func(selector string) {
+					if selector == c.held {
+						<-released
+					}
+				}
+				w.mu.Unlock()
+				w.hold("a", "b")
+				<-time.After(50 * time.Second)
+				w.Expect(w.secrets.Status().Problems).To(BeEmpty(), "a short outage is nothing to tell of")
+				<-time.After(20 * time.Second)
+				s := w.secrets.Status()
+				w.Expect(s.Problems).To(HaveLen(1))
+				w.Expect(s.Problems[0].Object).To(Equal(c.object))
+				w.Expect(s.Problems[0].Cause).To(Equal("no answer"))
+				w.Expect(s.LastError).To(HavePrefix("watching Secret "))
+				w.Expect(s.LastError).NotTo(ContainSubstring(`/"`))
+				if c.held != "" {
+					w.Expect(w.value("b")).To(Equal("1"), "the others are cached")
+				}
 
-		close(released)
-		<-time.After(time.Minute)
-		w.Expect(w.secrets.Status().Problems).To(BeEmpty(), "it heals by itself")
-		w.Expect(w.value("a")).To(Equal("1"))
-		w.Expect(w.stop()).To(Succeed())
-	})
+				close(released)
+				<-time.After(time.Minute)
+				w.Expect(w.secrets.Status().Problems).To(BeEmpty(), "it heals by itself")
+				w.Expect(w.value("a")).To(Equal("1"))
+				w.Expect(w.stop()).To(Succeed())
+			})
+		})
+	}
 }

@@ -192,8 +192,12 @@ func problemOf(f references.Failure) Problem {
 	if cause == requests.CauseForbidden {
 		remedy = "grant the verbs list and watch on this name"
 	}
+	object := strings.TrimPrefix(f.Key.String(), "/")
+	if f.Key.Name == "" {
+		object = fmt.Sprintf("namespace %q", f.Key.Namespace)
+	}
 	return Problem{
-		Object: strings.TrimPrefix(f.Key.String(), "/"), Cause: cause, Reason: redact.Text(f.Err.Error()), Remedy: remedy,
+		Object: object, Cause: cause, Reason: redact.Text(f.Err.Error()), Remedy: remedy,
 		Since: f.Since,
 	}
 }

@@ -42,17 +42,23 @@ func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.next.RoundTrip(r)
 }
 
+// hold makes w.in an informer whose requests can be held.
+func (w *fixture) hold() (*holding, *apisim.Server) {
+	sim, err := apisim.New(nil)
+	w.Expect(err).NotTo(HaveOccurred())
+	h := &holding{}
+	config := sim.Config("controller")
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		h.next = next
+		return h
+	})
+	w.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("d"), nil)
+	return h, sim
+}
+
 func TestAStopDoesNotWaitForARequestOfAnInformerThatDoesNotReturn(t *testing.T) {
 	inFixture(t, func(w *fixture) {
-		sim, err := apisim.New(nil)
-		w.Expect(err).NotTo(HaveOccurred())
-		h := &holding{}
-		config := sim.Config("controller")
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			h.next = next
-			return h
-		})
-		w.in = informer.For(kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("d"), nil)
+		h, sim := w.hold()
 		c := w.made(&reconcile.Options{Grace: time.Minute}, w.recorder())
 		stop := w.startRun(c.Run)
 		pass(time.Second)
@@ -60,7 +66,7 @@ func TestAStopDoesNotWaitForARequestOfAnInformerThatDoesNotReturn(t *testing.T) 
 		sim.DropWatches("", "")
 		pass(time.Minute)
 		began := time.Now()
-		err = stop()
+		err := stop()
 		w.Expect(err).To(MatchError(reconcile.ErrGraceExpired))
 		w.Expect(err).To(MatchError(And(
 			ContainSubstring(`controller "test"`), ContainSubstring("the informer of configmaps has not ended"))))
@@ -68,4 +74,28 @@ func TestAStopDoesNotWaitForARequestOfAnInformerThatDoesNotReturn(t *testing.T) 
 		release()
 		synctest.Wait()
 	})
+}
+
+func TestAStopSaysWhatTheFirstListWaitedFor(t *testing.T) {
+	for _, optional := range []bool{false, true} {
+		inFixture(t, func(w *fixture) {
+			h, _ := w.hold()
+			release := h.hold()
+			c := w.made(&reconcile.Options{Optional: optional}, w.recorder())
+			stop := w.startRun(c.Run)
+			pass(10 * time.Minute)
+			err := stop()
+			w.Expect(err).To(MatchError(reconcile.ErrGraceExpired), "although it is optional")
+			w.Expect(err).To(MatchError(ContainSubstring("the informer of configmaps has not ended")))
+			reason := ContainSubstring("waiting for the cache of configmaps: ")
+			if optional {
+				reason = Not(reason)
+			} else {
+				reason = And(reason, ContainSubstring("no answer for "))
+			}
+			w.Expect(err).To(MatchError(reason))
+			release()
+			synctest.Wait()
+		})
+	}
 }

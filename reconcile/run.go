@@ -77,7 +77,8 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 // [ErrGraceExpired], the calls that ignore their context, and the informers
 // with a request that does so. The goroutines of such calls keep running, and
 // keep the leadership. A second call of Run is an error. The end of ctx is not
-// an error once the caches are filled, or with Options.Optional.
+// an error once the caches are filled, or with Options.Optional. [ErrGraceExpired]
+// is an error in either case.
 func (c *Controller) Run(ctx context.Context) error {
 	syncing := inspect.Syncing
 	if !c.phase.CompareAndSwap(nil, &syncing) {
@@ -104,7 +105,7 @@ func (c *Controller) Run(ctx context.Context) error {
 // started has ended, and stores in errs how each informer ended.
 //
 //	ctx ends ─▶ no new keys ─▶ reconciles end ─▶ triggers detach ─▶ informers stop
-func (c *Controller) run(ctx context.Context, errs []error) error {
+func (c *Controller) run(ctx context.Context, errs []error) (err error) {
 	defer c.enter(inspect.Stopped)
 	defer c.failureLog.end()
 	ctx = logr.NewContext(ctx, klog.FromContext(ctx).WithName(c.name))
@@ -113,7 +114,10 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	informing := make([]atomic.Bool, len(c.sources))
 	defer func() {
 		stop()
-		defer time.AfterFunc(returnTimeout, func() { c.watchdog.giveUp(c.unended(informing)...) }).Stop()
+		defer time.AfterFunc(returnTimeout, func() {
+			ended, unended := c.outcomes(informing, errs)
+			c.watchdog.giveUp(errors.Join(append(ended, err)...), unended...)
+		}).Stop()
 		running.Wait()
 	}()
 	defer c.queue.Stop()
@@ -153,17 +157,19 @@ func (c *Controller) run(ctx context.Context, errs []error) error {
 	return c.lead(ctx)
 }
 
-// unended returns an error for each informer that has not ended. Such an
-// informer waits for a request, or for a function of the program, that ignores
-// the end of its context.
-func (c *Controller) unended(informing []atomic.Bool) (errs []error) {
+// outcomes returns the errors with which informers have ended, and an error for
+// each informer that has not ended. Such an informer waits for a call that
+// ignores its context.
+func (c *Controller) outcomes(informing []atomic.Bool, errs []error) (ended, unended []error) {
 	for i, s := range c.sources {
-		if informing[i].Load() {
-			errs = append(errs, fmt.Errorf("the informer of %s has not ended: a request, or a function of the program, "+
-				"ignores that its context has ended, and its goroutine remains until it returns", s.Name()))
+		if !informing[i].Load() {
+			ended = append(ended, errs[i])
+			continue
 		}
+		unended = append(unended, fmt.Errorf("the informer of %s has not ended: a request, or a function of the program, "+
+			"ignores that its context has ended, and its goroutine remains until it returns", s.Name()))
 	}
-	return errs
+	return ended, unended
 }
 
 // attach connects the informers and triggers to the queue, until detach is

@@ -206,7 +206,7 @@ func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel fun
 		select {
 		case <-returned:
 		case <-time.After(d):
-			w.giveUp()
+			w.giveUp(nil)
 		}
 	})
 	return func() {
@@ -215,10 +215,10 @@ func (w *watchdog) giveUpAfter(ctx context.Context, d time.Duration) (cancel fun
 	}
 }
 
-// giveUp makes Run return an error that names the abandoned calls, and contains
-// errs, the errors of whatever else has not ended. It has no effect if
-// everything has ended.
-func (w *watchdog) giveUp(errs ...error) {
+// giveUp makes Run return an error that names the abandoned calls. The error
+// contains errs, the errors of whatever else has not ended, and ended, the
+// error of what has ended. giveUp has no effect if everything has ended.
+func (w *watchdog) giveUp(ended error, errs ...error) {
 	for _, s := range w.list() {
 		s.mu.Lock()
 		c := s.call
@@ -238,7 +238,7 @@ func (w *watchdog) giveUp(errs ...error) {
 		return
 	}
 	select {
-	case w.gaveUp <- fmt.Errorf("%w: %w", ErrGraceExpired, errors.Join(errs...)):
+	case w.gaveUp <- errors.Join(ended, fmt.Errorf("%w: %w", ErrGraceExpired, errors.Join(errs...))):
 	default: // an earlier timer was faster
 	}
 }

@@ -20,17 +20,17 @@ func TestGivingUpNamesTheCallsThatWereAbandonedOnce(t *testing.T) {
 	var marked, reported int
 	w := newWatchdog(func(call, string) { marked++ }, func(_ call, _, _ string) { reported++ })
 	s := w.register()
-	w.giveUp()
+	w.giveUp(nil)
 	g.Expect(w.gaveUp).To(BeEmpty(), "no call is under way")
 	s.begin(&openCall{Context: t.Context(), description: "the call"})
-	w.giveUp()
+	w.giveUp(nil)
 	g.Expect(w.gaveUp).To(BeEmpty(), "its context has not ended")
 	g.Expect(w.stuck()).To(BeEmpty())
 	s.end()
 	s.begin(lost(t))
 	w.register().begin(lost(t))
-	w.giveUp()
-	w.giveUp() // a slot and the controller have timers of their own
+	w.giveUp(nil)
+	w.giveUp(nil) // a slot and the controller have timers of their own
 	g.Expect([]int{marked, reported, len(w.stuck())}).To(Equal([]int{2, 2, 2}))
 	err := <-w.gaveUp
 	g.Expect(errors.Is(err, ErrGraceExpired)).To(BeTrue())

@@ -152,6 +152,9 @@ type watchError struct {
 // Error returns a message that names the object and, if the server forbids the
 // watch, the missing permission.
 func (e watchError) Error() string {
+	if e.key.Name == "" {
+		return fmt.Sprintf("watching %s of namespace %q: %v", e.kind, e.key.Namespace, e.err)
+	}
 	text := fmt.Sprintf("watching %s %q: %v", e.kind, strings.TrimPrefix(e.key.String(), "/"), e.err)
 	if apierrors.IsForbidden(e.err) {
 		text += " (the verbs list and watch on this name are needed)"

@@ -284,7 +284,8 @@ type Status struct {
 	Failures []Failure
 }
 
-// Failure describes a reference whose object cannot be watched.
+// Failure describes a reference whose object cannot be watched. The name in Key
+// is empty for the watch of a whole namespace.
 type Failure struct {
 	Key   types.NamespacedName
 	Err   error
@@ -303,10 +304,13 @@ func (r *Set) Status() Status {
 			s.LastActivity = requests.Earlier(s.LastActivity, w.lastActivity())
 		}
 		err, since := ref.problem(), ref.failing
+		if ref.isShared() {
+			err = nil // the objects are then watched by their names
+		}
 		if err == nil && !ref.asked.IsZero() && time.Since(ref.asked) >= requests.OutageTime {
 			err, since = watchError{r.cache.Kind(), ref.key, requests.ErrNoAnswer}, ref.asked
 		}
-		if err != nil && r.session != nil && !ref.isShared() {
+		if err != nil && r.session != nil {
 			s.Failures = append(s.Failures, Failure{ref.key, err, since})
 		}
 	}
