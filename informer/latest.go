@@ -321,8 +321,8 @@ func (r *reflectorStore[T]) newest(cached Snapshot[T], key types.NamespacedName)
 }
 
 // addMissing adds to undelivered, as deletions, the cached and the unreadable
-// objects that the server has not listed. It must be called after the last
-// page.
+// objects that the server has not listed, except objects that are newer than
+// the list. It must be called after the last page.
 func (b *backlog[T]) addMissing() {
 	add := func(key types.NamespacedName, rv string) {
 		_, listed := b.listed[key]

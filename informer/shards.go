@@ -177,7 +177,9 @@ type replay struct {
 	deleted      func(types.NamespacedName)
 }
 
-// replayDeletions retries p until the server has sent all of its events.
+// replayDeletions retries p until the server has sent all of its events. It
+// does nothing if the cache keeps all objects. If the cache is older than
+// p.fromRV, it returns an error and sends no request.
 func replayDeletions[T Object](ctx context.Context, f *feed[T], p *replay) error {
 	watches, _ := f.current()
 	d, _ := f.part().(*divided[T])

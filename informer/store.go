@@ -92,7 +92,8 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} }
 
 // share makes object use the memory of equal parts of its cached state, or of
-// other objects if it is not cached.
+// other objects if it is not cached. It does nothing if Options.NoSharing is
+// set.
 func (s *store[T]) share(object T) {
 	switch item := s.table.Get(bound.KeyOf(object)); {
 	case s.sharer == nil:

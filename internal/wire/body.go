@@ -129,7 +129,8 @@ func (b *body) decodeAhead() {
 	}
 }
 
-// decode waits for the next piece and returns it.
+// decode reads until it has a piece for the reader, and returns it. It skips
+// events whose objects are not wanted.
 func (b *body) decode() piece {
 	for {
 		p := piece{bytes: b.readFrame()}

@@ -47,7 +47,9 @@ func (k keep) wantsObject(object []byte) bool {
 	return !ok || k(namespace)
 }
 
-// firstField returns the content of the first field of data with this number.
+// firstField returns the content of the first field of data with the wanted
+// number. It returns false if there is no such field, or if data is malformed
+// before it.
 func firstField(data []byte, wanted protowire.Number) (content []byte, ok bool) {
 	for len(data) > 0 {
 		number, content, size := nextField(data)

@@ -17,9 +17,10 @@ import (
 // returns the error of each call, in the order of the numbers. It begins no
 // further call once ctx has ended. complete is true if all calls were made.
 //
-// If call panics or ends its goroutine, callAll does the same after the other
-// calls have returned. In a simulation the calls are made one after the other,
-// so that a run can be repeated.
+// If a call panics, callAll panics after all other calls. If a call ends its
+// goroutine, callAll ends its own, after the calls in other goroutines. In a
+// simulation the calls are made one after the other, so that a run can be
+// repeated.
 func callAll(ctx context.Context, n, parallel int, call func(i int) error) (errs []error, complete bool) {
 	if simhook.Current() != nil {
 		parallel = 1

@@ -38,8 +38,8 @@ func Run(ctx context.Context, client kubernetes.Interface, count func()) error {
 }
 
 // newController returns a controller. Its cache is services, an informer that
-// exists already. Other code may use the same informer, and its factory starts
-// it.
+// exists already. The factory of that informer starts it, and other code may
+// use it, too.
 func newController(client kubernetes.Interface, services cache.SharedIndexInformer) (*reconcile.Controller, error) {
 	reconciler := reconcile.Func[*corev1.Service](
 		func(ctx context.Context, r reconcile.Request[*corev1.Service]) (reconcile.Result, error) {

@@ -83,7 +83,8 @@ func (r Records) slotOf(lease *coordinationv1.Lease, slots int) (int, bool) {
 }
 
 // kindOf returns the kind of a record of the group. It follows from the name,
-// because a person may have removed or changed the label.
+// because a person may have removed or changed the label. It is "" if the name
+// is not one that the group uses.
 func (r Records) kindOf(lease *coordinationv1.Lease) string {
 	switch {
 	case lease.Name == r.Name:

@@ -65,9 +65,9 @@ type holding struct {
 	expires time.Time
 }
 
-// read records that the case reads a resource. l is the life of the program
-// that has made the request, or nil for another client. Only requests of the
-// program are in the trace.
+// read records that the program or another client reads a resource. l is the
+// life of the program that has made the request, or nil for another client.
+// Only requests of the program are in the trace.
 func (j *journal) read(c apisim.Call, l *life) {
 	ignored := state.Ignored(c.Resource.GroupResource())
 	if !ignored {

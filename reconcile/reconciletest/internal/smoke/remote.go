@@ -124,7 +124,9 @@ func (r *remote) Resources() []apisim.Resource { return r.resources }
 // Version returns 0, because a real server does not count its writes.
 func (r *remote) Version() int64 { return 0 }
 
-// Objects returns the objects of the case, by namespace and name.
+// Objects returns the objects of a resource that a World shows, sorted by
+// namespace and name. While Always is checked, they are as they were after the
+// checked write.
 func (r *remote) Objects(res apisim.Resource) ([]*unstructured.Unstructured, error) {
 	if r.asOf != nil {
 		return r.asOf.objects(res, r.visible), nil

@@ -154,10 +154,10 @@ func (s *smoker) try(ctx context.Context, killing bool) (*trial, error) {
 	return t, err
 }
 
-// compare compares two trials by their states at each rest. It returns a
-// finding about the trial have if its states differ from the states of the
-// trial want, and otherwise nil. If other is not nil, it is a further trial
-// that should end like want: fields in which want and other differ are ignored.
+// compare compares the states of have, a trial, with the states of want,
+// another one, at each rest. It returns a finding about have if they differ,
+// and otherwise nil. other is nil or a third trial, which should end like want:
+// fields in which want and other differ are ignored.
 func (s *smoker) compare(want, have, other *trial) *report.Finding {
 	states := s.statesOf(want)
 	masks := make([]map[string]bool, len(states))

@@ -97,7 +97,7 @@ func (t *trial) load() error {
 }
 
 // step does a step of the workload. If the trial has kills, it does the step
-// while the program is down.
+// while the program is down. After a finding, it does nothing.
 func (t *trial) step(ctx context.Context, step reconciletest.Step) {
 	if !t.journal.good() {
 		return
@@ -207,7 +207,7 @@ func (t *trial) rest(ctx context.Context) {
 
 // catchUp goes through the writes since the last call, in order. If judge is
 // set, it checks Always after each write to an object that is visible in the
-// World.
+// World, until there is a finding.
 func (t *trial) catchUp(judge bool) {
 	remote := t.s.remote
 	for _, c := range t.s.mirror.drain() {
