@@ -27,8 +27,8 @@ type logBackoff struct {
 type loggedErrors map[string]logBackoff
 
 // isDue reports whether text must be logged now. It must be logged if it is
-// new, or if its interval has passed since it was last logged. The interval
-// doubles each time.
+// new, or if its interval has passed since it was last logged. Then isDue
+// counts it as logged now, and the interval doubles.
 func (t *loggedErrors) isDue(text string, now time.Time) bool {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsDigit(r) {

@@ -108,9 +108,9 @@ func (i Item[K]) RetryAfter(d time.Duration) {
 	i.queue.end(i.lease, i.ticket, &ending{outcome: retryAfter, delay: d})
 }
 
-// end ends the item that has the lease with number place and this ticket. The
-// item itself is not a parameter, because copying it costs more. q is nil for
-// the zero Item.
+// end ends the item whose lease has the number place and this ticket. It does
+// nothing if the item has ended already. The item itself is not a parameter,
+// because copying it costs more. q is nil for the zero Item.
 func (q *Queue[K]) end(place uint32, ticket uint64, e *ending) {
 	if q == nil {
 		return

@@ -82,7 +82,8 @@ func (r *running) whileStopped(ctx context.Context, do func()) {
 	r.step(func() error { return r.start(ctx) })
 }
 
-// pages requests the pages that monitoring and people read.
+// pages requests the pages that monitoring and people read, and checks that the
+// page for people needs a token.
 func (r *running) pages(t trial) error {
 	for _, c := range r.containers {
 		if err := c.get("/metrics", "", http.StatusOK); err != nil {

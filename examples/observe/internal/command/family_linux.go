@@ -54,8 +54,9 @@ func (f *family) signal(signal syscall.Signal) {
 	}
 }
 
-// repeatRounds calls round again while round finds members. It also calls round
-// a few times more if round may have missed a member.
+// repeatRounds calls round again while round finds members. If round finds no
+// member but may have missed one, repeatRounds waits for execTime and calls
+// round again, at most maxExecs times.
 func repeatRounds(round func() (found, unsure bool)) {
 	execs := 0
 	for range maxRounds + maxExecs {
@@ -96,7 +97,8 @@ const (
 )
 
 // signalMember signals a process if it is a member outside of the group, and
-// returns its kinship.
+// returns its kinship. For a member in the group, and for a process that has
+// ended, it returns stranger.
 func (f *family) signalMember(pid int, signal syscall.Signal) kinship {
 	if kin := f.kinship(pid); kin != member {
 		return kin
