@@ -150,7 +150,7 @@ func vitalOf(object metav1.Object) vital {
 	return v
 }
 
-// restore puts back what Transform has dropped.
+// restore puts back what Transform has dropped or changed.
 func (v vital) restore(object metav1.Object) {
 	if !object.GetDeletionTimestamp().Equal(v.deletion) {
 		object.SetDeletionTimestamp(v.deletion)

@@ -90,8 +90,9 @@ func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq
 	}
 }
 
-// narrowest returns the smallest tree that contains all objects that match
-// selector, and whether it contains no others.
+// narrowest returns a tree that contains all objects that match selector, and
+// whether it contains no others. It is the smallest such tree in the index of
+// labels, or the tree of all objects.
 func (s Snapshot[T]) narrowest(selector labels.Selector) (root *tree.Node[T], exact bool) {
 	root, count := s.root(), s.Len()
 	if s.state == nil {

@@ -304,10 +304,11 @@ func (r *reflectorStore[T]) brokeOff() {
 	}
 }
 
-// checked returns w, which was resumed at seen. It returns requests.ErrRestored
-// if the server is older than seen or the writes that it has stored are not the
-// ones that the cache has seen. If the server does not answer, checked returns
-// w, and the next watch is checked instead.
+// checked returns w, which was resumed at seen. If the server may have been
+// restored, it first asks the server. It returns requests.ErrRestored if the
+// server is older than seen or the writes that it has stored are not the ones
+// that the cache has seen. If the server does not answer, checked returns w,
+// and the next watch is checked instead.
 func (r *reflectorStore[T]) checked(ctx context.Context, w watch.Interface, seen string) (watch.Interface, error) {
 	if !r.isUnsure() || seen == "" {
 		return w, nil

@@ -58,7 +58,8 @@ type causes struct {
 
 // add adds c to the list of causes of a key. c must not be empty. key is a
 // pointer to the key. If the list already has a cause with the same object and
-// the same trigger, add merges c into that cause.
+// the same trigger, add merges c into that cause. If the list is full, the last
+// cause only counts c.
 func (s *causes) add(list *uint32, key any, c *Cause) {
 	keyName, _ := key.(*types.NamespacedName)
 	link := list

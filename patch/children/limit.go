@@ -36,10 +36,12 @@ type note struct {
 	spec [sha256.Size]byte
 }
 
-// checkLimit refuses to delete too large a share of the owner's children. It
-// compares with the children that existed before the call or, after a refusal,
-// before the first call that was refused. Children that were created since then
-// do not count.
+// checkLimit refuses to delete too large a share of the owner's children,
+// unless the owner confirms the deletion with ConfirmAnnotation, or its spec
+// has changed since it had exactly the children that it wanted. It compares
+// with the children that existed before the call or, after a refusal, before
+// the first call that was refused. Children that were created since then do not
+// count.
 func (c *call[T]) checkLimit(unwanted []T) error {
 	noted := c.note(nil)
 	if noted.refused > 0 {

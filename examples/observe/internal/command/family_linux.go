@@ -168,8 +168,9 @@ const (
 // ended lists the states of processes that have ended.
 var ended = []string{"Z", "X"}
 
-// isStarting reports whether a process without a whole environment started
-// after the family, has not ended, and does not belong to the kernel.
+// isStarting is called for a process whose whole environment could not be read.
+// It reports whether the process was started after the family, has not ended,
+// and does not belong to the kernel.
 func (f *family) isStarting(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

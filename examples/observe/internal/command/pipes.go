@@ -39,7 +39,8 @@ type pipes struct {
 	childEnds []*os.File // the program's ends of the pipes
 }
 
-// connect connects the standard streams of c with this process.
+// connect connects the standard output and the standard error of c with this
+// process, and its standard input unless stdin is nil.
 func connect(c *exec.Cmd, stdin []byte, stdout, stderr io.WriteCloser) (*pipes, error) {
 	p := &pipes{input: stdin}
 	for _, stream := range []struct {

@@ -164,7 +164,8 @@ func (r *remote) visible(resource string, o *unstructured.Unstructured) bool {
 	return r.older[o.GetUID()] == nil
 }
 
-// content returns an object in the form in which it is sent to the server.
+// content returns an object in the form in which it is sent to the server, and
+// its resource.
 func (r *remote) content(obj runtime.Object) (*unstructured.Unstructured, apisim.Resource, error) {
 	gvk := obj.GetObjectKind().GroupVersionKind()
 	if gvk.Empty() {

@@ -59,9 +59,10 @@ func FieldsOfSchema(openAPI map[string]any) []ForeignField {
 
 const validations = "x-kubernetes-validations"
 
-// optional returns the first field, by name, that is optional and whose values
-// the schema does not restrict. schema describes the object at path. optional
-// returns nil if there is no such field.
+// optional returns the first field, by name, that is a boolean, an integer or a
+// string, that is optional, and whose values the schema does not restrict.
+// schema describes the object at path. optional returns nil if there is no such
+// field.
 func optional(schema map[string]any, path ...string) []ForeignField {
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)

@@ -71,7 +71,8 @@ func (f ForeignField) Names() []string {
 	return names
 }
 
-// parents returns the maps of an object that have the field, or could have it.
+// parents returns the maps in an object's spec that have the field, or could
+// have it.
 func (f ForeignField) parents(object map[string]any) []map[string]any {
 	values := []any{object["spec"]}
 	for _, name := range f.Path[:len(f.Path)-1] {
