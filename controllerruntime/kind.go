@@ -247,8 +247,8 @@ func (k *kind) release(r *reading) {
 	r.last = time.Now()
 }
 
-// change returns a channel that is closed when the state of a reading may have
-// changed.
+// change returns a channel that is closed when the state of the reading's
+// object may have changed.
 func (k *kind) change(r *reading) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -275,8 +275,9 @@ func (c *candidate) release(ctx context.Context, t *term) {
 	}
 }
 
-// result is the Lease after a write. made is true if the Lease has the change,
-// and false if other clients have written the Lease instead.
+// result is the Lease after a write. made is true if the Lease has the change.
+// It is false after an error, and if other clients have written the Lease
+// instead.
 type result struct {
 	lease *coordinationv1.Lease
 	made  bool

@@ -44,7 +44,7 @@ type explorer struct {
 	rules     rules.Set
 	hashes    []string             // the hashes of the traces of all runs, for tests
 	traced    func(lines []string) // gets the trace of each run, in tests; may be nil
-	tried     []string             // the plans, for tests
+	tried     []string             // the plans that were tried, for tests
 }
 
 // newExplorer begins an exploration. Its budget starts now.

@@ -33,7 +33,7 @@ func triggers() []Specimen {
 	}
 }
 
-// blind makes the key without looking whether the cache has it.
+// blind makes the key without checking whether the cache has it.
 func blind(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if app.Annotations[ready] != "" {
 		return nil

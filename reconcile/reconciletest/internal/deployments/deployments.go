@@ -56,9 +56,10 @@ func Look(w *reconciletest.World, seen *Cache, now time.Time) (todo []Task, due 
 	return f.tasks(), f.due, nil
 }
 
-// tasks returns the tasks in order. Changes are first, with deletions before
-// creations. Then come the statuses of ReplicaSets, and then the statuses of
-// Deployments, because they are sums over their ReplicaSets.
+// tasks returns the tasks in order. Changes are first: of ReplicaSets, then
+// deletions and then creations of Pods. Then come the statuses of ReplicaSets,
+// and then the statuses of Deployments, because they are sums over their
+// ReplicaSets.
 func (f *fleet) tasks() []Task {
 	var changes, missing, reports []Task
 	for i := range f.deployments {

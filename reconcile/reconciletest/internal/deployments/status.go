@@ -87,8 +87,9 @@ func (f *fleet) addConditions(d *appsv1.Deployment, current *appsv1.ReplicaSet, 
 	status.Conditions = conditions
 }
 
-// date sets the times of c. It keeps the times of the existing condition where
-// the condition has not changed.
+// date sets the times of c. If the status has not changed, c keeps the
+// LastTransitionTime of the existing condition. If the reason and the message
+// have not changed either, it also keeps the LastUpdateTime.
 func (f *fleet) date(c *appsv1.DeploymentCondition, have []appsv1.DeploymentCondition) {
 	c.LastTransitionTime, c.LastUpdateTime = metav1.NewTime(f.now), metav1.NewTime(f.now)
 	for _, h := range have {
