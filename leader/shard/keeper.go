@@ -99,10 +99,10 @@ func (k *keeper) start(name string, now time.Time, request func() error) bool {
 }
 
 // finish handles the result of a request for the record with this name. After a
-// failure, it delays the next write of the record. After a conflict, it also
-// asks for a new list, because another replica was faster. It reports other
-// failures by Ready, except for a record without labels, because the replica
-// can take other slots.
+// failure, it delays the next write of the record. If another client has
+// changed or deleted the record, finish also asks for a new list. It reports
+// other failures by Ready, except for a record without labels, because the
+// replica can take other slots.
 func (k *keeper) finish(name string, err error) {
 	if err == nil {
 		return
