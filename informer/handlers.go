@@ -126,7 +126,7 @@ type miss[T Object] struct {
 }
 
 // note records that h has missed an event of an object or, if err is nil, has
-// received one.
+// received one. It records at most mostMissed missed events.
 func (d *delivery[T]) note(h *handler[T], object T, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -291,8 +291,9 @@ func (d *delivery[T]) callAll(h *handler[T], events []Event[T]) {
 	}
 }
 
-// call delivers one event. A handler that panics, or ends the goroutine, misses
-// the event. Other handlers and the watch are not affected.
+// call delivers one event, unless the handler was removed. A handler that
+// panics, or ends the goroutine, misses the event. Other handlers and the watch
+// are not affected.
 func (d *delivery[T]) call(h *handler[T], e Event[T]) {
 	if h.removed.Load() {
 		return

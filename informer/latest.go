@@ -51,7 +51,9 @@ func (f *feed[T]) waitForLatest(ctx context.Context, target *types.NamespacedNam
 	})
 }
 
-// waitToCatchUp waits for the first lists of the watches that must catch up.
+// waitToCatchUp waits for the first lists of the watches that must catch up. If
+// the namespaces are independent and target is nil, it waits only for the first
+// list of one of them.
 func (f *feed[T]) waitToCatchUp(ctx context.Context, target *types.NamespacedName) error {
 	switch {
 	case target != nil && f.connect != nil:

@@ -45,7 +45,8 @@ func deadline(now int64, delay time.Duration) int64 {
 	return now + max(int64(delay), 0)
 }
 
-// add adds a key, with its hash and its group.
+// add adds a key, with its hash and its group. It does nothing unless the queue
+// is running.
 func (s *schedule[K]) add(key K, hash uint32, group string, a *AddOptions) {
 	if s.mode != running {
 		return
@@ -289,7 +290,7 @@ func (s *schedule[K]) delay(n uint32, due int64) {
 	s.retries.setBackingOff(r, r != nil && r.backoff == due && e.pending != noAddition)
 }
 
-// unschedule makes the timer of e stale.
+// unschedule makes the timer of e stale, if e is delayed.
 func (s *schedule[K]) unschedule(e *entry[K]) {
 	if e.state != delayed {
 		return

@@ -162,7 +162,9 @@ func (b *body) readFrame() []byte {
 	return append(buffer(len(part))[:0], part...)
 }
 
-// replace returns the replacement for a frame, whose event follows its head.
+// replace returns the replacement for a frame, whose event follows its head. It
+// returns nil if the object is not wanted, and a copy of the frame if the event
+// must remain unchanged.
 func (b *body) replace(frame []byte, head int) []byte {
 	if b.keep != nil && !b.keep.wants(frame[head:]) {
 		return nil

@@ -35,9 +35,10 @@ func (k keep) wants(event []byte) bool {
 	return !ok || k.wantsObject(f.body.content)
 }
 
-// wantsObject reports whether an object is wanted. It reads little of the
-// object, because the metadata are its first field, and the namespace is the
-// third field of the metadata.
+// wantsObject reports whether an object is wanted. An object in which no
+// namespace is found is wanted. It reads little of the object, because the
+// metadata are its first field, and the namespace is the third field of the
+// metadata.
 func (k keep) wantsObject(object []byte) bool {
 	metadata, ok := firstField(object, metadataNumber)
 	if !ok {

@@ -49,8 +49,8 @@ func KindOf(t reflect.Type) (k Kind, ok bool) {
 	return k, err == nil && k.spec > metadataNumber
 }
 
-// listsOf returns the indices of all lists of structs inside the named fields
-// of t.
+// listsOf returns the indices of all lists of structs that are members of the
+// named fields of t.
 func listsOf(t reflect.Type, names ...string) (lists [][]int) {
 	for _, name := range names {
 		f, ok := t.FieldByName(name)

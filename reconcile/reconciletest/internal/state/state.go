@@ -132,7 +132,8 @@ func Generated(o *unstructured.Unstructured) (prefix string, ok bool) {
 }
 
 // name returns the object's namespace and name, with a number in place of the
-// generated part.
+// generated part. If Ignore lists the names of the resource, the name of the
+// controller, or else the labels, and a number stand for the whole name.
 func (n *normalizer) name(o *unstructured.Unstructured) string {
 	name := o.GetName()
 	prefix, madeUp := Generated(o)
