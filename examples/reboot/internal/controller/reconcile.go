@@ -125,7 +125,7 @@ func (c *Controller) createDefault(ctx context.Context, name string) (reconcile.
 	}
 	_, err = c.groups.Create(ctx, group, metav1.CreateOptions{FieldManager: c.options.Name})
 	if patch.IsStale(err) {
-		return reconcile.Result{}, nil // The cache will show it.
+		return again(reread(live)), nil // The cache will show it, unless it cannot be decoded.
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("creating RebootGroup %q: %w", api.DefaultName, err)

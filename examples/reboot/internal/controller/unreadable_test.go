@@ -224,3 +224,52 @@ func TestASlotThatOnlySeemsDueDoesNotStopTheOthers(t *testing.T) {
 		s.Expect(s.state("a").Now).NotTo(BeNil(), "it heals")
 	})
 }
+
+// It was never in the cache.
+func TestABuiltInGroupThatCannotBeDecodedIsCreatedAfterItsDeletion(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.made(api.DefaultName, map[string]any{"nodeSelector": "role=web"})
+		s.asking("a")
+		s.pass(time.Minute)
+		s.Expect(s.raw().Delete(s.ctx, api.DefaultName, metav1.DeleteOptions{})).To(Succeed())
+		s.pass(2 * time.Minute)
+		s.Expect(s.rawHolders(api.DefaultName)).To(Equal([]string{"a"}), "it heals")
+	})
+}
+
+// The group lost its selector. That it holds a slot for the node is certain.
+func TestTheSlotsOfAGroupWhoseSelectorCannotBeReadCount(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.group("good", intstr.FromInt32(5), selecting("a"))
+		s.node("a", nil)
+		a, err := s.core.CoreV1().Nodes().Get(s.ctx, "a", metav1.GetOptions{})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.made("bad", map[string]any{"nodeSelector": "role=web"})
+		slots := `{"status":{"slots":[{"node":"a","nodeUID":"` + string(a.UID) + `","request":"","epoch":1}]}}`
+		_, err = s.raw().Patch(s.ctx, "bad", types.MergePatchType, []byte(slots), metav1.PatchOptions{}, "status")
+		s.Expect(err).NotTo(HaveOccurred())
+		s.ask("a")
+		s.pass(time.Minute)
+		s.Expect(s.rawHolders("good")).To(BeEmpty())
+		s.Expect(s.condition("good", "Waiting")).To(ContainSubstring("a: RebootGroup bad still holds a slot for it"))
+		s.Expect(s.raw().Delete(s.ctx, "bad", metav1.DeleteOptions{})).To(Succeed())
+		s.pass(2 * time.Minute)
+		s.Expect(s.rawHolders("good")).To(Equal([]string{"a"}), "it heals")
+	})
+}
+
+// The group lost its slots. That it selects the node, too, is certain.
+func TestTheSelectorOfAGroupWhoseSlotsCannotBeReadCounts(t *testing.T) {
+	playPlainly(t, func(s *stage) {
+		s.group("good", intstr.FromInt32(5), selecting("a"))
+		s.made("bad", map[string]any{"nodeSelector": map[string]any{"matchLabels": map[string]any{"name": "a"}}})
+		_, err := s.raw().Patch(s.ctx, "bad", types.MergePatchType, []byte(`{"status":{"slots":"none"}}`), metav1.PatchOptions{}, "status")
+		s.Expect(err).NotTo(HaveOccurred())
+		s.asking("a")
+		s.pass(time.Minute)
+		s.Expect(s.rawHolders("good")).To(BeEmpty())
+		s.Expect(s.raw().Delete(s.ctx, "bad", metav1.DeleteOptions{})).To(Succeed())
+		s.pass(2 * time.Minute)
+		s.Expect(s.rawHolders("good")).To(Equal([]string{"a"}), "it heals")
+	})
+}

@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +26,7 @@ func Agent() operator.Program {
 	options := &agent.Options{Machine: host}
 	var method method
 	var sentinel string
+	var patience time.Duration
 	return operator.Program{
 		Name:     protocol.AgentManager,
 		Usage:    protocol.AgentManager + ": reboots the node on which it runs when the controller has granted the reboot",
@@ -40,8 +43,13 @@ func Agent() operator.Program {
 				"request a reboot when this `file` of the host exists, such as /host/run/reboot-required")
 			fs.DurationVar(&options.AskPeriod, "reboot-sentinel-period", agent.DefaultAskPeriod,
 				"how often to check whether the file exists")
+			fs.DurationVar(&patience, "patience", 0, "deprecated: has no effect, and will be removed in the next release")
 		},
 		Setup: func(env operator.Env) ([]*reconcile.Controller, error) {
+			if patience != 0 {
+				logr.FromContextOrDiscard(env.Context).Info(
+					"the flag --patience has no effect any more: remove it, because the next release refuses it")
+			}
 			var err error
 			if host.Method, err = method.chosen(); err != nil {
 				return nil, err

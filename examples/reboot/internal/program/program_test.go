@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -92,6 +94,7 @@ func TestTheProgramsHaveTheFlagsOfTheManual(t *testing.T) {
 	f.Expect(defaults(program.Agent())).To(Equal(map[string]string{
 		"node": "from-the-environment", "boot-id-file": machine.DefaultBootIDFile, "drain-period": "5s", "reboot-sentinel": "", "reboot-sentinel-period": "1m0s", "reboot-method": "logind",
 		"dbus-socket": machine.DefaultSocket, "reboot-signal": "39", "reboot-command": machine.DefaultCommand,
+		"patience": "0s",
 	}))
 	f.Expect(defaults(program.Controller())).To(Equal(map[string]string{
 		"stuck-after": "15m0s", "prometheus-url": "", "blocking-query": "", "blocking-command": "",
@@ -112,6 +115,18 @@ func TestTheAgentActsForTheNodeThatItIsGiven(t *testing.T) {
 	f.Expect(err).To(MatchError(ContainSubstring("Options.DrainPeriod is -1s")))
 	_, err = f.setUp(program.Agent(), "--node=n", "--reboot-sentinel-period=-1s")
 	f.Expect(err).To(MatchError(ContainSubstring("Options.AskPeriod is -1s")))
+}
+
+// The DaemonSet of an older release may still set it.
+func TestTheAgentIgnoresAFlagOfAnOlderRelease(t *testing.T) {
+	f := newFixture(t)
+	var lines []string
+	f.env.Context = logr.NewContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	f.Expect(f.setUp(program.Agent(), "--node=n", "--patience=10m")).To(HaveLen(1))
+	f.Expect(lines).To(ContainElement(ContainSubstring("the flag --patience has no effect")))
+	lines = nil
+	f.Expect(f.setUp(program.Agent(), "--node=n")).To(HaveLen(1))
+	f.Expect(lines).NotTo(ContainElement(ContainSubstring("--patience")))
 }
 
 func TestTheAgentSaysWhyItDidNotFindItsNode(t *testing.T) {

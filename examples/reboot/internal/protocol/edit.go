@@ -24,11 +24,12 @@ func Allow(node *corev1.Node, g Grant) error {
 // question whether the machine may go down. It also records the reboot among
 // the recent reboots, with told as its time, and removes the recent reboots
 // that took place before oldest. From the second question on, it keeps the time
-// of the first permission.
+// of the first permission, unless that is later than told: then a controller
+// with a different clock has recorded it, and the time counts from told.
 func AllowNow(node *corev1.Node, m Permission, told, oldest metav1.Time) error {
 	state, entry := Read(node), Told{Epoch: m.Epoch, At: told}
-	if m.Try > 1 {
-		entry.First.Time = state.Permitted(m.Epoch)
+	if first := state.Permitted(m.Epoch); m.Try > 1 && first.Before(told.Time) {
+		entry.First.Time = first
 	}
 	recent := slices.DeleteFunc(state.Recent, func(t Told) bool { return t.Epoch == m.Epoch || t.At.Before(&oldest) })
 	if err := set(node, Recent, append(recent, entry)); err != nil {

@@ -84,6 +84,12 @@ var _ = Describe("an edit of a node that has every annotation", func() {
 			protocol.Permit: `{"request":"r2","epoch":2,"try":3,"seconds":0}`,
 			protocol.Recent: `[{"epoch":2,"at":"1970-01-01T00:00:30Z","first":"1970-01-01T00:00:20Z"}]`,
 		}),
+		Entry("permit, after a first permission that a different clock has recorded in the future", func(n *corev1.Node) error {
+			return protocol.AllowNow(n, protocol.Permission{Request: request, Try: 3}, metav1.Unix(15, 0), metav1.Unix(0, 0))
+		}, true, true, map[string]string{
+			protocol.Permit: `{"request":"r2","epoch":2,"try":3,"seconds":0}`,
+			protocol.Recent: `[{"epoch":1,"at":"1970-01-01T00:00:10Z"},{"epoch":2,"at":"1970-01-01T00:00:15Z"}]`,
+		}),
 		Entry("forget", func(n *corev1.Node) error { return protocol.Forget(n, 2) }, true, true,
 			map[string]string{protocol.Recent: `[{"epoch":1,"at":"1970-01-01T00:00:10Z"}]`}),
 		Entry("forget none", func(n *corev1.Node) error { return protocol.Forget(n, 3) }, true, true, nil),

@@ -6,6 +6,6 @@
 //
 // Its promise: one group that cannot be decoded does not hide the others. Its
 // selector and its slots are read on their own, so that its nodes stay its own.
-// If these cannot be read, either, its name is in Unclear, and
+// If one of these cannot be read, either, its name is in Unclear, and
 // [rules.Membership.Doubt] names it.
 package roster

@@ -25,9 +25,11 @@ type Client interface {
 
 // A Roster contains all groups, as of one moment.
 type Roster struct {
-	// Groups are the groups whose selectors are known. A group that cannot be
-	// decoded as a whole has only a selector and slots here, or is its last
-	// state that could be decoded.
+	// Groups are all groups. A group that cannot be decoded as a whole has only
+	// a selector and slots here. If one of these cannot be decoded, either, it
+	// is from the last state that could be decoded. Without such a state the
+	// group has no slots, or a selector of which [rules.Selector] returns an
+	// error.
 	Groups []*api.RebootGroup
 	// Unreadable contains the errors of the groups that cannot be decoded, by
 	// name.
@@ -98,10 +100,13 @@ func decodeEach(
 	return r, nil
 }
 
+// unknown stands for a selector that cannot be decoded. It is malformed.
+var unknown = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Operator: "Unknown"}}}
+
 // salvage adds a group that cannot be decoded as a whole, with only its
-// selector and its slots. If these cannot be decoded either, it adds the
-// group's name to Unclear, and the last state of the group that could be
-// decoded, if cached returns a state with the same UID.
+// selector and its slots. If one of these cannot be decoded, either, salvage
+// adds the group's name to Unclear, and takes that one from the last state of
+// the group that could be decoded, if cached returns a state with the same UID.
 func (r *Roster) salvage(named metav1.ObjectMeta, item json.RawMessage, cached func(name string) *api.RebootGroup) {
 	var spec struct {
 		Spec struct {
@@ -113,17 +118,23 @@ func (r *Roster) salvage(named metav1.ObjectMeta, item json.RawMessage, cached f
 			Slots []api.Slot `json:"slots"`
 		} `json:"status"`
 	}
-	if json.Unmarshal(item, &spec) == nil && json.Unmarshal(item, &status) == nil {
-		group := &api.RebootGroup{ObjectMeta: named}
-		group.Spec.NodeSelector, group.Status.Slots = spec.Spec.NodeSelector, status.Status.Slots
-		r.Groups = append(r.Groups, group)
-		return
+	last := &api.RebootGroup{Spec: api.RebootGroupSpec{NodeSelector: unknown}}
+	if cached != nil {
+		if known := cached(named.Name); known != nil && known.UID == named.UID {
+			last = known
+		}
 	}
-	r.Unclear = append(r.Unclear, named.Name)
-	if cached == nil {
-		return
+	specErr, statusErr := json.Unmarshal(item, &spec), json.Unmarshal(item, &status)
+	if specErr != nil {
+		spec.Spec.NodeSelector = last.Spec.NodeSelector
 	}
-	if last := cached(named.Name); last != nil && last.UID == named.UID {
-		r.Groups = append(r.Groups, last)
+	if statusErr != nil {
+		status.Status.Slots = last.Status.Slots
 	}
+	if specErr != nil || statusErr != nil {
+		r.Unclear = append(r.Unclear, named.Name)
+	}
+	group := &api.RebootGroup{ObjectMeta: named}
+	group.Spec.NodeSelector, group.Status.Slots = spec.Spec.NodeSelector, status.Status.Slots
+	r.Groups = append(r.Groups, group)
 }

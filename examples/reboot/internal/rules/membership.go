@@ -19,7 +19,7 @@ import (
 // if its selector is malformed or it is being deleted.
 type Membership struct {
 	groups  []selecting
-	unclear []string // the groups whose selectors cannot be read
+	unclear []string // the groups whose selectors or slots cannot be read
 }
 
 type selecting struct {
@@ -28,7 +28,8 @@ type selecting struct {
 }
 
 // NewMembership returns the membership of the given groups. unclear are the
-// names of further groups of which it is not known what they select.
+// names of groups whose selectors or slots cannot be read. They may be among the
+// given groups, with the part that can be read.
 func NewMembership(groups []*api.RebootGroup, unclear ...string) Membership {
 	m := Membership{unclear: slices.Clone(unclear)}
 	for _, g := range groups {

@@ -42,7 +42,7 @@ type Place struct {
 }
 
 // PlaceOf returns the relation of a node to all groups. unclear are the names of
-// further groups of which it is not known what they select.
+// groups whose selectors or slots cannot be read, as for [NewMembership].
 func PlaceOf(node *corev1.Node, groups []*api.RebootGroup, unclear ...string) Place {
 	membership := NewMembership(groups, unclear...)
 	name, rivals := membership.Group(node)
