@@ -395,7 +395,7 @@ func TestSmokeSaysWhyThereIsNoRest(t *testing.T) {
 		g.Expect(r.Failure).To(gomega.ContainSubstring("secrets d/a-child is not garbage-collected although its owner is deleted"))
 		g.Expect(r.Reason).To(gomega.Equal("no-controllers"))
 		g.Expect(r.Failure).To(gomega.ContainSubstring("envtest does not have one"))
-		g.Expect(r.Failure).To(gomega.ContainSubstring("and cleaning up: waiting for the end of namespaces d:"))
+		g.Expect(r.Failure).To(gomega.ContainSubstring("and cleaning up: waiting for the deletion of namespaces d:"))
 	})
 }
 
