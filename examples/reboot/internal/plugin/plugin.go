@@ -120,7 +120,7 @@ func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 		if len(nodes) > 0 && !slices.Contains(nodes, n.Name) {
 			continue
 		}
-		place := rules.PlaceOf(n, all.Groups, all.Unclear...)
+		place := all.PlaceOf(n)
 		state := protocol.Read(n)
 		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n",
 			n.Name, nameOf(place), rules.StateOf(n, place), requestOf(state), lastOf(state))
@@ -150,7 +150,7 @@ func (p *Plugin) Why(ctx context.Context, node string) error {
 		if n.Name != node {
 			continue
 		}
-		place := rules.PlaceOf(n, all.Groups, all.Unclear...)
+		place := all.PlaceOf(n)
 		fmt.Fprintf(p.Out, "%s: %s\n", n.Name, rules.StateOf(n, place))
 		for _, line := range rules.Why(n, place, time.Now()) {
 			fmt.Fprintln(p.Out, "  "+line)

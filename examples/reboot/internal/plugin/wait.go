@@ -107,7 +107,7 @@ func (p *Plugin) look(ctx context.Context, waits []*wait) ([]string, error) {
 		if i < 0 {
 			w.end(ErrDeleted, "")
 		} else {
-			state = rules.StateOf(nodes[i], rules.PlaceOf(nodes[i], all.Groups, all.Unclear...))
+			state = rules.StateOf(nodes[i], all.PlaceOf(nodes[i]))
 			w.judge(protocol.Read(nodes[i]), state)
 		}
 		if w.state != state {

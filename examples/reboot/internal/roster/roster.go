@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -41,6 +42,11 @@ type Roster struct {
 
 // Membership returns which nodes belong to which group.
 func (r Roster) Membership() rules.Membership { return rules.NewMembership(r.Groups, r.Unclear...) }
+
+// PlaceOf returns the relation of a node to the groups.
+func (r Roster) PlaceOf(node *corev1.Node) rules.Place {
+	return rules.PlaceOf(node, r.Groups, r.Unclear...)
+}
 
 // Read lists all groups. cached returns the last state of a group that could be
 // decoded, or nil; it may be nil.
