@@ -94,7 +94,9 @@ type Status struct {
 	Stalls int64
 	// Restores counts how often the server's resourceVersions went back, as
 	// after a restore of its storage from a backup. Everything is listed again
-	// after that.
+	// after that. Once a list has had an older resourceVersion than an object
+	// in it, which some aggregated API servers send, no restore is noticed, and
+	// [Informer.IsDeleted] returns false, until the informer is started again.
 	Restores int64
 	Failures int64 // Failures counts failed requests.
 	Events   int64 // Events counts delivered events.

@@ -30,6 +30,9 @@ var (
 // changes together with this one. For example, creating a Pod also changes the
 // ResourceQuota of its namespace, and others may change the quota at the same
 // time. Nothing was written then, and the next reconcile tries again.
+//
+// If err joins several errors, as the result of errors.Join does, each of them
+// must be such a refusal.
 func IsStale(err error) bool {
 	return absent.IsConflict(err)
 }

@@ -77,8 +77,8 @@ func RunAll(ctx context.Context, controllers ...*Controller) error {
 // [ErrGraceExpired], the calls that ignore their context, and the informers
 // with a request that does so. The goroutines of such calls keep running, and
 // keep the leadership. A second call of Run is an error. The end of ctx is not
-// an error once the caches are filled, or with Options.Optional. [ErrGraceExpired]
-// is an error in either case.
+// an error once the caches are filled, or with Options.Optional.
+// [ErrGraceExpired] is an error in either case.
 func (c *Controller) Run(ctx context.Context) error {
 	syncing := inspect.Syncing
 	if !c.phase.CompareAndSwap(nil, &syncing) {

@@ -142,11 +142,24 @@ func IsExpired(err error) bool {
 // IsConflict reports whether err is the API server's own answer that the object
 // has changed or exists already. An admission webhook may also refuse a request
 // with status 409, for a reason of its own. IsConflict returns false for such
-// an error.
+// an error. If err joins several errors, each of them must be such an answer.
 func IsConflict(err error) bool {
-	var answer apierrors.APIStatus
-	return (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !IsForeign(err) &&
-		(!errors.As(err, &answer) || !isWebhookRefusal(answer.Status().Message))
+	return each(err, func(err error) bool {
+		var answer apierrors.APIStatus
+		return (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !IsForeign(err) &&
+			(!errors.As(err, &answer) || !isWebhookRefusal(answer.Status().Message))
+	})
+}
+
+// each reports whether is returns true for err or, if err joins several errors,
+// for each of them.
+func each(err error, is func(error) bool) bool {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return is(err)
+	}
+	errs := joined.Unwrap()
+	return len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool { return err != nil && !each(err, is) })
 }
 
 // IsForeign reports whether err is an answer that is not the API server's own.
@@ -167,13 +180,10 @@ func IsForeign(err error) bool {
 // of them are. For example, errors.Join of a deletion that was not found and
 // one that was not answered proves nothing.
 func isAbout(err error, name string, is func(*metav1.StatusDetails) bool) bool {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		errs := joined.Unwrap()
-		return len(errs) > 0 && !slices.ContainsFunc(errs, func(err error) bool { return err != nil && !isAbout(err, name, is) })
-	}
-	details := detailsOf(err, name)
-	return details != nil && is(details)
+	return each(err, func(err error) bool {
+		details := detailsOf(err, name)
+		return details != nil && is(details)
+	})
 }
 
 // detailsOf returns the details of err if the API server itself has answered

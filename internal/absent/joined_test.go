@@ -36,3 +36,23 @@ func TestEachOfTheErrorsThatAreJoinedMustBeAProof(t *testing.T) {
 		g.Expect(absent.OfType[*corev1.Service](err, "web")).To(BeFalse(), err.Error())
 	}
 }
+
+// For example, a program changes web in two namespaces, and one of the servers
+// does not answer.
+func TestEachOfTheErrorsThatAreJoinedMustBeAConflict(t *testing.T) {
+	g := NewWithT(t)
+	conflict := apierrors.NewConflict(services, "web", errors.New("it has changed"))
+	exists := apierrors.NewAlreadyExists(services, "web")
+	away := apierrors.NewServiceUnavailable("the storage is away")
+	for _, err := range []error{
+		errors.Join(conflict), errors.Join(conflict, nil, exists), fmt.Errorf("in a: %w", errors.Join(conflict, conflict)),
+	} {
+		g.Expect(absent.IsConflict(err)).To(BeTrue(), err.Error())
+	}
+	for _, err := range []error{
+		errors.Join(conflict, away), errors.Join(away, conflict), errors.Join(conflict, errors.New("connection refused")),
+		fmt.Errorf("in a: %w, in b: %w", conflict, away), fmt.Errorf("writing: %w", errors.Join(errors.Join(conflict), away)),
+	} {
+		g.Expect(absent.IsConflict(err)).To(BeFalse(), err.Error())
+	}
+}

@@ -32,12 +32,13 @@ func BuiltIn(t reflect.Type) (kind schema.GroupVersionKind, clusterScoped, ok bo
 
 // IsPlural reports whether resource is a regular plural of a kind. The author of
 // a kind has chosen its plural. For example, the kind Switch may have the plural
-// switches, and also switchs, which apimachinery would guess.
+// switches, and also switchs, which apimachinery would guess. A kind may be its
+// own plural, such as Endpoints.
 func IsPlural(resource, kind string) bool {
 	singular := strings.ToLower(kind)
-	return slices.Contains([]string{
-		singular, singular + "s", singular + "es", strings.TrimSuffix(singular, "y") + "ies",
-	}, resource)
+	stem, endsInY := strings.CutSuffix(singular, "y")
+	return slices.Contains([]string{singular, singular + "s", singular + "es"}, resource) ||
+		endsInY && resource == stem+"ies"
 }
 
 // groupOf returns the API group of a directory of k8s.io/api.

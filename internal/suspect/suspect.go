@@ -42,7 +42,8 @@ const shownBytes = 80
 //	status 502, content type "text/html", body "<html> <head><title>502 Bad Gateway"
 //
 // A body of any other type may be an object, and is not shown: it may have the
-// contents of a Secret. Describe reads from the body of res.
+// contents of a Secret. Describe reads from the body of res, but does not wait
+// for more than the first bytes.
 func Describe(res *http.Response) string {
 	said := fmt.Sprintf("status %d", res.StatusCode)
 	contentType := res.Header.Get("Content-Type")
@@ -53,8 +54,8 @@ func Describe(res *http.Response) string {
 	if res.Body == nil || !strings.HasPrefix(media, "text/") || res.Header.Get("Content-Encoding") != "" {
 		return said
 	}
-	head := make([]byte, 4*shownBytes) // spaces are left out below
-	n, _ := io.ReadFull(res.Body, head)
+	head := make([]byte, 4*shownBytes)        // spaces are left out below
+	n, _ := io.ReadAtLeast(res.Body, head, 1) // the rest may never come
 	head = bytes.Join(bytes.Fields(head[:n]), []byte(" "))
 	if len(head) == 0 {
 		return said

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 
@@ -49,4 +50,17 @@ func TestAnAnswerIsDescribedByWhatIsKnownOfIt(t *testing.T) {
 
 func TestAnAnswerWithoutABodyIsDescribed(t *testing.T) {
 	NewWithT(t).Expect(suspect.Describe(&http.Response{StatusCode: 200})).To(Equal("status 200"))
+}
+
+// Describe is called inside of a request, which would wait with it.
+func TestAnAnswerThatDoesNotEndIsDescribed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body, page := io.Pipe()
+		defer body.Close()
+		go func() {
+			_, _ = io.WriteString(page, "<html>") // the rest never comes
+		}()
+		res := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/html"}}, Body: body}
+		NewWithT(t).Expect(suspect.Describe(res)).To(Equal(`status 200, content type "text/html", body "<html>"`))
+	})
 }

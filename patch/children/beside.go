@@ -95,7 +95,7 @@ func (f failures) Unwrap() []error { return f }
 
 // sumErrors returns one error for all errs. If only some of them are refusals
 // of stale objects, it leaves these out, because the next reconcile resolves
-// them. If it kept them, patch.IsStale would report true for the sum.
+// them.
 func sumErrors(errs ...error) error {
 	var stale, failed failures
 	for _, err := range errs {
