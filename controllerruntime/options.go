@@ -22,7 +22,10 @@ const (
 type Options struct {
 	// OnDemand has an example of each kind whose objects are cached only when
 	// they are read, such as &corev1.Secret{}. The example stands for the kind
-	// in every representation: typed, unstructured and metadata only. Defaults
+	// in every representation: typed, unstructured and metadata only. The
+	// manager's client must read these kinds from its cache. If, for example,
+	// client.CacheOptions.DisableFor has Secrets, no Secret becomes known to
+	// this cache, and a controller that watches Secrets gets no events. Defaults
 	// to no kinds: every kind that is read or watched is cached as a whole.
 	OnDemand []client.Object
 	// Keep is how long an object stays cached after its last Get. It does not
