@@ -25,7 +25,8 @@ func TestThePageKeepsTheFiguresOfOtherOperators(t *testing.T) {
 		ContainSubstring("| "+second.Name+" "+second.Version+" | informer | 0 | 222 (0.50) |"),
 		Not(ContainSubstring("111")),
 		Not(ContainSubstring("| "+first.Name+" "+first.Version+" | informer |")), // it has no figures
-		Not(ContainSubstring(operators[2].Name+" "+operators[2].Version)),
+		Not(ContainSubstring("| "+operators[2].Name+" "+operators[2].Version+" | released |")),
+		Not(ContainSubstring("* "+operators[2].Name+" "+operators[2].Version+":")),
 	))
 }
 
