@@ -2,6 +2,7 @@ package informer_test
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,13 +18,12 @@ import (
 // and without the context of the request. A plugin that does not return holds
 // the request beyond every deadline.
 func TestARequestThatIgnoresItsDeadlineIsAProblemUntilItReturns(t *testing.T) {
-	released := make(chan struct{})
+	released := sync.OnceValue(func() chan struct{} { return make(chan struct{}) }) // in the test's bubble
 	held := func(r *http.Request) (*http.Response, error) {
-		<-released
+		<-released()
 		return open(r)
 	}
 	beginning(t, held, func(g *WithT, server *changing, pods *informer.Informer[*corev1.Pod]) {
-		released = make(chan struct{}) // of this bubble
 		<-time.After(time.Minute)
 		g.Expect(pods.Status().Problems).To(BeEmpty(), "a short outage is nothing to tell of")
 		<-time.After(9 * time.Minute)
@@ -37,7 +37,7 @@ func TestARequestThatIgnoresItsDeadlineIsAProblemUntilItReturns(t *testing.T) {
 		g.Expect(pods.IsDeleted(t.Context(), types.NamespacedName{Namespace: "d", Name: "a"})).To(BeFalse())
 
 		server.set(open)
-		close(released)
+		close(released())
 		<-time.After(time.Minute)
 		g.Expect(pods.Status().Problems).To(BeEmpty(), "it heals by itself")
 	})

@@ -33,7 +33,7 @@ func ExampleReferenced() {
 	type request = reconcile.Request[*corev1.ConfigMap]
 	c, err := reconcile.New("example", informer.For(clientset.CoreV1().ConfigMaps(""), nil),
 		reconcile.Func[*corev1.ConfigMap](func(_ context.Context, r request) (reconcile.Result, error) {
-			if m, ok := r.Object(); ok {
+			if m, ok := r.Object(); ok && ctx.Err() == nil {
 				_, exists := secrets.Get(secretOf(m))
 				fmt.Println(r.Key, "refers to", secretOf(m), "which exists:", exists)
 			}

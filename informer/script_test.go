@@ -186,7 +186,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	}()
 	select {
 	case <-w.started:
-		return &http.Response{StatusCode: w.code, Header: w.header, Body: reader, Request: r, ProtoMajor: 1, ProtoMinor: 1}, nil
+		return &http.Response{StatusCode: w.code, Header: w.sent, Body: reader, Request: r, ProtoMajor: 1, ProtoMinor: 1}, nil
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
@@ -194,6 +194,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 
 type pipeResponse struct {
 	header  http.Header
+	sent    http.Header // header as it was when the answer began
 	body    *io.PipeWriter
 	code    int
 	started chan struct{}
@@ -202,7 +203,7 @@ type pipeResponse struct {
 
 func (w *pipeResponse) start(code int) {
 	w.once.Do(func() {
-		w.code = code
+		w.code, w.sent = code, w.header.Clone()
 		close(w.started)
 	})
 }
