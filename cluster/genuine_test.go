@@ -170,10 +170,14 @@ func TestTheRightAnswerOfAProxyIsAnError(t *testing.T) {
 		// These are an API server's.
 		"an absence": {pods + "/a", 404, "0", absence, ""},
 		"a list":     {pods, 200, "0", list + `,"items":[]}`, ""},
-		"a list of an aggregated API": {"/apis/example.com/v1/widgets", 200, "",
-			`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{},"items":null}`, ""},
-		"an object whose kind is a list": {"/apis/example.com/v1/allowlists/a", 200, "",
-			`{"kind":"AllowList","apiVersion":"example.com/v1","metadata":{"name":"a"}}`, ""},
+		"a list of an aggregated API": {
+			"/apis/example.com/v1/widgets", 200, "",
+			`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{},"items":null}`, "",
+		},
+		"an object whose kind is a list": {
+			"/apis/example.com/v1/allowlists/a", 200, "",
+			`{"kind":"AllowList","apiVersion":"example.com/v1","metadata":{"name":"a"}}`, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

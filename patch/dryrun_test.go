@@ -43,8 +43,10 @@ func deletions(t *testing.T, admin, client kubernetes.Interface) (errs map[strin
 	g, ctx := NewWithT(t), t.Context()
 	errs, alive = map[string]error{}, map[string]bool{}
 
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "x"},
-		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "x"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
 	service, err := admin.CoreV1().Services("d").Create(ctx, service, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	errs["a kind whose answer is the object"] = patch.Delete(ctx, client.CoreV1().Services, service, nil)

@@ -230,9 +230,10 @@ func TestARecorderOfEventsThatEndsItsGoroutineCostsNoRetry(t *testing.T) {
 type silentLeader struct{}
 
 func (silentLeader) Run(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }
-func (silentLeader) String() string                                                { panic("it is asked") }
-func (silentLeader) Ready() error                                                  { return nil }
-func (silentLeader) Healthy() error                                                { return nil }
+
+func (silentLeader) String() string { panic("it is asked") }
+func (silentLeader) Ready() error   { return nil }
+func (silentLeader) Healthy() error { return nil }
 
 func TestALeaderThatPanicsWhenItIsAskedIsShownAsUnknown(t *testing.T) {
 	inFixture(t, func(w *fixture) {

@@ -121,10 +121,14 @@ func TestManagedFieldsAreDroppedFromWhatHasThem(t *testing.T) {
 	g := NewWithT(t)
 	managed := []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 	for _, c := range []struct{ given, want any }{
-		{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: managed}},
-			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}},
-		{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: managed}},
-			&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a"}}},
+		{
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: managed}},
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		},
+		{
+			&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ManagedFields: managed}},
+			&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		},
 		{cache.DeletedFinalStateUnknown{Key: "a"}, cache.DeletedFinalStateUnknown{Key: "a"}},
 		{nil, nil},
 	} {
@@ -155,10 +159,14 @@ func TestASpecThatOtherCodeMayReadIsDecoded(t *testing.T) {
 		transform cache.TransformFunc
 		why       string
 	}{
-		{"a transport that is not wrapped", func(s *stream) cache.ListerWatcher { return podsOf(s.client(nil)) }, nil,
-			"no transport wrapped with clientgo.ReuseSpecs has sent the request of the watch"},
-		{"a transform function", func(s *stream) cache.ListerWatcher { return podsOf(s.client(clientgo.ReuseSpecs)) }, same,
-			"the transform function"},
+		{
+			"a transport that is not wrapped", func(s *stream) cache.ListerWatcher { return podsOf(s.client(nil)) }, nil,
+			"no transport wrapped with clientgo.ReuseSpecs has sent the request of the watch",
+		},
+		{
+			"a transform function", func(s *stream) cache.ListerWatcher { return podsOf(s.client(clientgo.ReuseSpecs)) }, same,
+			"the transform function",
+		},
 		{"a filter", func(s *stream) cache.ListerWatcher {
 			client := s.client(clientgo.ReuseSpecs)
 			return through(client, func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {

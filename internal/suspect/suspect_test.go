@@ -28,13 +28,19 @@ func TestAnAnswerIsDescribedByWhatIsKnownOfIt(t *testing.T) {
 	}{
 		"a page": {502, "text/html; charset=utf-8", "<html>\r\n<head>\t<title>Bad", "status 502, content type " +
 			`"text/html; charset=utf-8", body "<html> <head> <title>Bad"`},
-		"a long page": {200, "text/plain", strings.Repeat("ä", 300),
-			`status 200, content type "text/plain", body "` + strings.Repeat("ä", 40) + `"`},
-		"a cut rune": {200, "text/plain", "x" + strings.Repeat("ä", 300),
-			`status 200, content type "text/plain", body "x` + strings.Repeat("ä", 39) + `"`},
+		"a long page": {
+			200, "text/plain", strings.Repeat("ä", 300),
+			`status 200, content type "text/plain", body "` + strings.Repeat("ä", 40) + `"`,
+		},
+		"a cut rune": {
+			200, "text/plain", "x" + strings.Repeat("ä", 300),
+			`status 200, content type "text/plain", body "x` + strings.Repeat("ä", 39) + `"`,
+		},
 		"no text": {200, "text/html", " \n ", `status 200, content type "text/html"`},
-		"an object": {200, "application/json", `{"kind":"Secret","data":{"k":"c2VjcmV0"}}`,
-			`status 200, content type "application/json"`},
+		"an object": {
+			200, "application/json", `{"kind":"Secret","data":{"k":"c2VjcmV0"}}`,
+			`status 200, content type "application/json"`,
+		},
 		"no type":      {204, "", "secret", "status 204"},
 		"another type": {200, "not a type", "secret", `status 200, content type "not a type"`},
 	} {

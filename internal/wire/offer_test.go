@@ -62,10 +62,18 @@ func TestAnOfferIsForTheOnlyWatchThatFindsItOnceItIsAccepted(t *testing.T) {
 		why          string
 	}{
 		{"accepted", runtime.ContentTypeProtobuf + ";stream=watch", []string{watch}, true, 2, ""},
-		{"not accepted", runtime.ContentTypeProtobuf + ";stream=watch", []string{watch}, false, 0,
-			"the ListerWatcher returns a <nil>, which may need whole objects"},
-		{"two watches", runtime.ContentTypeProtobuf, []string{watch, watch}, true, 0,
-			"the ListerWatcher opens several watches at once"},
+		{
+			"not accepted", runtime.ContentTypeProtobuf + ";stream=watch",
+			[]string{watch},
+			false, 0,
+			"the ListerWatcher returns a <nil>, which may need whole objects",
+		},
+		{
+			"two watches", runtime.ContentTypeProtobuf,
+			[]string{watch, watch},
+			true, 0,
+			"the ListerWatcher opens several watches at once",
+		},
 		{"JSON", runtime.ContentTypeJSON, []string{watch}, true, 0, `the server sends "application/json"`},
 		{"a list", runtime.ContentTypeProtobuf, []string{list}, true, 0, unseen},
 		{"no request", "", nil, true, 0, unseen},

@@ -21,8 +21,10 @@ func TestTimesOfRulesAreShortenedAndNothingElse(t *testing.T) {
 }
 
 var played = []incident{
-	{name: "a b", effect: "it breaks", object: "a thing"}, {name: "b", effect: "no alert fires", object: "another"},
-	{name: "c", object: "a third"}, {name: "d", object: "a fourth"},
+	{name: "a b", effect: "it breaks", object: "a thing"},
+	{name: "b", effect: "no alert fires", object: "another"},
+	{name: "c", object: "a third"},
+	{name: "d", object: "a fourth"},
 }
 
 func TestAPageShowsWhatWasSilentAndWhatWasNotPlayed(t *testing.T) {
@@ -37,7 +39,8 @@ func TestAPageShowsWhatWasSilentAndWhatWasNotPlayed(t *testing.T) {
 			After: 90 * time.Second, Lines: []string{"dial 127.0.0.1:80 | <error>"}, Page: []string{"[!] b"}, Healed: time.Second,
 			Place: 2,
 		},
-		{Name: "b", Commit: "4567def", Place: 1}, {Name: "c", Commit: "4567def", Failure: "never well"},
+		{Name: "b", Commit: "4567def", Place: 1},
+		{Name: "c", Commit: "4567def", Failure: "never well"},
 		{Name: "of the past", Place: 3},
 	}
 	g.Expect(page(played, seen)).To(And(

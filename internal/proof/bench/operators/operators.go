@@ -107,8 +107,10 @@ var operators = []operator{ //nolint:gochecknoglobals // a table
 		Note: "`newPods` is the function of [Bring your operator](../bring-your-operator.md), for Pods. " +
 			"The policy is `RemovePodsHavingTooManyRestarts`, every 30 seconds, and finds no Pod to evict.",
 		Replaces: []string{"k8s.io/kube-openapi=k8s.io/kube-openapi@v0.0.0-20260721132016-d427ff9ee9ad"},
-		Edits: []edit{{"pkg/framework/plugins/nodeutilization/usageclients.go",
-			"results, warnings, err := promv1", "results, warnings, _, err := promv1"}}, // of Prometheus's client v1.25
+		Edits: []edit{{
+			"pkg/framework/plugins/nodeutilization/usageclients.go",
+			"results, warnings, err := promv1", "results, warnings, _, err := promv1",
+		}}, // of Prometheus's client v1.25
 		Variants: deschedulers(),
 		Config:   map[string]string{"policy.yaml": deschedulerPolicy},
 		Args: []string{

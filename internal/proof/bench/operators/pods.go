@@ -57,9 +57,11 @@ func deschedulers() []variant {
 		{
 			Name: reusing, Line: wrapConfig + "`, `" + withTransform, Files: files,
 			Edits: []edit{
-				register, {file, "informers.WithTransform(trimManagedFields)", withTransform},
+				register,
+				{file, "informers.WithTransform(trimManagedFields)", withTransform},
 				{client, "\tif len(userAgt) != 0 {\n", "\t" + wrapConfig + "\n\tif len(userAgt) != 0 {\n"},
-				{file, "import (\n", imports}, {client, "import (\n", imports},
+				{file, "import (\n", imports},
+				{client, "import (\n", imports},
 			},
 		},
 	}

@@ -40,8 +40,10 @@ var externalSecretsWebhooks = slices.Concat( //nolint:gochecknoglobals // a tabl
 
 func webhook(file, object string) []edit {
 	return []edit{
-		{file, "NewWebhookManagedBy(mgr).\n\t\tFor(" + object + ").\n\t\tWithValidator(",
-			"NewWebhookManagedBy(mgr, " + object + ").\n\t\tWithCustomValidator("},
+		{
+			file, "NewWebhookManagedBy(mgr).\n\t\tFor(" + object + ").\n\t\tWithValidator(",
+			"NewWebhookManagedBy(mgr, " + object + ").\n\t\tWithCustomValidator(",
+		},
 	}
 }
 

@@ -50,6 +50,7 @@ spec:
 // cert-manager/cert-manager#9036, fixed by #9083: the Secret of a DNS-01 solver
 // that comes later wakes nothing.
 func TestSecretOfAnIssuerThatComesLater(t *testing.T) { comesLater(t, issuers, "Issuer") }
+
 func TestSecretOfAClusterIssuerThatComesLater(t *testing.T) {
 	comesLater(t, clusterIssuers, "ClusterIssuer")
 }
