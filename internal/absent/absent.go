@@ -29,9 +29,9 @@ import (
 )
 
 // Proven reports whether err is the API server's own answer that the object
-// with that resource and name does not exist. If resource is empty, Proven
-// compares only the name. If err joins several errors, each of them must be
-// such an answer.
+// with that resource and name does not exist. Proven compares only the name if
+// resource is empty, or if the answer names no resource. If err joins several
+// errors, each of them must be such an answer.
 //
 // The answer for a subresource is not a proof, since a server without the
 // subresource gives the same answer. Do not call Proven for it.
@@ -219,9 +219,9 @@ func isWebhookRefusal(message string) bool {
 
 // Answer checks an answer for which the client has returned no error. It
 // returns an error if object cannot be the API server's answer about want: if
-// its name differs, if its namespace differs and both are set, or if want has a
-// UID and object does not. For example, client-go makes an object without a
-// name from the body {} of a gateway.
+// it is nil, if its name differs, if its namespace differs and both are set, or
+// if want has a UID and object does not. For example, client-go makes an object
+// without a name from the body {} of a gateway.
 //
 // Answer accepts an object with a different UID, which is a recreated object.
 // It also accepts objects of fakes, which may have no UID and no namespace.
@@ -249,10 +249,14 @@ var ErrUnversioned = suspect.Answerf("the list has no resourceVersion, as each l
 
 // List checks a list for which the client has returned no error. It returns an
 // error if list cannot be the API server's own answer: if it is an object and
-// not a list, if it has no resourceVersion ([ErrUnversioned]), or if it lacks
-// objects and has no continue token. For example, client-go makes an empty list
-// from the body {} of a gateway. Lists of fakes have no resourceVersion, so
-// List returns an error for them, too.
+// not a list, if it has no resourceVersion, or if its remainingItemCount is more
+// than 0 although it has no continue token, so that the rest of the list cannot
+// be read. For example, client-go makes a list without a resourceVersion from
+// the body {} of a gateway. Lists of fakes have no resourceVersion, so List
+// returns an error for them, too.
+//
+// The error is [ErrUnversioned] if list has items, or an empty array of them,
+// but no resourceVersion.
 func List(list runtime.Object) error {
 	kind := list.GetObjectKind().GroupVersionKind().Kind
 	accessor, err := meta.ListAccessor(list)

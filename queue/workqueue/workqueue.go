@@ -18,7 +18,7 @@ type Options[K comparable] struct {
 	RateLimiter workqueue.TypedRateLimiter[K]
 	// Metrics provides the metrics that client-go's queues have, under the name
 	// of the queue. The gauges of unfinished work are set twice a second while
-	// a key is held. Defaults to no metrics.
+	// a worker holds a key. Defaults to no metrics.
 	Metrics workqueue.MetricsProvider
 }
 

@@ -22,7 +22,8 @@ func NewManager(config *rest.Config, options manager.Options) (manager.Manager, 
 
 // NewObservedManager returns a manager like [NewManager]. In addition, the
 // manager's metrics show the state of its informers, and unchanged specs are not
-// decoded again.
+// decoded again. A second call in the same process returns an error, because the
+// metrics are already registered.
 func NewObservedManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
 	// region specs
 	config = rest.CopyConfig(config)

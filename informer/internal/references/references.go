@@ -129,8 +129,10 @@ func (r *Set) Hold(key types.NamespacedName) {
 	r.session.wakeUp()
 }
 
-// Release undoes one call of Hold. The object stays cached for a minute after
-// the last one, in case something refers to it again.
+// Release undoes one call of Hold. While the set runs, the object stays cached
+// for a minute after its last hold was released, in case something refers to it
+// again. The object is dropped at once if the set does not run, and when it
+// stops.
 func (r *Set) Release(key types.NamespacedName) {
 	r.mu.Lock()
 	f := r.refs[key]
@@ -166,8 +168,9 @@ func (r *Set) newReference(key types.NamespacedName) *reference {
 	return f
 }
 
-// Holds reports whether something refers to the object of key, or did so until
-// less than a minute ago, so that the object is cached or will be cached.
+// Holds reports whether something refers to the object of key, or did so a short
+// time ago, so that the object is cached or will be cached. See [Set.Release]
+// for that time.
 func (r *Set) Holds(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,8 +178,10 @@ func (r *Set) Holds(key types.NamespacedName) bool {
 }
 
 // State reports whether it is known that the object of key exists, or that it
-// does not exist. If that is not known, the error says why. For example, the
-// program may not have the permission to list the object.
+// does not exist. If an error is the reason why that is not known, State returns
+// the error. For example, the program may not have the permission to list the
+// object. The error is nil if the object has not been listed yet, or if nothing
+// refers to it.
 func (r *Set) State(key types.NamespacedName) (known bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,7 +236,8 @@ func (r *Set) Renew() {
 }
 
 // OnSeen calls notify when all changes of the object of key up to rv have been
-// delivered. It calls notify at once if nothing refers to key.
+// delivered. It calls notify at once if nothing refers to key. It also calls
+// notify when the object is dropped or the set stops. cancel ends the wait.
 func (r *Set) OnSeen(key types.NamespacedName, rv string, notify func()) (cancel func()) {
 	r.mu.Lock()
 	f := r.refs[key]
@@ -273,14 +279,15 @@ func (r *Set) isRunning() bool { return r.session != nil && !r.session.stopping 
 type Status struct {
 	Running         bool
 	ResourceVersion string // see LastResourceVersion
-	// References is how many objects are held, and OpenWatches how many watches
-	// are open.
+	// References is how many objects are referred to, including objects that
+	// are kept after their release. OpenWatches is how many watches are open.
 	References, OpenWatches int
 	// WatchSince is the time at which the oldest open watch was opened.
 	// LastActivity is the last time at which data was received by the watch
 	// that has been silent for longest.
 	WatchSince, LastActivity time.Time
-	// Failures contains the references whose object cannot be watched.
+	// Failures contains the references whose object cannot be watched, or for
+	// which the server has not answered for requests.OutageTime.
 	Failures []Failure
 }
 

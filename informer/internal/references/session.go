@@ -66,8 +66,10 @@ func (s *session) wakeUp() {
 
 // Run watches the held objects until ctx ends. Calls may overlap, as for an
 // informer. The first call starts the watches. The last call to end stops them,
-// and returns an error for each object that was modified in place. joined is
-// called when the call has joined the others.
+// and returns an error for each object that was modified in place. A call that
+// begins while the watches are being stopped waits until they have stopped, and
+// then starts them again. joined is called when the call takes part in the
+// watches. It is not called if ctx ends before that.
 func (r *Set) Run(ctx context.Context, joined func()) error {
 	for {
 		r.mu.Lock()

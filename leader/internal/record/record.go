@@ -47,11 +47,13 @@ const ReleaseTries = 3
 // Observation is a Lease as this replica last saw it. The times in the Lease
 // are from another machine's clock and are never compared with this replica's.
 type Observation struct {
-	Lease       *coordinationv1.Lease // nil if the Lease does not exist, or was never seen
-	LastHolder  string                // the last holder, even after the Lease was deleted
-	UID         types.UID             // the UID of the last Lease, even after it was deleted
-	Since       time.Time             // when the last renewal or change of the holder was seen
-	HolderSince time.Time             // when the holder was first seen
+	Lease *coordinationv1.Lease // nil if the Lease does not exist, or was never seen
+	// LastHolder is the holder in the last Lease that was seen, even after the
+	// Lease was deleted. It is empty if that Lease was released.
+	LastHolder  string
+	UID         types.UID // the UID of the last Lease, even after it was deleted
+	Since       time.Time // when the last renewal or change of the holder was seen
+	HolderSince time.Time // when the present holder, or its absence, was first seen
 }
 
 // See returns the observation after the Lease was read at now. lease is nil if
@@ -73,9 +75,10 @@ func (o Observation) See(lease *coordinationv1.Lease, now time.Time) Observation
 	return next
 }
 
-// FreeAt returns the earliest time at which this replica may take the Lease.
-// duration is this replica's lease duration. A Lease that had no holder may be
-// taken immediately.
+// FreeAt returns the time at which the last holder's lease expires for this
+// replica, or Since if LastHolder is empty. duration is this replica's lease
+// duration. FreeAt does not consider the quiet period of a released Lease; see
+// [Observation.QuietUntil].
 func (o Observation) FreeAt(duration time.Duration) time.Time {
 	if o.LastHolder == "" {
 		return o.Since
@@ -193,8 +196,9 @@ func seconds(d time.Duration) int32 {
 }
 
 // Explain wraps an error of the API server. doing says what the request was
-// for, such as "reading". The result says what an administrator can do about
-// the error, for example to grant the client verbs on leases.
+// for, such as "reading". If a permission or the namespace is missing, the
+// result says what an administrator can do about it, for example grant the
+// client verbs on leases.
 func Explain(doing string, lease types.NamespacedName, verbs string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err):

@@ -33,8 +33,8 @@ func Get(ctx context.Context, c coordinationclient.LeaseInterface, name string) 
 // List returns the Leases that a selector selects. Callers select at least one
 // existing Lease, so an empty list is suspicious and is checked.
 //
-// List returns the error of the request, or an error if the answer cannot be
-// the API server's.
+// List returns the error of the request, or an error if an empty list cannot be
+// the API server's answer.
 func List(
 	ctx context.Context, c coordinationclient.LeaseInterface, selector string,
 ) (*coordinationv1.LeaseList, error) {

@@ -46,8 +46,8 @@ type Options struct {
 }
 
 // New returns a controller for the Services of all namespaces. The caller must
-// run the controller. New returns an error if the zone file is missing or
-// cannot be parsed.
+// run the controller. New returns an error if a field of file or of o is
+// invalid, or if the zone file is missing or cannot be parsed.
 func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconcile.Controller, error) {
 	var options Options
 	if o != nil {

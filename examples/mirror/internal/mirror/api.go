@@ -40,8 +40,10 @@ func (s Source) Key() types.NamespacedName { return types.NamespacedName(s) }
 
 // SecretMirrorStatus is the result of the last reconcile.
 type SecretMirrorStatus struct {
-	// Copies is the number of selected namespaces. If Ready is true, each of
-	// them has the newest copy.
+	// Copies is the number of copies that the mirror should have: one in each
+	// selected namespace, except in the namespace of the source and in
+	// namespaces that are being deleted. It is 0 if the selector is invalid or
+	// the source does not exist. If Ready is true, all copies are up to date.
 	Copies int64 `json:"copies"`
 	// ObservedGeneration is the generation that was reconciled last.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ErrTooLarge means that an argument or a variable is larger than the kernel
-// accepts. So the same call always fails.
+// ErrTooLarge means that an argument or a variable, or all of them together, are
+// larger than the kernel accepts. So the same call always fails.
 var ErrTooLarge = errors.New("larger than the kernel accepts")
 
 // An ExitError is the error of a program that ended with an exit code other

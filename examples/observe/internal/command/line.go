@@ -7,7 +7,7 @@ import (
 )
 
 // Line returns argv as one line for people. It quotes arguments that are empty
-// or contain blanks, quotes, backslashes or control characters.
+// or contain blanks, double quotes, backslashes or unprintable characters.
 func Line(argv []string) string {
 	shown := slices.Clone(argv)
 	for i, argument := range shown {

@@ -54,8 +54,9 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Write writes whole lines with one call, so that lines of several programs do
-// not mix. After an error it writes no more, and returns the same error again.
+// Write writes all lines with one call of the underlying writer, so that lines
+// of several programs do not mix. After an error it writes no more, and returns
+// the same error again.
 func (o *Output) Write(lines []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -88,7 +89,8 @@ type Lines struct {
 	open   bool // the start of the line in rest was already passed on
 }
 
-// Write passes on the complete lines.
+// Write passes on the complete lines, and keeps the rest for the next call. It
+// also passes on an unfinished line that is longer than maxLine.
 func (l *Lines) Write(p []byte) (int, error) {
 	l.rest = append(l.rest, p...)
 	end := bytes.LastIndexByte(l.rest, '\n') + 1

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// DefaultGrace is the time from SIGTERM to SIGKILL.
+	// DefaultGrace is the default of Runner.Grace.
 	DefaultGrace = 5 * time.Second
-	// MaxString is the length in bytes of the longest argument or variable that
-	// Linux accepts (MAX_ARG_STRLEN, including the NUL at its end).
+	// MaxString is the length in bytes from which a Runner refuses an argument
+	// or variable of a Call. Linux limits each of them to MAX_ARG_STRLEN,
+	// 128 KiB with pages of 4 KiB, including the NUL at its end.
 	MaxString = 128<<10 - 1
 )
 
@@ -45,11 +46,12 @@ type Call struct {
 }
 
 // Run runs a program. It returns after the program has ended and its output has
-// been passed on. When ctx ends, Run ends the program.
+// been passed on, or cannot be passed on. When ctx ends, Run ends the program.
 //
 // Possible errors are [ExitError], [TimeoutError], [ErrTooLarge], [ErrNotRead],
 // errors of Stdout and Stderr, and the cause of the end of ctx. Any other error
-// means that the program could not be started.
+// means that the program could not be started, or was ended by a signal of
+// another process.
 func (r *Runner) Run(ctx context.Context, call Call) error {
 	return r.run(ctx, call, r.Stdout.Lines(), r.Stderr.Lines())
 }

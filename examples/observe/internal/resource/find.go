@@ -116,8 +116,9 @@ func choices(candidates []candidate) []string {
 }
 
 // Names returns the names of all resources that can be observed, for
-// completion. A name is the plural, with the group if the plural alone is
-// ambiguous or means another resource.
+// completion. It leaves out the resources of groups that do not answer. A name
+// is the plural, with the group if the plural alone is ambiguous or means
+// another resource.
 func Names(server discovery.DiscoveryInterface) ([]string, error) {
 	candidates, _, err := served(server)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 // Ask sets reboot-needed to a request.
 func Ask(node *corev1.Node, request string) { annotate(node, Needed, request) }
 
-// Allow removes the annotation reboot-needed, and sets reboot-now to g.
+// Allow removes reboot-needed and the permission of an earlier reboot, and sets
+// reboot-now to g.
 func Allow(node *corev1.Node, g Grant) error {
 	delete(node.Annotations, Needed)
 	delete(node.Annotations, Permit) // It may belong to an earlier reboot that a person has removed.

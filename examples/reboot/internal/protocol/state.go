@@ -70,7 +70,7 @@ func (t Terms) Expired(now time.Time) bool {
 }
 
 // Silence returns how long the controller waits for a beat of an agent that has
-// accepted. The agent sends beats four times as often.
+// accepted. The agent sends a beat in each quarter of that time.
 func (t Terms) Silence() time.Duration { return max(t.DrainTimeout(), time.Minute) }
 
 // A Progress is the state of a reboot that an agent has accepted.
@@ -172,8 +172,9 @@ type Outcome struct {
 	Why string `json:"why,omitempty"`
 }
 
-// A State is the content of a node's annotations. A missing key is nil. A key
-// that cannot be parsed is nil, too, and has an entry in Faults.
+// A State is the content of a node's annotations. The field of a missing key is
+// nil or zero. An annotation that cannot be parsed has an entry in Faults, and
+// its field is nil or zero, too, except for Paused, which is true then.
 type State struct {
 	Needed     *string
 	Paused     bool
@@ -222,7 +223,7 @@ func (s State) Fault(keys ...string) error {
 }
 
 // Permitted returns when the controller first permitted the reboot of an epoch.
-// It returns the zero time if it has not permitted it.
+// It returns the zero time if the recent reboots do not contain the epoch.
 func (s State) Permitted(epoch int64) time.Time {
 	for _, t := range s.Recent {
 		if t.Epoch == epoch {
@@ -233,8 +234,9 @@ func (s State) Permitted(epoch int64) time.Time {
 }
 
 // Spent returns the last epoch that cannot be granted any more, because its
-// reboot took place or because the epoch is void. It returns 0 if there is no
-// such epoch. Its result never decreases.
+// reboot took place or was called off, or because the epoch is void. It returns
+// 0 if there is no such epoch. The result does not decrease, unless one of the
+// annotations is removed or cannot be parsed.
 func (s State) Spent() int64 {
 	if s.Last == nil {
 		return s.Void

@@ -49,7 +49,7 @@ func (r Roster) PlaceOf(node *corev1.Node) rules.Place {
 }
 
 // Read lists all groups. cached returns the last state of a group that could be
-// decoded, or nil; it may be nil.
+// decoded, or nil if there is no such state. The function cached may be nil.
 func Read(ctx context.Context, groups Client, cached func(name string) *api.RebootGroup) (Roster, error) {
 	list, err := groups.List(ctx, metav1.ListOptions{})
 	var refused apierrors.APIStatus

@@ -6,8 +6,8 @@ import (
 	"github.com/homeostat/homeostat/examples/reboot/internal/protocol"
 )
 
-// Unavailable reports whether the node has been told to reboot, or does not
-// have the condition Ready with the status True.
+// Unavailable reports whether a reboot of the node was granted or is in
+// progress, or the node does not have the condition Ready with the status True.
 func Unavailable(node *corev1.Node) bool {
 	ready := readyCondition(node)
 	return ready == nil || ready.Status != corev1.ConditionTrue || protocol.Claimed(node)

@@ -59,9 +59,9 @@ type Facts struct {
 	Overlaps map[string][]string
 	// Barred contains the reasons why nodes get no slot of this group, by node.
 	Barred map[string]string
-	// Closed says when the next maintenance window opens, and is empty if a
-	// window is open. Blocked names the alert or command that forbids reboots,
-	// and is empty if reboots are allowed.
+	// Closed says when the next maintenance window opens. It is empty if a
+	// window is open, or if the spec is invalid. Blocked names the alert or
+	// command that forbids reboots, and is empty if reboots are allowed.
 	Closed, Blocked string
 	Now             time.Time
 }

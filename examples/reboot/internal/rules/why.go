@@ -24,7 +24,7 @@ const (
 	StateRebooting = "Rebooting"
 	StateVerifying = "Verifying"
 	StateDone      = "Done"
-	StateCalledOff = "CalledOff" // called off, and not requested since
+	StateCalledOff = "CalledOff" // called off or unproven, and not requested since
 	StateFaulty    = "Unreadable"
 )
 

@@ -21,8 +21,9 @@ type window struct {
 
 const day = 24 * 60 // in minutes
 
-// NewWindows parses the windows of a group. The error names every malformed
-// field.
+// NewWindows parses the windows of a group. It returns the windows that can be
+// parsed, and an error that names the first malformed field of each other
+// window.
 func NewWindows(g *api.RebootGroup) (Windows, error) {
 	var windows Windows
 	var errs []error
@@ -88,8 +89,9 @@ func (w window) open(t time.Time) bool {
 
 func (w window) begins(day time.Weekday) bool { return w.days == nil || slices.Contains(w.days, day) }
 
-// Change returns the first time after the given time at which the windows open
-// or close. It returns the zero time if that does not happen in the next weeks.
+// Change returns the first time after start at which the windows open or close.
+// It returns the zero time if there are no windows, or if none of the next
+// maxEdges beginnings and ends of single windows is such a time.
 func (w Windows) Change(start time.Time) time.Time {
 	const maxEdges = 500 // 32 windows have 64 edges a day
 	open := w.Open(start)

@@ -38,10 +38,11 @@ type roll struct {
 	faults    []string
 }
 
-// Run reboots all nodes with the operator, and returns a verdict. It keeps the
-// logs of all processes if the operator has broken a promise. It returns an
+// Run reboots all nodes with the operator, and returns a verdict. It returns an
 // error if the demo itself fails, for example because a process cannot be
-// started, or if ctx has ended.
+// started, or if ctx has ended. It keeps the logs of all processes if the
+// operator has broken a promise or the demo has failed, but not if ctx has
+// ended.
 func Run(ctx context.Context, o *Options) (verdict Verdict, err error) {
 	options := o.withDefaults()
 	if err := options.validate(); err != nil {

@@ -22,7 +22,8 @@ func (v Violation) String() string {
 }
 
 // Check checks the history of one group and its nodes, and returns all
-// violations. The events must be in the order of their versions.
+// violations. It sorts a copy of the events by their versions first. Events with
+// the same version keep their order.
 func Check(history []Event) []Violation {
 	sorted := slices.Clone(history)
 	slices.SortStableFunc(sorted, func(a, b Event) int { return cmp.Compare(a.Version, b.Version) })

@@ -48,7 +48,8 @@ func New(config *rest.Config, group string) (*Witness, error) {
 }
 
 // Run watches until ctx ends. It calls started when both kinds have been
-// listed. The witness sees all later events.
+// listed, or when ctx ends before that. The witness sees all later events. If
+// it misses one nevertheless, Verdict returns an error.
 func (w *Witness) Run(ctx context.Context, started func()) {
 	var listed, running sync.WaitGroup
 	for _, resource := range []schema.GroupVersionResource{
@@ -187,8 +188,8 @@ func (w *Witness) Violations() []Violation {
 	return Check(history)
 }
 
-// Verdict checks the whole history. It returns the violations and the number of
-// events, or an error if the history is incomplete.
+// Verdict checks the whole history. It returns the violations, the number of
+// events, and an error if the history is incomplete.
 func (w *Witness) Verdict() (violations []Violation, events int, err error) {
 	w.mu.Lock()
 	history, broken := slices.Clip(w.history), w.broken
