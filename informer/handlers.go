@@ -33,7 +33,8 @@ const (
 	Deleted
 )
 
-// String returns "added", "updated" or "deleted".
+// String returns "added", "updated" or "deleted", and "unknown" for any other
+// value.
 func (t EventType) String() string {
 	names := [...]string{"unknown", "added", "updated", "deleted"}
 	if int(t) >= len(names) {

@@ -162,7 +162,8 @@ func run[T Object](ctx context.Context, i *Informer[T], shards partial.Cache[T],
 }
 
 // HasSynced reports whether the informer is running and its first list has been
-// stored and delivered to every handler.
+// stored and delivered to every handler. An informer with several namespaces
+// needs the first list of each of them.
 func (i *Informer[T]) HasSynced() bool { return i.feed.hasSynced() }
 
 // WaitForSync returns when HasSynced is true. With Options.Independent it waits
@@ -286,7 +287,8 @@ func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitFo
 // deleted object. It does not wait for the deletion of an object that was
 // created under that name after the call.
 //
-// It sends one request, or no request if key is outside the informer's
+// It first waits for the first list, and then sends one request, which it
+// repeats if it fails. It sends no request if key is outside the informer's
 // namespaces.
 //
 // WaitForObject returns the same errors as [Informer.WaitForLatest].

@@ -27,10 +27,12 @@ import (
 // say what refers to its objects with reconcile.References.
 //
 // Each object is listed and watched by its name, so permission to list and
-// watch that name is enough. An object that does not exist is watched, too. A
-// reference that cannot be watched, for example because that is forbidden,
-// affects only the keys that refer to it. The watch is retried until it
-// succeeds.
+// watch that name is enough. This changes if more objects of one namespace are
+// referred to than Options.WatchNamespaceAbove allows: the whole namespace is
+// then watched, which needs permission for all of its names. An object that
+// does not exist is watched, too. A reference that cannot be watched, for
+// example because that is forbidden, affects only the keys that refer to it.
+// The watch is retried until it succeeds.
 //
 // It is safe for concurrent use. The objects it returns are shared; do not
 // modify them.
@@ -122,9 +124,9 @@ func (r *References[T]) Get(key types.NamespacedName) (object T, ok bool) {
 // allocates no memory.
 func (r *References[T]) Snapshot() Snapshot[T] { return r.objects.Snapshot() }
 
-// Handle calls h for every change from now on, as [Informer.Handle] does. An
-// object to which nothing refers any longer is delivered as Deleted, though it
-// may exist.
+// Handle calls h for every cached object, and then for every change, as
+// [Informer.Handle] does. An object to which nothing refers any longer is
+// delivered as Deleted, though it may exist.
 func (r *References[T]) Handle(h func(Event[T])) (remove func()) {
 	added := r.objects.store.delivery.add(h, r.objects.store.snapshot)
 	return func() {

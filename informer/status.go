@@ -72,8 +72,8 @@ type Status struct {
 	// rest. Such a part is an unreadable object (see [Informer.Unreadable]), an
 	// object whose last event a handler has missed because the handler
 	// panicked, a function of the program that has not returned for a minute,
-	// or a watch that has failed, or has had no answer, for a minute. For a
-	// wrapped informer, a watch that fails is not known.
+	// or a watch that has failed, or has had no answer, for a minute. A wrapped
+	// informer does not know whether its watch has failed.
 	Problems []Problem
 	// UnauthorizedSince is when the server began to answer every request of a
 	// watch with 401, after the watch had worked. This means that the
@@ -86,8 +86,10 @@ type Status struct {
 	// again.
 	FullDecode string
 
-	// Lists counts stored lists. All lists except the first one of each Run are
-	// relists. Lists and the counts below start when the informer is made.
+	// Lists counts the lists that were stored since the informer was made; the
+	// counts below begin at that time, too. Whenever the informer starts, the
+	// first list of each watched namespace is an initial list. All other lists
+	// are relists.
 	Lists   int64
 	Watches int64 // Watches counts opened watches.
 	// Stalls counts watches that were closed because they were silent.

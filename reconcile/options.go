@@ -72,11 +72,13 @@ type Options struct {
 	// Defaults to none.
 	Triggers []Trigger
 
-	// Leader, such as a leader.Elector, allows reconciles only while this replica
-	// leads. The caches fill before that, so that a standby takes over at once.
-	// When the leadership is lost, reconciles in flight are cancelled with its
-	// cause and without grace; the controller then waits until it leads again.
-	// Informers must be able to ask the server for its state. Informers of
+	// Leader, such as a leader.Elector, allows reconciles only while this
+	// replica leads. The caches fill before that, so that a standby takes over
+	// at once. When the leadership is lost, the contexts of reconciles in
+	// flight are cancelled at once, without Grace. Their cause is the cause of
+	// the leader's context, such as leader.ErrLost. The controller then waits
+	// until it leads again. Informers must be able to wait until they are as
+	// new as the server (see informer.Informer.WaitForLatest). Informers of
 	// clientgo.Wrap cannot do that. Defaults to no election.
 	Leader Leader
 

@@ -20,9 +20,10 @@ const mostProblems = 10
 // Problems returns what the controller cannot do at present, while the process
 // continues: an optional controller waits for its caches, writes are refused
 // because a permission is missing, ten or more keys fail with the same error,
-// calls ignore the end of their context, sweeps fail, or no replica can lead
-// because another client holds the Lease. Problems of its informers are in
-// their status; inspect.Problems returns all of them. It never waits.
+// the function of a trigger keeps failing, calls ignore the end of their
+// context, sweeps fail, or no replica can lead because another client holds the
+// Lease. Problems of its informers are in their status; inspect.Problems
+// returns all of them. It never waits.
 func (c *Controller) Problems() []inspect.Problem {
 	problems := slices.Concat(c.refusals(), c.sharedError(), c.stuckCalls(), c.triggerProblems(), c.noLeader())
 	if c.waits() {
@@ -141,8 +142,8 @@ const refusedFor = time.Minute
 // has refused the writes of nearly all keys for a minute. Nearly all means nine
 // tenths of the keys that this replica reconciles and, if the controller has
 // several namespaces, keys of several of them. If fewer keys are refused, for
-// example because one tenant has not granted a permission, they are in
-// [Controller.Problems] instead. The error names three permissions and counts
+// example because one tenant has not granted a permission, they are only in
+// [Controller.Problems]. The error names at most three permissions and counts
 // the others. Refused returns nil while the controller does not reconcile:
 // before its caches are filled, as a standby, and while stopping.
 func (c *Controller) Refused() error {

@@ -39,10 +39,11 @@ func (a *Asked) note() {
 	})
 }
 
-// IsDirect reports whether a client of package gentype was the first to use the
-// context, and whether a function of package informer called that client. The
-// result is stored in known. A type that embeds such a client and has a method
-// of its own is not direct, because it is not known what else that method does.
+// IsDirect reports whether a function of package informer called a client of
+// package gentype, and that client was the first to use the context. A true
+// result is stored in known; if known is already true, IsDirect returns true at
+// once. A type that embeds such a client and has a method of its own is not
+// direct, because it is not known what else that method does.
 func (a *Asked) IsDirect(known *atomic.Bool) bool {
 	if known.Load() || len(a.callers) == 0 {
 		return known.Load()

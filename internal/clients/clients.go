@@ -205,7 +205,7 @@ func GeneratedOf(client any) rest.Interface {
 }
 
 // PackageOf returns the import path of the type of x, or of the type that x
-// points to.
+// points to. It returns "" if there is no such path, for example if x is nil.
 func PackageOf(x any) string {
 	t := reflect.TypeOf(x)
 	for t != nil && t.Kind() == reflect.Pointer {

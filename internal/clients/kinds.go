@@ -90,7 +90,8 @@ var clusterScopedKinds = func() map[schema.GroupKind]bool {
 	return kinds
 }()
 
-// Example returns a new object of the type T, and nil if T is an interface.
+// Example returns a new object if T is a pointer type, such as *corev1.Pod. It
+// returns nil for any other type, such as an interface.
 func Example[T any]() any {
 	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
 		return reflect.New(t.Elem()).Interface()

@@ -9,12 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// CheckCopy returns an error unless copied is a deep copy of original. copied
-// is the result of the method DeepCopyObject of original. The error names the
-// first member that the copy lacks or that both objects share. A method that
-// forgets or shares a member was written by hand, or was generated before the
-// Go type got the member. An edit of the copy would then remove the member from
-// the server's object, or change the original.
+// CheckCopy returns an error if copied is not a deep copy of original. copied
+// is the result of the method DeepCopyObject of original. CheckCopy returns nil
+// without a comparison for unstructured objects, and if the two values are not
+// pointers of one type. The error names the first member that the copy lacks or
+// that both objects share. A method that forgets or shares a member was written
+// by hand, or was generated before the Go type got the member. An edit of the
+// copy would then remove the member from the server's object, or change the
+// original.
 func CheckCopy(original, copied any) error {
 	if _, ok := original.(*unstructured.Unstructured); ok {
 		return nil // its method belongs to apimachinery

@@ -115,11 +115,12 @@ func New[K interface {
 // deleted, it deletes no children. It returns the wanted children as the server
 // then has them, in the given order.
 //
-// Ensure sends at most one request for each child that is created or patched,
-// or three if the cache was wrong about the child; one for each child that is
-// deleted; and one to confirm the owner if any child is deleted or adopted. Up
-// to Options.Parallel requests are under way at a time. Ensure does not write
-// to owner. The result is shared; do not modify it.
+// Ensure usually sends one request for each child that is created or patched,
+// and at least three if the cache was wrong about the child. A patch may need
+// more requests; see [patch.Merge]. Ensure also sends one request for each
+// child that is deleted, and one to confirm the owner if any child is deleted
+// or adopted. Up to Options.Parallel requests are under way at a time. Ensure
+// does not write to owner. The result is shared; do not modify it.
 //
 // Ensure returns the errors of [patch.Ensure] and [patch.Delete]. The text of
 // the error has the first ten errors and the number of the others. [ErrForeign]

@@ -121,7 +121,8 @@ func parseGo(text string, strict bool) (execute, error) {
 }
 
 // Of returns the arguments for an object, which must be decoded from its JSON.
-// If a template cannot be executed, the error names the template.
+// If a template cannot be executed, or if its output contains a NUL, the error
+// has the number of the template.
 func (l List) Of(object map[string]any) ([]string, error) {
 	arguments := make([]string, len(l))
 	for i, run := range l {

@@ -68,12 +68,13 @@ func (p Pass) NotAsked() int {
 }
 
 // Refusals describes the Pods whose eviction was refused or had no answer. It
-// returns the empty string if there are no such Pods, and the same text for the
-// same refusals.
+// describes at most three of them, and counts the others. It returns the empty
+// string if there are no such Pods, and the same text for the same refusals.
 func (p Pass) Refusals() string { return p.describe(Refused, NoAnswer) }
 
 // Leftovers describes the Pods that have not left yet. The Pods whose eviction
-// was refused are first.
+// was refused are first. It describes at most three Pods, and counts the
+// others.
 func (p Pass) Leftovers() string { return p.describe(Refused, NoAnswer, NotAsked, Terminating) }
 
 func (p Pass) describe(states ...State) string {

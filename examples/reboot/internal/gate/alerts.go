@@ -32,8 +32,9 @@ func NewAlerts(url, query string) (*Alerts, error) {
 	return &Alerts{url, query, prometheusv1.NewAPI(client)}, nil
 }
 
-// Blocked returns the names of the alerts in the result of the query, or the
-// empty string if the result is empty. If the query fails, or if its result is
+// Blocked returns a text that names at most five of the alerts in the result of
+// the query, or the empty string if the result is empty. A series without an
+// alert name is shown with its labels. If the query fails, or if its result is
 // not an instant vector, Blocked returns a description of the problem.
 func (a *Alerts) Blocked(ctx context.Context) string {
 	value, _, _, err := a.api.Query(ctx, a.query, time.Now())

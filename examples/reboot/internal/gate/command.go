@@ -13,7 +13,8 @@ import (
 type Command []string
 
 // Blocked runs the command. It returns the empty string if the command
-// succeeds, and otherwise the command with the first line of its output.
+// succeeds, and otherwise the command with the first line of its output. If
+// there is no output, the error replaces it.
 func (c Command) Blocked(ctx context.Context) string {
 	cmd := exec.CommandContext(ctx, c[0], c[1:]...)
 	cmd.WaitDelay = time.Second // limits the wait for children that still hold the output open

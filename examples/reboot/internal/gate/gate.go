@@ -30,8 +30,9 @@ const callTimeout = 30 * time.Second
 // checks for the duration in keep, and then asks them again.
 func New(keep time.Duration, checks ...Check) *Gate { return &Gate{checks: checks, keep: keep} }
 
-// Blocked returns the reasons of all checks against a reboot, or the empty
-// string.
+// Blocked returns the reasons that the checks give against a reboot, joined, or
+// the empty string. It asks the checks only if their last answers are older
+// than the duration that New got.
 func (g *Gate) Blocked(ctx context.Context) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -125,8 +125,9 @@ const DefaultCommand = "systemctl reboot"
 // Command is a command that reboots. Spaces separate its words.
 type Command string
 
-// Reboot runs the command. Errors include its output. A command that a signal
-// has ended may have requested the reboot: [ErrUnanswered].
+// Reboot runs the command. Errors include its output. If a signal has ended the
+// command, the error is [ErrUnanswered], because the command may have requested
+// the reboot before that.
 func (c Command) Reboot(ctx context.Context) error {
 	words := strings.Fields(string(c))
 	if len(words) == 0 {

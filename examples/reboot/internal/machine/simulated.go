@@ -22,7 +22,8 @@ type Simulated struct {
 }
 
 // NewSimulated returns a machine in its first boot. onReboot, which may be nil,
-// is called with the id of the ended boot each time the machine turns off.
+// is called with the id of the ended boot each time Reboot turns the machine
+// off. Crash does not call it.
 func NewSimulated(name string, onReboot func(bootID string)) *Simulated {
 	return &Simulated{name: name, boots: 1, onReboot: onReboot}
 }
@@ -71,7 +72,8 @@ func (s *Simulated) Crash() {
 	s.isOff = true
 }
 
-// PowerOn boots a machine that is off, and returns the id of the new boot.
+// PowerOn boots the machine if it is off, and returns the id of the running
+// boot.
 func (s *Simulated) PowerOn() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

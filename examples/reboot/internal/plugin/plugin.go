@@ -32,10 +32,10 @@ type Plugin struct {
 	Poll time.Duration
 }
 
-// Request requests a reboot of each node, and returns the nodes for Wait. If
-// request is empty, the current time is the request. So it differs from every
-// earlier request. An earlier request may have been called off, and may be
-// waiting for its retry.
+// Request requests a reboot of each node. It returns the nodes for which this
+// succeeded; pass them to Wait. If request is empty, the request contains the
+// current time, so that it differs from earlier requests. An equal request that
+// was called off would have to wait for its retry.
 //
 // The error joins the errors of all nodes.
 func (p *Plugin) Request(ctx context.Context, request string, nodes ...string) ([]*corev1.Node, error) {
@@ -108,7 +108,8 @@ func (p *Plugin) edit(ctx context.Context, name string, edit func(*corev1.Node))
 }
 
 // Status writes a line for each of the named nodes or, without names, for all
-// nodes. The error names the groups that cannot be decoded.
+// nodes. The error names the given nodes that do not exist, and the groups that
+// cannot be decoded.
 func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 	members, all, err := p.read(ctx)
 	if err != nil {
@@ -139,8 +140,8 @@ func (p *Plugin) Status(ctx context.Context, nodes ...string) error {
 	return err
 }
 
-// Why writes the reasons why a node has not rebooted yet. It returns an error if
-// the node's group cannot be decoded.
+// Why writes the reasons why a node has not rebooted yet. It returns an error
+// if there is no such node, or if the node's group cannot be decoded.
 func (p *Plugin) Why(ctx context.Context, node string) error {
 	members, all, err := p.read(ctx)
 	if err != nil {

@@ -48,7 +48,8 @@ type wait struct {
 //
 // If nodes have not rebooted, the error joins [ErrCalledOff], [ErrUnproven],
 // [ErrWithdrawn], [ErrDeleted] or [ErrUnreadable] of each of them. Wait also
-// returns an error if a permission is missing, or if ctx ends.
+// returns an error if the server does not accept the program's credentials, if
+// a permission is missing, or if ctx ends.
 func (p *Plugin) Wait(ctx context.Context, asked ...*corev1.Node) error {
 	var waits []*wait
 	for _, n := range asked {

@@ -20,8 +20,8 @@ import (
 // need to see /run and the sockets of the container runtime there.
 const Mirror = "mirror"
 
-// RunMirror mirrors the file until SIGTERM, and returns the exit code: 0 after
-// SIGTERM, 2 for a wrong command line.
+// RunMirror mirrors the file until SIGTERM or SIGINT. It returns the exit code:
+// 0 after such a signal and for -help, 2 for a wrong command line.
 func RunMirror(args []string) int {
 	fs := flag.NewFlagSet("reboot-agent mirror", flag.ContinueOnError)
 	source := fs.String("from", "", "the `file` of the host that requests a reboot, such as /host/run/reboot-required")

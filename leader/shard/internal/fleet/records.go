@@ -61,8 +61,8 @@ func (r Records) SlotName(slot int) string { return record.SlotPrefix(r.Name) + 
 
 func (r Records) selector() string { return labels.Set{record.GroupLabel: r.Name}.String() }
 
-// Validate returns the mistakes in the names of the records. A name consists of
-// the Lease's name and a member's identity.
+// Validate returns the mistakes in the names of the records. The name of a
+// member's record contains the Lease's name and the member's identity.
 func (r Records) Validate(identity string) error {
 	check := option.Of("leader.Lease")
 	for _, problem := range validation.IsValidLabelValue(r.Name) {

@@ -130,8 +130,10 @@ func (v *View) IsUnlisted(holder, self string) bool {
 }
 
 // Owner returns the name of the member that may work on a slot, or plan.Unowned
-// if the slot may be taken. self is the name with which this replica holds
-// slots.
+// if there is no such member. A slot that was released may be taken only after
+// its time in Quiet. For a slot whose record was deleted, Owner returns its
+// last holder until the lease of that holder has expired. self is the name with
+// which this replica holds slots.
 func (v *View) Owner(slot int, self string, now time.Time) string {
 	o := v.Slots[slot]
 	if o.Lease == nil {

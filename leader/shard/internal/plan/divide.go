@@ -8,11 +8,11 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// Divide returns n ranges whose weights are as equal as possible without
-// dividing a namespace. namespaces has the weight of each namespace: its number
-// of objects. The heaviest range with at least two namespaces is halved until
-// there are n ranges. If no range has two, the widest range is halved, for
-// future namespaces.
+// Divide returns n ranges, without dividing a namespace. namespaces has the
+// weight of each namespace: its number of objects. The heaviest range is as
+// light as possible. If fewer than n ranges are enough for that, the heaviest
+// range with at least two namespaces is halved until there are n ranges. If no
+// range has two, the widest range is halved, for future namespaces.
 func Divide(namespaces map[string]int, n int) *Division {
 	whole := &piece{Range: keyspace.Range{Last: math.MaxUint64}}
 	for name, objects := range namespaces {

@@ -10,7 +10,7 @@ import (
 	"github.com/homeostat/homeostat/internal/keyspace"
 )
 
-// Unowned is the owner of a slot that may be taken.
+// Unowned is the owner of a slot on which no member may work.
 const Unowned = ""
 
 // HashName is the recorded name of the hash function. Replicas share slots only

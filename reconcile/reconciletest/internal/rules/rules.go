@@ -36,7 +36,8 @@ func (s Set) contains(matches func(permission) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(s)), matches)
 }
 
-// Rules returns the fewest rules that allow all calls of the program.
+// Rules returns one rule for each resource, with exactly the verbs that the
+// program's calls need.
 func (s Set) Rules() []rbacv1.PolicyRule {
 	verbs := map[[2]string][]string{}
 	for p := range s {
