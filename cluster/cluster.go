@@ -50,13 +50,13 @@ type checker interface {
 // New returns the cluster that config connects to. It sends no request, and
 // does not modify config.
 //
-// The config's QPS is kept if it is set; otherwise clients do not limit their
-// rate. A nearby server is asked for uncompressed lists, even if the config
-// asks for compressed ones. That costs bandwidth and saves CPU time on both
-// sides. For example, the host in a Pod's environment variable
-// KUBERNETES_SERVICE_HOST is nearby. So are loopback, private and link-local
-// addresses, and the names localhost, kubernetes, kubernetes.default and *.svc
-// and *.svc.cluster.local.
+// The config's QPS or RateLimiter is kept if one of them is set; otherwise
+// clients do not limit their rate. A nearby server is asked for uncompressed
+// lists, even if the config asks for compressed ones. That costs bandwidth and
+// saves CPU time on both sides. For example, the host in a Pod's environment
+// variable KUBERNETES_SERVICE_HOST is nearby. So are loopback, private and
+// link-local addresses, and the names localhost, kubernetes, kubernetes.default
+// and *.svc and *.svc.cluster.local.
 //
 // New returns an error if no client can be built from the config, because it
 // names no server, contradicts itself, or has unreadable certificates.
@@ -117,10 +117,11 @@ func isNear(host string) bool {
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Check checks every [Kind] of the cluster that has not been checked
-// individually, each with one request. Call it once before the controllers run.
-// It reports a wrong plural or group. Without it, the only sign would be an
-// informer that never syncs. Check leaves out the kinds of the resources in
-// optional. Pass the resources that the program can do without.
+// individually. It sends one request for each, or two after a 404. Call it once
+// before the controllers run. It reports a wrong plural or group. Without it,
+// the only sign would be an informer that never syncs. Check leaves out the
+// kinds of the resources in optional. Pass the resources that the program can
+// do without.
 //
 // Check returns the errors of [Kind.Check], joined.
 func (c *Cluster) Check(ctx context.Context, optional ...schema.GroupResource) error {

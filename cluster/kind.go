@@ -55,10 +55,11 @@ func (k *Kind[T, L]) ClusterScoped() *Kind[T, L] {
 	return k
 }
 
-// KindClient reads and writes the objects of one namespace. It has the methods
-// that client-gen generates: Create, Get, List, Watch, Update, UpdateStatus,
-// Patch, Apply, ApplyStatus, Delete and DeleteCollection, as
-// [gentype.ClientWithListAndApply] documents them, and the scale subresource.
+// KindClient reads and writes the objects of one namespace, of all namespaces,
+// or of a cluster-scoped kind. It has the methods that client-gen generates:
+// Create, Get, List, Watch, Update, UpdateStatus, Patch, Apply, ApplyStatus,
+// Delete and DeleteCollection, as [gentype.ClientWithListAndApply] documents
+// them, and the scale subresource.
 type KindClient[T informer.Object, L runtime.Object] struct {
 	*gentype.ClientWithListAndApply[T, L, ApplyConfiguration]
 	kind *Kind[T, L]

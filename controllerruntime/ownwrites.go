@@ -30,9 +30,10 @@ const longestHold = 10 * time.Second
 
 // SeeOwnWrites returns a reconciler that calls r and then holds the key until
 // the cache of a manager, or of any other cluster, has seen what r wrote. So
-// the next reconcile of the key never reads a state from before its own writes.
-// kinds are examples of what r writes and reads from the cache. They are
-// watched, as For and Owns do:
+// the next reconcile of the key does not read a state from before these writes,
+// unless it takes the cache more than ten seconds to see them. kinds are
+// examples of what r writes and reads from the cache. They are watched, as For
+// and Owns do:
 //
 //	mgr, err := ctrl.NewManager(controllerruntime.ObserveWrites(config), options)
 //	r, err := controllerruntime.SeeOwnWrites(ctx, mgr, reconciler, &appsv1.Deployment{}, &corev1.Service{})

@@ -29,9 +29,9 @@ import (
 //
 // It names caches that have not synced, watches that have failed for a minute,
 // objects that cannot be decoded, and keys whose last reconcile has failed,
-// with the error. It cannot see the keys that wait in a queue (see [Queues]),
-// what reconciles write, controllers that are not wrapped by [Show], and the
-// caches of other clusters.
+// with the error. Of each controller, it names at most ten such keys. It cannot
+// see the keys that wait in a queue (see [Queues]), what reconciles write,
+// controllers that are not wrapped by [Show], and the caches of other clusters.
 //
 // Its zero value is ready to use. It is safe for concurrent use.
 type Page struct {
@@ -101,9 +101,9 @@ func (p *Page) problems() (problems []inspect.Problem) {
 	return problems
 }
 
-// Show returns a reconciler that calls r, and names the keys whose last
-// reconcile has failed on the page. controller is the name of the controller.
-// The result and the error of r are returned unchanged.
+// Show returns a reconciler that calls r. The page p then names the keys whose
+// last reconcile has failed. controller is the name of the controller. The
+// result and the error of r are returned unchanged.
 func Show[R comparable](p *Page, controller string, r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
 	s := &shown{name: controller, failing: map[any]failure{}}
 	p.mu.Lock()

@@ -28,9 +28,10 @@ type Queues[R comparable] struct {
 //
 // limiter gives the delays after failures, as in controller-runtime.
 // controller-runtime's priorities are not used: all keys are dispatched in the
-// order in which they were added. The queue does not report
-// controller-runtime's metrics; see [Queues.Stats]. New panics if Options are
-// invalid, because controller-runtime's signature has no error.
+// order in which they were added, unless Options have a Group or a MinInterval.
+// The queue does not report controller-runtime's metrics; see [Queues.Stats].
+// New panics if Options are invalid, because controller-runtime's signature has
+// no error.
 func (q *Queues[R]) New(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
 	options := q.Options
 	options.Name = name

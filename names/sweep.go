@@ -53,11 +53,12 @@ type Stats struct {
 	// Orphans counts orphans that were enqueued. An orphan is counted again in
 	// every sweep.
 	Orphans uint64
-	// Refused is how many orphans the safety limit refused in the last sweep.
-	// It is zero once a sweep has succeeded.
+	// Refused is how many orphans the safety limit refused in the last sweep
+	// that it refused. It is zero if a sweep has succeeded since.
 	Refused int
-	// Known is the number of distinct names in scope in the last successful
-	// listing. OutOfScope is the number of the other names in that listing.
+	// Known is the number of distinct names in scope in the last sweep that
+	// compared the names, even if it was then refused. OutOfScope is the number
+	// of the other names in that sweep.
 	Known, OutOfScope int
 	// LastSuccess is when the last successful sweep ended. Zero if no sweep has
 	// succeeded.
@@ -141,7 +142,8 @@ func (s *Sweep) Run(ctx context.Context) error {
 //
 // Once returns the errors of the lister and of the target's Sync, including
 // their panics. It returns a [RefusedError] if the safety limit has refused the
-// sweep.
+// sweep. If the target's Orphan panics, Once returns the panic as an error, and
+// the number of orphans that it enqueued before.
 func (s *Sweep) Once(ctx context.Context) (enqueued int, err error) {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
@@ -212,9 +214,9 @@ func (s *Sweep) Wake() {
 }
 
 // Ready returns nil if the last sweep succeeded. Otherwise it returns why
-// orphans are not cleaned up: [ErrNotSwept] before the first sweep, the error
-// of the last one, or an error about a lister that ignores the end of its
-// context.
+// orphans are not cleaned up: [ErrNotSwept] before the first sweep has ended,
+// or the error of the last one. While a lister ignores the end of its context,
+// Ready returns an error about the lister, even if the last sweep succeeded.
 func (s *Sweep) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

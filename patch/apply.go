@@ -76,13 +76,14 @@ func NewApplier[K interface {
 // that a recreated object is refused. The precondition is added to the request,
 // not to config.
 //
-// Apply sends one request, unless that would have no effect. It would have no
-// effect if the last request for this object was the same, and if cached shows
-// that every field in config is still owned and still has the value that the
-// server then returned. In this case Apply returns cached itself. For one
-// minute after a write, a cached object with an older resourceVersion is
-// attributed to a cache that is late, and the request is not repeated. Do not
-// modify the result.
+// Apply sends one request, unless that would have no effect. Before that,
+// [Options].TakeOver may send two more, once for each object. A request would
+// have no effect if the last request for this object was the same, and if
+// cached shows that every field in config is still owned and still has the
+// value that the server then returned. In this case Apply returns cached
+// itself. For one minute after a write, a cached object with an older
+// resourceVersion is attributed to a cache that is late, and the request is not
+// repeated. Do not modify the result.
 //
 // The values in the server's answer are taken for the outcome, since a webhook
 // may have changed what was sent. So an answer with an older state at a newer

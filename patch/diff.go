@@ -22,7 +22,8 @@ const (
 // Diff returns the difference between two objects of one kind for people: one
 // line for each member that differs, with the value before and after, such as
 // "spec.replicas: 1 → 3". It returns "" if the objects are equal, and "created"
-// or "deleted" if one of them is nil.
+// or "deleted" if one of them is nil. If the objects cannot be compared, it
+// returns the reason.
 //
 // Values of Secrets, and the copy of an object that kubectl apply stores in an
 // annotation, are replaced by their size. Long values and long results are

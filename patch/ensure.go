@@ -31,12 +31,13 @@ import (
 // Ensure does not modify base. clients returns the client of a namespace; see
 // [Client].
 //
-// Ensure sends at most one request. If the cache was wrong and the object
-// exists, it sends two more: it reads the object and patches it, locked by its
-// resourceVersion. Each call of edit gets a new copy of the object, and may
-// retain it. If the object has a controller and needs a patch, edit is called
-// once more with a copy without owner references. That call shows which
-// controller the edit itself sets.
+// Ensure usually sends one request, or none. A patch may need more requests;
+// see [Merge]. If the cache was wrong and the object exists, Ensure also reads
+// the object and then patches it, locked by its resourceVersion, if the edit
+// changes it. Each call of edit gets a new copy of the object, and may retain
+// it. If the object has a controller and needs a patch, edit is called once
+// more with a copy without owner references. That call shows which controller
+// the edit itself sets.
 //
 // Ensure returns the errors of [Merge]. The error also satisfies [IsStale] if
 // the object was deleted since it was read. An object that another owner

@@ -48,9 +48,10 @@ type Finalizer[T informer.Object, C Client[T]] struct {
 // Guard calls Clean, removes the finalizer if Clean succeeded, and returns
 // false. If the finalizer is already gone, it only returns false.
 //
-// Guard sends at most one request, and no request if there is no finalizer to
-// add or to remove. It does not write to cached. The patch is locked by
-// resourceVersion and UID, so that no finalizer of another client is lost.
+// Guard sends no request if there is no finalizer to add or to remove.
+// Otherwise it usually sends one patch; see [Merge]. It does not write to
+// cached. The patch is locked by resourceVersion and UID, so that no finalizer
+// of another client is lost.
 //
 // Guard returns the error of Clean. If the object has changed, it returns a
 // conflict ([IsStale]); a controller retries it on its own. It returns an error

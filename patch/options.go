@@ -26,9 +26,10 @@ const (
 // Options configures a write. Nil and zero fields mean the defaults.
 type Options struct {
 	// Lock makes the server refuse the write if the object's resourceVersion
-	// has changed since the object was read. Without it a patch overwrites the
-	// fields that it sets, whoever changed them. The UID is a precondition of
-	// every write, with or without Lock.
+	// has changed since the object was read. Without it, a patch overwrites the
+	// fields that it sets, even if they have changed. [Merge] and [Status] say
+	// which patches are locked in any case. With or without Lock, a write never
+	// changes a recreated object.
 	Lock bool
 	// Subresource is the subresource to write, such as "status" or "scale".
 	// Defaults to the object itself.

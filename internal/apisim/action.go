@@ -26,8 +26,9 @@ func (k ActionKind) String() string { return kindNames[k] }
 // Action is one action that the scheduler can take next.
 type Action struct {
 	Kind ActionKind
-	// Call is the parked call, or the call that opened the watch of a delivery.
-	// It is the zero Call for a step of the workload and for chaos.
+	// Call is the parked or late call, or the call that opened the watch of a
+	// delivery or bookmark. It is the zero Call for a step of the workload and
+	// for chaos.
 	Call Call
 
 	name  string
@@ -46,7 +47,8 @@ func (a Action) String() string {
 	return a.Kind.String() + " " + a.watch.label()
 }
 
-// WatchID identifies the watch of a delivery. It is 0 for other actions.
+// WatchID identifies the watch of a delivery or bookmark. It is 0 for other
+// actions.
 func (a Action) WatchID() int {
 	if a.watch == nil {
 		return 0
@@ -55,8 +57,9 @@ func (a Action) WatchID() int {
 }
 
 // Distinction returns a text, such as "labels a=b", that distinguishes the
-// watch of a delivery from other watches of the same client and resource. It
-// returns "" if the client has no other watch of the resource.
+// watch of a delivery or bookmark from other watches of the same client and
+// resource. It returns "" if the client has no other watch of the resource, and
+// for other actions.
 func (a Action) Distinction() string {
 	if a.watch == nil {
 		return ""
@@ -86,7 +89,7 @@ func (a Action) Distinction() string {
 	return w.selection()
 }
 
-// CallID identifies a parked call. It is 0 for other actions.
+// CallID identifies a parked or late call. It is 0 for other actions.
 func (a Action) CallID() int {
 	if a.call == nil {
 		return 0
@@ -94,8 +97,8 @@ func (a Action) CallID() int {
 	return a.call.id
 }
 
-// Request returns the request of a parked call: the caller, the object and the
-// body. It returns "" for other actions.
+// Request returns the request of a parked or late call: the caller, the object
+// and the body. It returns "" for other actions.
 func (a Action) Request() string {
 	if a.call == nil {
 		return ""
@@ -104,7 +107,8 @@ func (a Action) Request() string {
 }
 
 // Caller returns the location in the program under test, as file:line, from
-// which a parked call was made. It returns "" if the location is not known.
+// which a parked or late call was made. It returns "" if the location is not
+// known, and for other actions.
 func (a Action) Caller() string {
 	if a.call == nil {
 		return ""

@@ -17,8 +17,9 @@ type Answer struct {
 
 // OnAnswer sets a function that is called with the server's answer to each
 // call, before the caller gets the answer. It is not called for calls of the
-// admin, or for answers that a fault makes up. It runs in the goroutine of the
-// caller.
+// admin, or for answers that a fault or the function of [Server.ReplyWith]
+// makes up. With a [Scheduler], it is not called for late calls and for updates
+// of a series of events. It runs in the goroutine of the caller.
 func (s *Server) OnAnswer(see func(Call, Answer)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +53,8 @@ type Reply struct {
 
 // ReplyWith sets a function that may answer a call in place of the server. If
 // the function returns nil, the server answers the call itself. It is not
-// called for the admin's calls. It runs in the goroutine of the caller.
+// called for the admin's calls and, with a [Scheduler], not for late calls and
+// for updates of a series of events. It runs in the goroutine of the caller.
 func (s *Server) ReplyWith(reply func(Call) *Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

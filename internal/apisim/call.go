@@ -58,9 +58,9 @@ var verbs = map[string]string{
 	http.MethodPatch: "patch", http.MethodDelete: "delete",
 }
 
-// ParseCall derives the call from the path of a request. The client and the
-// name of a created object are empty. It returns false if the path does not
-// name a resource.
+// ParseCall derives the call from the method, path and query of a request. The
+// client and the name of a created object are empty. It returns false if the
+// method and path are not those of an API call.
 func ParseCall(req *http.Request) (Call, bool) {
 	var c Call
 	query := req.URL.Query()

@@ -23,8 +23,8 @@ func stack() trail {
 	return t
 }
 
-// Caller returns the location in the program, as file:line, from which the
-// request was made that the calling goroutine is serving. It returns "" if the
+// Caller is called while a goroutine serves a request. It returns the location
+// in the program, as file:line, that made the request. It returns "" if the
 // location is not known.
 func Caller() string { return callerOf(stack()) }
 

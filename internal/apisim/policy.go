@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Choice is the next action that a policy chooses.
+// Choice is what a policy chooses to do next: it takes an action, or waits.
 type Choice struct {
 	Index int
 	Fault Fault
@@ -21,11 +21,11 @@ type Policy interface {
 }
 
 // Benign is the policy of a run without disturbances. It prefers events to
-// calls and calls to workload, and injects neither faults nor chaos.
+// calls and calls to workload, and takes neither faults, bookmarks nor chaos.
 type Benign struct{}
 
-// Pick takes the first action that is not chaos, and returns false if every
-// action is chaos.
+// Pick takes the first action. It returns false if there are no actions other
+// than bookmarks and chaos, which come last in enabled.
 func (Benign) Pick(enabled []Action) (Choice, bool) {
 	if len(enabled) == 0 || enabled[0].Kind >= Bookmark {
 		return Choice{}, false
@@ -62,8 +62,8 @@ func NewRandom(seed uint64, odds Odds) *Random {
 	return &Random{rng: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15)), odds: odds}
 }
 
-// Calm turns faults, chaos and waiting off, or on again if calm is false. The
-// order of actions stays random.
+// Calm turns faults, chaos, bookmarks and waiting off, or on again if calm is
+// false. The order of actions stays random.
 func (r *Random) Calm(calm bool) { r.calm = calm }
 
 // Pick takes any action with equal probability, except for chaos, bookmarks and

@@ -12,7 +12,7 @@ type Outcome uint8
 
 // The outcomes of [Scheduler.Run].
 const (
-	Quiescent Outcome = iota // no action was possible for the horizon
+	Quiescent Outcome = iota // the policy took no action, and none became possible, for the horizon
 	Reached                  // Limits.Stop returned true
 	Exhausted                // the steps are used up
 )
@@ -23,8 +23,8 @@ func (o Outcome) String() string { return [...]string{"quiescent", "reached", "e
 type Limits struct {
 	// Steps is the largest number of steps.
 	Steps int
-	// Horizon is how much virtual time must pass without an action until the
-	// run counts as quiescent.
+	// Horizon is how much virtual time must pass, in which no action becomes
+	// possible, until the run counts as quiescent.
 	Horizon time.Duration
 	// Stop ends the run when it returns true. It is called before every step.
 	// nil means that only Steps and Horizon end the run.
@@ -90,8 +90,9 @@ func (d *Scheduler) Wait(t time.Duration) {
 // Steps returns the number of steps so far.
 func (d *Scheduler) Steps() int { return d.steps }
 
-// Trace returns a line for each action so far: the time since the start, the
-// action and the fault.
+// Trace returns a line for each action, wait and note so far: the number of
+// steps, the time since the start, the action and the fault. The first lines
+// are missing if [Server.Schedule] was told to keep fewer.
 func (d *Scheduler) Trace() []string { return slices.Clone(d.trace) }
 
 // Note adds a line to the trace, for example to mark a phase of the scenario.

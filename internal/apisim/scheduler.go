@@ -49,10 +49,10 @@ type verdict struct {
 }
 
 // Schedule returns a scheduler for the server. From then on, every call is
-// parked until the scheduler releases it, except for calls of the admin. Events
-// of watches that are opened afterwards are held until the scheduler delivers
-// them. keep is the number of trace lines to keep: 0 keeps all, and a negative
-// number keeps none.
+// parked until the scheduler releases it, except for calls of the admin,
+// discovery, and updates of a series of events. Events of watches that are
+// opened afterwards are held until the scheduler delivers them. keep is the
+// number of trace lines to keep: 0 keeps all, and a negative number keeps none.
 func (s *Server) Schedule(keep int) *Scheduler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,9 +74,9 @@ func (d *Scheduler) Add(e *Extra) {
 	d.signal()
 }
 
-// Stop ends all watches, and all present and later calls with context.Canceled.
-// It is the last step of a run, after the contexts of the processes were
-// cancelled.
+// Stop ends all watches, and all parked and later calls with context.Canceled.
+// The admin's calls are still served. Stop is the last step of a run, after the
+// contexts of the processes were cancelled.
 func (d *Scheduler) Stop() {
 	s := d.server
 	s.mu.Lock()

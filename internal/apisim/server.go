@@ -92,9 +92,10 @@ func (s *store) OnCommit(hook func(Event)) {
 	s.hooks.funcs = append(s.hooks.funcs, hook)
 }
 
-// Deny sets a function that is called before the server serves a call. If it
-// returns an error, the server answers the call with that error. It must be an
-// error of package apierrors. It is not called for the admin's calls.
+// Deny adds a function that is called before the server serves a call. If it
+// returns an error, the server answers the call with that error, and does not
+// call functions that were added later. It must be an error of package
+// apierrors. It is not called for the admin's calls.
 func (s *Server) Deny(deny func(Call) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,8 @@ func (s *Server) Deny(deny func(Call) error) {
 // MutateWith sets a function that changes objects in place, as a mutating
 // webhook does, before they are validated and stored. It is not called for the
 // admin's calls or for calls on a subresource. It runs in the goroutine of the
-// caller, while the server's lock is held, and must not call the server.
+// caller, or for a late call in the scheduler's, while the server's lock is
+// held. So it must not call the server.
 func (s *Server) MutateWith(mutate func(Call, map[string]any)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ type client struct {
 
 // Config returns the configuration of a new incarnation of the named client. An
 // incarnation is one process from its start to its crash. With a [Scheduler],
-// each of its calls waits until the scheduler releases it.
+// its calls wait until the scheduler releases them; see [Server.Schedule].
 //
 // The server speaks only JSON and does not throttle. The configuration sets
 // ContentType and QPS accordingly.

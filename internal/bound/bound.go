@@ -13,9 +13,11 @@ import (
 	"github.com/homeostat/homeostat/internal/clients"
 )
 
-// ClientFor returns the client for obj's namespace. It returns an error if the
-// client reveals that it is for another namespace. All clients of client-go
-// reveal it, also where another type embeds them.
+// ClientFor returns the client for obj's namespace. It returns an error if
+// clientOf returns no client, or a client that reveals that it is for another
+// namespace. All clients of client-go reveal it, also where another type embeds
+// them. A type that embeds a client of all namespaces is accepted, because its
+// methods may choose the namespace.
 func ClientFor[C any](clientOf func(namespace string) C, obj metav1.Object) (C, error) {
 	namespace := obj.GetNamespace()
 	c := clientOf(namespace)

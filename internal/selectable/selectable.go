@@ -100,9 +100,9 @@ func TakesNamespace(resource schema.GroupResource) bool {
 }
 
 // RuleFor returns the rule of a field of a kind. known is false if this package
-// does not know the field. Every field of a custom kind is known: the kind's
-// definition decides which fields can be selected, and the name of a field is
-// its path in the object.
+// does not know the field. A field of a custom kind is known if its name is a
+// plain path in the object, such as "spec.color". The kind's definition decides
+// which fields can be selected.
 func RuleFor(resource schema.GroupResource, field string) (rule Rule, known bool) {
 	if resource.Resource == "" {
 		return Rule{}, false
@@ -114,7 +114,8 @@ func RuleFor(resource schema.GroupResource, field string) (rule Rule, known bool
 	return RuleOfCustom(field)
 }
 
-// RuleOfCustom is [RuleFor] for a custom kind, whose name makes no difference.
+// RuleOfCustom returns the rule of a field of a custom kind, as [RuleFor] does.
+// All custom kinds have the same rules.
 func RuleOfCustom(field string) (rule Rule, known bool) {
 	if field == "" || strings.ContainsAny(field, `[]()"'\ *`) {
 		return Rule{}, false

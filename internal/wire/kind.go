@@ -30,7 +30,8 @@ type Kind struct {
 }
 
 // KindOf returns the Kind of t. It returns false unless t is an [Object] and a
-// pointer to a struct with a field Spec.
+// pointer to a struct with a field Spec, which must be a struct that protobuf
+// encodes after the metadata.
 func KindOf(t reflect.Type) (k Kind, ok bool) {
 	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct ||
 		!t.Implements(reflect.TypeFor[Object]()) {

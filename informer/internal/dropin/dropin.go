@@ -48,7 +48,8 @@ type Settings struct {
 	// is never called.
 	ResyncPeriod time.Duration
 	ShouldResync func() bool
-	// Failed is called with each error that ends a watch. It may be nil.
+	// Failed is called with each error that ends a list or a watch. It may be
+	// nil.
 	Failed cache.WatchErrorHandlerWithContext
 }
 

@@ -111,8 +111,10 @@ func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Obj
 	return answer, err
 }
 
-// Watch opens a watch. The watch ends without an error when an object cannot be
-// decoded, and the next one is then opened by the Reader itself.
+// Watch opens a watch. If the Reader can take over from the client, the
+// client's watch ends without an error when an object cannot be decoded, and
+// the Reader itself opens the next one. Otherwise Watch returns the client's
+// watch unchanged.
 func (r *Reader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	if r.sender.isOn() {
 		return r.sender.watch(ctx, opts)

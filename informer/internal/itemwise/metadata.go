@@ -128,7 +128,8 @@ func areReferences(value any) bool {
 }
 
 // WithoutFault returns object, or a stub in its place if object is untyped and
-// its metadata cannot be decoded.
+// its metadata cannot be decoded. Without a name or namespace that can be
+// decoded there is no stub, and it returns object.
 func WithoutFault[T Object](object T) T {
 	u, ok := any(object).(*unstructured.Unstructured)
 	if !ok || RefusalOf(object) != nil {

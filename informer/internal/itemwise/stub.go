@@ -93,8 +93,8 @@ func metadataOf(object any) *metav1.ObjectMeta {
 	return metadata
 }
 
-// RefusalOf returns why an object cannot be cached if object is a stub. Otherwise it
-// returns nil.
+// RefusalOf returns why an object cannot be cached, if the argument is a stub
+// of that object. Otherwise it returns nil.
 func RefusalOf(object Object) *Refusal {
 	mark, isStub := strings.CutPrefix(object.GetSelfLink(), stubMark)
 	if !isStub {

@@ -100,7 +100,8 @@ func (d *Detector[T]) checkLocked(item *tree.Item[T]) (m Mutation, modified bool
 	return m, true
 }
 
-// Found returns all mutations that were found since Found was last called.
+// Found returns the mutations that were found since its last call, at most
+// mostMutations of them.
 func (d *Detector[T]) Found() []Mutation {
 	if d == nil {
 		return nil

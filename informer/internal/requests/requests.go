@@ -278,8 +278,8 @@ type Calls struct {
 	running sync.WaitGroup
 }
 
-// Begin counts a request, and reports whether the request may start. If so, the
-// caller must call End.
+// Begin reports whether a request may start: it may unless Wait was called. If
+// so, Begin counts the request, and the caller must call End.
 func (c *Calls) Begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,9 +300,9 @@ func (c *Calls) Wait() {
 	c.running.Wait()
 }
 
-// Clock is the real clock, except that a pause ends at once when Context ends.
-// With the real clock, client-go's reflector would finish a back-off before it
-// stops.
+// Clock is the real clock, except that a pause with After ends at once when
+// Context ends. With the real clock, client-go's reflector would finish a
+// back-off before it stops. Timers and tickers do not depend on Context.
 type Clock struct {
 	clock.RealClock
 	Context context.Context //nolint:containedctx // the methods of clock.Clock have no context

@@ -118,7 +118,7 @@ func (a *API) Create(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	return a.store(watch.Added, l, types.UID("uid-"+strconv.Itoa(a.version))), nil
 }
 
-// Update replaces a Lease if its resourceVersion is the newest.
+// Update replaces a Lease if l has the resourceVersion of the stored Lease.
 func (a *API) Update(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,7 +181,7 @@ type Link struct {
 	LoseAsk  float64       // the probability that a request is lost
 	LoseTell float64       // the probability that an answer is lost
 	Fail     error
-	FailGet  error // the error that reads return instead of an answer, unless it is nil
+	FailGet  error // the error that Get returns instead of an answer, unless it is nil
 	Full     error // the error that writes return instead of an answer, unless it is nil
 	Calls    int
 	Cut      chan struct{} // requests wait until this channel is closed, unless it is nil

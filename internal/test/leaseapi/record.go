@@ -106,7 +106,7 @@ func (o *Owners) Taken(slot int) int {
 	return o.taken[slot]
 }
 
-// MovedSince returns how many slots have changed their owner since the last
+// MovedSince returns how often slots have changed their owner since the last
 // call.
 func (o *Owners) MovedSince() int {
 	o.mu.Lock()

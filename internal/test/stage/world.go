@@ -46,7 +46,8 @@ func Simulate(t *testing.T, o *apisim.Options, f func(w *World)) {
 	})
 }
 
-// Start runs a controller, and returns when it has no work left.
+// Start runs a controller, and returns when all its goroutines are blocked. As
+// with Pass, work may remain that the controller has postponed.
 func (w *World) Start(make Maker) *Run {
 	w.T.Helper()
 	c, err := make(operator.Env{Cluster: Reach(w.Tap.Config(w.Sim.Config(Controller))), Events: w.Events})
@@ -70,8 +71,8 @@ func (w *World) Pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// Writes waits until the controllers are idle, and returns their writes since
-// the last call.
+// Writes waits until all goroutines of the controllers are blocked, and returns
+// their writes since the last call.
 func (w *World) Writes() []string {
 	synctest.Wait()
 	return w.Tap.Writes()

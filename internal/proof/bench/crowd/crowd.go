@@ -148,9 +148,10 @@ func Noise(bytes int) []byte {
 	return data
 }
 
-// ForEach calls do with all numbers below n, several of them at the same time. It
-// repeats a call that fails, because etcd is too slow at times on a busy
-// machine. It is not an error if an object already exists.
+// ForEach calls do with all numbers below n, several of them at the same time.
+// It repeats a call that fails, because etcd is too slow at times on a busy
+// machine. If a call fails again and again, ForEach starts no further calls,
+// and returns the error. It is not an error if an object already exists.
 func ForEach(ctx context.Context, n int, do func(ctx context.Context, n int) error) error {
 	var doing sync.WaitGroup
 	var next atomic.Int64
