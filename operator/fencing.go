@@ -16,12 +16,15 @@ import (
 
 // FencingPolicy returns the admission policy of [fence.YAML] for p, as a
 // manifest for kubectl. Assign it to [Program.FencingPolicy]. The policy covers
-// every resource that p.Needs allow a replica to write. serviceAccount is the
-// account of the replicas' Pods as namespace/name, and the Lease is in its
-// namespace. Comments in the manifest name the writes that it does not cover.
+// every resource that p.Needs allow a replica to write in the cluster of the
+// Lease, except Events and reviews, which every replica writes. serviceAccount
+// is the account of the replicas' Pods as namespace/name, and the Lease is in
+// its namespace. Comments in the manifest name the writes to other clusters,
+// which it does not cover.
 //
-// FencingPolicy returns an error if the service account has no namespace, or if
-// p.Needs allow no write. It also returns the errors of [fence.YAML].
+// FencingPolicy returns an error if the service account has no namespace or no
+// name, if p.Needs are malformed, or if they allow no write that the policy can
+// cover. It also returns the errors of [fence.YAML].
 func FencingPolicy(p Program, serviceAccount string) (string, error) {
 	namespace, account, found := strings.Cut(serviceAccount, "/")
 	if !found || namespace == "" || account == "" {

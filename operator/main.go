@@ -38,9 +38,10 @@ const (
 
 // Main runs the program until SIGTERM or SIGINT, and returns its exit code: 0
 // after a drain, 1 after an error or if p itself is wrong, 2 for a wrong
-// command line. args does not include the program's name. Logs and errors are
-// written to stderr. Only a requested fencing policy is written to standard
-// output.
+// command line. With --help, --version or --print-fencing-policy it only prints
+// a text, and then returns 0 if that succeeded. args does not include the
+// program's name. Logs and errors are written to stderr. Only a requested
+// fencing policy is written to standard output.
 //
 // Call it once per process, because it sets klog's logger and the memory limit
 // (see [LimitMemory]).

@@ -53,9 +53,9 @@ type Server struct {
 }
 
 // Run runs the controllers until ctx ends. It serves /livez, /readyz, /metrics,
-// /debug/homeostat and /debug/pprof/ until the controllers have drained, and
-// returns after all of its goroutines have ended. If the listener fails, the
-// controllers stop. Without an Address it only runs the controllers.
+// /debug/homeostat and, with Profiles, /debug/pprof/ until the controllers have
+// drained, and returns after all of its goroutines have ended. If the listener
+// fails, the controllers stop. Without an Address it only runs the controllers.
 //
 // Run returns the errors of [reconcile.RunAll] and [status.ServeOn], joined.
 // Before it runs the controllers, it returns an error if it cannot listen on

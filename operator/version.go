@@ -12,7 +12,8 @@ import (
 // Version returns the module's version, its commit and the Go version, as the
 // compiler recorded them, such as "v1.2.3 (commit 0123456789ab, modified)
 // go1.26.0". If the version of the module was not recorded, it reads "(devel)",
-// and a commit that was not recorded reads "unknown".
+// and a commit that was not recorded reads "unknown". If nothing was recorded,
+// Version returns "unknown".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

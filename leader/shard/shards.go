@@ -99,9 +99,10 @@ func (s *Shards) Healthy() error { return s.replica.Elector.Healthy() }
 // Ready returns nil if this replica is a member and can read and write the
 // records, for readyz. It sends no request.
 //
-// At first, Ready returns the error "not a member yet". Later it returns an
-// error that says why the records cannot be read, why a write failed within the
-// last two retry periods, or why the membership cannot be renewed.
+// The error says why the records cannot be read, why a write failed within the
+// last two retry periods, or why this replica cannot become a member or renew
+// its membership. If this replica is not a member and no such problem is known,
+// the error is "not a member yet".
 func (s *Shards) Ready() error {
 	problem := s.replica.Problems()
 	if member := s.replica.Elector.Status(); !member.Leading {
@@ -116,16 +117,20 @@ func (s *Shards) Ready() error {
 // Run joins the replicas and calls fn for each slot that this replica gets,
 // each in a goroutine of its own. The context of fn is the ownership of the
 // slot: it ends with a cause that wraps [ErrMoved], [leader.ErrLost],
-// [leader.ErrFenced] or [leader.ErrStopping]. No other replica gets the slot
-// before fn has returned.
+// [leader.ErrFenced] or [leader.ErrStopping]. After ErrMoved or ErrStopping, no
+// other replica gets the slot before fn has returned, while the membership
+// lasts. After ErrLost or ErrFenced another replica may get it earlier, so fn
+// must then stop its work at once. [Shards.Fence] refuses writes in time.
 //
 // So fn should first make sure that its caches are at least as new as its call,
 // then enqueue all keys of the slot, and work. When its context has ended, it
 // should wait for reconciles in flight, and return.
 //
 // Run returns [ErrConfig] if the replicas divide the keys differently, the
-// error of fn if fn returned before its context ended, and nil if ctx ended.
-// Run may be called again after it has returned.
+// error of fn unless it only reports the end of its context, an error if fn
+// returned nil before its context ended, and nil if ctx ended. It also returns
+// an error if fn is nil or Run is already running. Run may be called again
+// after it has returned.
 func (s *Shards) Run(ctx context.Context, fn func(ctx context.Context, slot int) error) error {
 	if !s.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("running shards %q: already running", s.replica.Records.Key())

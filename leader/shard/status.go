@@ -13,9 +13,11 @@ var (
 	// is assigned to another replica. This replica keeps the slot until the
 	// function given to [Shards.Run] returns.
 	ErrMoved error = record.DrainingError("the slot moves to another replica")
-	// ErrConfig means that this replica's Options.Slots or Options.By differ
-	// from the other replicas'. A retry does not help; see the package's
-	// section on changing the configuration.
+	// ErrConfig means that this replica divides the keys differently than the
+	// recorded configuration says: Options.Slots or Options.By differ or, with
+	// package ranges, the recorded ranges were deleted, changed or damaged. A
+	// retry does not help; see the package's section on changing the
+	// configuration.
 	ErrConfig = fleet.ErrConfig
 )
 
@@ -57,7 +59,7 @@ type State string
 // The states of a slot.
 const (
 	Here        State = "here"        // this replica works on the slot
-	Elsewhere   State = "elsewhere"   // another live replica owns the slot
+	Elsewhere   State = "elsewhere"   // a live replica owns the slot, but this one does not work on it
 	Claimable   State = "claimable"   // any replica may take the slot
 	Unavailable State = "unavailable" // requests of the slot's last owner may still arrive
 )

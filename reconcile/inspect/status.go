@@ -98,7 +98,7 @@ type Reference struct {
 // The states of a slot.
 const (
 	Here        = "here"        // this replica works on the slot
-	Elsewhere   = "elsewhere"   // another live replica owns the slot
+	Elsewhere   = "elsewhere"   // a live replica owns the slot, but this one does not work on it
 	Claimable   = "claimable"   // no live replica owns the slot, so another replica may claim it
 	Unavailable = "unavailable" // requests of the slot's last owner may still arrive
 )

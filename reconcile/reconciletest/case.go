@@ -112,7 +112,8 @@ type Case struct {
 
 const mostReplicas = 10
 
-// Validate returns all errors of the case, joined, or nil if it can be run.
+// Validate returns the errors in Run, Replicas, Workload and Actors, joined. It
+// does not look at the other fields: for example, it does not read Roles.
 // [Explore], [Search], [Replay] and [Fuzz] call it, and end the test if it
 // returns an error.
 func (c *Case) Validate() error {
@@ -182,7 +183,7 @@ func (p parts) Boot(b backend.Boot) error { return p.Run(&Env{boot: b}) }
 type Env struct{ boot backend.Boot }
 
 // Context returns the context of this boot. It ends when the program has to
-// stop, and when it has crashed. Run must return within two minutes after that,
+// stop, and when it has crashed. Run must return within 30 seconds after that,
 // in virtual time.
 //
 // The logger of the context writes errors to the trace. It discards all other

@@ -12,8 +12,8 @@ import (
 )
 
 // Explore runs the case without faults, then with each single deviation, then
-// with pairs of deviations, and then in random orders by seed, until the budget
-// is used up.
+// with pairs of deviations, and then in random orders by seed. It ends earlier
+// when the budget is used up.
 //
 // It fails the test with the first counter-example, after making it as small as
 // possible. The failure says what went wrong, and has the trace, a hint, and a

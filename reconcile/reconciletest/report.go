@@ -30,8 +30,8 @@ type Report struct {
 	// Writes is the number of these calls that changed an object. Deliveries is
 	// the number of watch events that the program received.
 	Calls, Writes, Deliveries int
-	// Rules are the minimal RBAC rules for everything that the program did in
-	// all runs.
+	// Rules are RBAC rules that grant the program's calls in all runs: one rule
+	// for each resource, with exactly the verbs that the calls need.
 	Rules []rbacv1.PolicyRule
 	// Narrower describes lists and watches that a ClusterRole of Case.Roles
 	// grants although a narrower grant would be enough in all runs. A narrower
@@ -119,5 +119,7 @@ func (r *Report) String() string {
 	return strings.Join(append([]string{text}, r.Narrower...), "; ")
 }
 
-// Covered reports whether every single deviation of this process was tried.
+// Covered reports whether every single deviation of this process was tried. It
+// returns false if no deviation was planned, for example because a run without
+// faults failed.
 func (r *Report) Covered() bool { return r.Planned > 0 && r.Tried == r.Planned }

@@ -203,7 +203,8 @@ func (c *Cover) Listed(rv string) {
 	}
 }
 
-// Deleted records a deletion that the watch has delivered.
+// Deleted records a deletion that the watch has delivered, for the additional
+// list in progress. It has no effect on other shards than those being listed.
 func (c *Cover) Deleted(key types.NamespacedName, rv string) {
 	if c.filling != nil && keyspace.Has(c.filling.set, key.Namespace) {
 		c.filling.deleted[key] = rv

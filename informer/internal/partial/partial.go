@@ -17,8 +17,8 @@ import (
 )
 
 // Cache is an informer's cache of the objects of some shards, from the first
-// call of RunShards until the last call of Run has ended. An informer that
-// keeps all objects has no such cache, and does not call it.
+// call of RunShards until the last call of RunShards or Run has ended. An
+// informer that keeps all objects has no such cache, and does not call it.
 //
 // It is an interface so that a program which never calls RunShards does not
 // link the implementation.

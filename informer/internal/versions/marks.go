@@ -83,7 +83,7 @@ func (w *Marks) Forget(namespace string) {
 	w.updateAndUnlock()
 }
 
-// Reset removes all marks when there are no watches.
+// Reset removes all marks. Call it after all watches have ended.
 func (w *Marks) Reset() {
 	w.mu.Lock()
 	clear(w.marks)
@@ -114,8 +114,9 @@ func (w *Marks) updateAndUnlock() {
 	}
 }
 
-// On calls the Waiter's function once, either immediately or when a mark
-// reaches its resourceVersion. cancel does not wait for a call that has begun.
+// On calls the Waiter's function once: immediately if the Waiter's condition
+// holds, and otherwise when a change of the marks makes it hold. cancel removes
+// the Waiter, and does not wait for a call that has begun.
 func (w *Marks) On(waiting *Waiter) (cancel func()) {
 	w.mu.Lock()
 	if w.reached(waiting) {

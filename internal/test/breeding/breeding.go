@@ -82,7 +82,8 @@ func (b *Breeder) Ready(ctx context.Context, p *corev1.ConfigMap) error {
 	return b.Annotate(ctx, p, "ready", "yes")
 }
 
-// Annotate sets an annotation, even if the parent already has the same value.
+// Annotate sets an annotation. It sends no request if p already has the same
+// value.
 func (b *Breeder) Annotate(ctx context.Context, p *corev1.ConfigMap, key, value string) error {
 	_, err := patch.Merge(ctx, b.Client.CoreV1().ConfigMaps, p, nil, func(edit *corev1.ConfigMap) {
 		metav1.SetMetaDataAnnotation(&edit.ObjectMeta, key, value)
@@ -168,7 +169,7 @@ func Led(fenced bool, breed Breed) func(env *reconciletest.Env) error {
 }
 
 // Case returns a case that runs the program Run(breed). One parent exists at
-// the start, one is created, and one is deleted.
+// the start and is changed later. A second parent is created and then deleted.
 func Case(breed Breed) *reconciletest.Case {
 	return &reconciletest.Case{
 		Objects: []runtime.Object{Parent("a")},

@@ -67,10 +67,10 @@ func (o *Options) validate() error {
 //
 //   - First, the program is not disturbed. At the end it is stopped and started
 //     again.
-//   - Then the program is killed after each of its writes, before it sees the
-//     answer, and started again. Each step of the workload happens while it is
-//     down. A kill cuts the network of the program at once, and then ends its
-//     context.
+//   - Then the program is killed after each of its writes, up to
+//     [Options].Kills times, before it sees the answer, and started again. Each
+//     step of the workload happens while it is down. A kill cuts the
+//     network of the program at once, and then ends its context.
 //
 // Both times the program must come to rest after each step. Always must hold
 // after each write, and Goal at the end. A restart at the end must not write.

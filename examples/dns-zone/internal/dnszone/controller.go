@@ -40,8 +40,8 @@ type Options struct {
 	Sweep names.Options
 	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder
-	// Leader reports whether this replica leads. The controller works only
-	// while it does. Defaults to nil: the controller always works.
+	// Leader elects one of several replicas. The controller reconciles only
+	// while this replica leads. Defaults to nil: the controller always works.
 	Leader reconcile.Leader
 }
 

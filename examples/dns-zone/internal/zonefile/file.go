@@ -64,11 +64,14 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 }
 
 // Set replaces the records of a key with one record for each address, in this
-// order. An empty list removes the records. Set reports whether the file has
-// changed.
+// order. An empty list removes the records. Set reports whether it has changed
+// the records.
 //
-// It returns an error if the file cannot be read, parsed, locked or written. In
-// that case the file is unchanged. An error of the parser names the line.
+// It returns an error if ctx ends, if the file cannot be read, parsed, locked or
+// written, or if another process keeps changing it. The records are then
+// unchanged, except if only the sync of the directory has failed: the file is
+// replaced, but a crash of the machine may undo that. An error of the parser
+// names the line.
 func (f *File) Set(ctx context.Context, key types.NamespacedName, addresses []netip.Addr) (changed bool, err error) {
 	var want [][]byte
 	for _, address := range addresses {

@@ -10,14 +10,14 @@ import (
 )
 
 // Type is the type of the change for which a program runs. It compares the
-// object with its state at the last successful run. For example, an object is
-// added if no run has succeeded for it.
+// object with its state at the last successful run. For example, an object that
+// was created after the start is added until a run has succeeded for it.
 type Type string
 
 // The types of change.
 const (
-	Sync    Type = "Sync"    // the object existed at the start, or has not changed
-	Added   Type = "Added"   // the program has not succeeded for it yet
+	Sync    Type = "Sync"    // unchanged, or in the first list and not successful yet
+	Added   Type = "Added"   // new or recreated, and not successful yet
 	Updated Type = "Updated" // the program has succeeded for an earlier version
 	Deleted Type = "Deleted"
 )

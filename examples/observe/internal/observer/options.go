@@ -39,8 +39,9 @@ type Options struct {
 	Stdin bool
 
 	// MaxErrors is the number of failed runs after which the observer stops, or
-	// [NoLimit]. An object for which no arguments can be made does not count
-	// here, although it is a failure.
+	// [NoLimit]. An object for which no arguments can be made, or whose
+	// command is too large for the system, does not count here, although it is
+	// a failure.
 	MaxErrors int
 	// RetryCount is the maximum number of times that a run is repeated at once
 	// if it ends with RetryExitCode. If RetryExitCode is 0, no run is repeated.
@@ -52,8 +53,8 @@ type Options struct {
 	// DryRun prints commands instead of running them.
 	DryRun bool
 
-	// Controller contains the options of the controller. New overwrites Known
-	// with Names.
+	// Controller contains the options of the controller. If Names is not nil,
+	// New sets Known to a lister of these names.
 	Controller reconcile.Options
 }
 

@@ -76,10 +76,11 @@ func (p Progress) print(e entry, text string) {
 type Summary struct {
 	// Keys counts the objects, and names of objects, for which a command ran.
 	Keys uint64 `json:"keys"`
-	// Runs counts the runs of commands. Failures counts the runs that failed,
-	// Retries the runs after a failed run, and Deletions the successful runs of
-	// the delete command. Without a command, or in a dry run, these fields
-	// count the runs that would have taken place.
+	// Runs counts the runs of commands. Failures counts the failed runs that
+	// were not repeated at once, and the objects for which no arguments could
+	// be made. Retries counts the runs after a failure, and Deletions the
+	// successful runs of the delete command. Without a command, or in a dry
+	// run, each run that would have taken place counts as a successful run.
 	Runs      uint64 `json:"runs"`
 	Failures  uint64 `json:"failures"`
 	Retries   uint64 `json:"retries"`

@@ -55,8 +55,8 @@ type Options struct {
 	// Now is the wall clock of the controller. It decides windows and
 	// deadlines. Defaults to time.Now.
 	Now func() time.Time
-	// Leader reports whether this replica leads. The controller works only
-	// while it does. Defaults to nil: the controller always works.
+	// Leader elects one of several replicas. The controller reconciles only
+	// while this replica leads. Defaults to nil: the controller always works.
 	Leader reconcile.Leader
 }
 

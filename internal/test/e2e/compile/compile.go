@@ -25,8 +25,8 @@ const wanted = "KUBERNETES"
 
 // ControlPlane returns the path of bin/controlplane in this repository, after
 // building it if it is missing or older than its sources. ControlPlane waits
-// for other processes that build the program at the same time. It reports its
-// progress at least every ten seconds.
+// for other processes that build the program at the same time. While it waits
+// or builds, it reports its progress at least every ten seconds.
 //
 // If the environment variable KUBERNETES names a minor version other than the
 // one in go.mod, the program's name ends in that version. For example,

@@ -35,8 +35,8 @@ const (
 	// Refused means that the server refuses a write again and again although no
 	// fault was injected.
 	Refused Reason = "refused"
-	// EventRefused means that the server refuses an Event because of its content,
-	// and recorders drop such an Event.
+	// EventRefused means that the server refuses an Event because of its
+	// content, and recorders drop such an Event.
 	EventRefused Reason = "event-refused"
 	// StepFails means that a step of the workload fails in a run without
 	// faults, or fails twice in a run with faults.
@@ -116,11 +116,12 @@ const (
 	// LostEvent means that an event was lost or delivered twice, and the
 	// program depends on events instead of the objects that exist.
 	LostEvent Reason = "lost-event"
-	// LateEventIgnored means that a watch was held back and the program wrote less than
-	// without the delay, because the late event did not trigger the key.
+	// LateEventIgnored means that a watch was held back and the program wrote
+	// less than without the delay, because the late event did not trigger the
+	// key.
 	LateEventIgnored Reason = "late-event-ignored"
-	// ChangeIgnored means that another client changed an input, and the program made
-	// the writes that follow from the change only after a restart.
+	// ChangeIgnored means that another client changed an input, and the program
+	// made the writes that follow from the change only after a restart.
 	ChangeIgnored Reason = "change-ignored"
 	// NotRestored means that another client deleted an output, and the program
 	// did not create it again.

@@ -101,7 +101,8 @@ func (f *Finding) Trace(lines []string) []string {
 // Differ returns the first lines in which two traces differ. Of the second
 // trace, it compares only the first n lines. Of both, it compares only requests
 // of the program whose location in the code is known. Other requests, such as
-// restarts of watches, depend on client-go.
+// restarts of watches, depend on client-go. Traces do not differ if one of them
+// is the beginning of the other.
 func Differ(first, second []string, n int) (a, b string, differ bool) {
 	calls := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
@@ -137,7 +138,8 @@ const (
 )
 
 // Words returns text, followed by the trace and the hint. text describes the
-// plan and the finding. Important lines of the trace are marked with >.
+// plan and the finding. Important lines of the trace are marked with >. Of a
+// long trace, Words shows only the last lines and the important ones.
 func (f *Finding) Words(text string, trace []string) string {
 	var b strings.Builder
 	b.WriteString(text + "\n")
