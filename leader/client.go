@@ -33,7 +33,7 @@ const patienceShare = 3
 // the server's /readyz on a third connection for the cause, and the error of
 // the next request names it: for example, that the server is slow, that its
 // etcd is not ready, or that no packets come back. The client does not limit
-// its rate, unless config sets a QPS. Client sends no request.
+// its rate, unless config sets a QPS or a RateLimiter. Client sends no request.
 //
 // Client returns an error if no client can be built from config.
 func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {

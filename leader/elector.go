@@ -77,7 +77,8 @@ func Run(ctx context.Context, lease Lease, o *Options, fn func(context.Context) 
 // controller would hold the Lease without doing any work.
 //
 // RunOnce returns the error of fn, or an error that wraps [ErrLost] or
-// [ErrFenced] if the leadership was lost. It returns nil if ctx ended.
+// [ErrFenced] if the leadership was lost. It returns nil if ctx ended, unless
+// fn then returned an error that has a different cause.
 func (e *Elector) RunOnce(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, true, fn)
 }

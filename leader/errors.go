@@ -10,7 +10,8 @@ import (
 // The reasons why a leadership ended. [context.Cause] of its context wraps one
 // of them.
 var (
-	// ErrLost means that another replica holds the Lease, or that the Lease was
+	// ErrLost means that this replica is no longer the holder in the Lease,
+	// usually because another replica has taken it, or that the Lease was
 	// deleted.
 	ErrLost = errors.New("the lease is lost")
 	// ErrStopping means that the context given to Run ended. The Lease is held

@@ -21,9 +21,9 @@ type Status struct {
 	// standby.
 	Leading      bool
 	TrustedUntil time.Time
-	// Leader is the last holder that this replica has seen. It is empty if the
-	// replica has not seen a holder. Since is when the replica first saw
-	// Leader.
+	// Leader is the holder in the Lease that this replica last saw. It is empty
+	// if the replica has not seen the Lease yet, and if the Lease has no holder
+	// or was deleted. Since is when the replica first saw Leader.
 	Leader string
 	Since  time.Time
 	// Ended is the time until which Leader is known to have led. It is zero
@@ -79,8 +79,8 @@ func (e *Elector) LeaseName() string { return e.candidate.lease.Name }
 func (e *Elector) String() string { return e.Status().String() }
 
 // Healthy returns an error if only a restart of the process helps: a function
-// still runs long after its leadership ended, or a request has never returned.
-// It is for /livez.
+// still runs longer than [Options].DrainTimeout after its leadership ended, or
+// a request has not returned for longer than LeaseDuration. It is for /livez.
 func (e *Elector) Healthy() error {
 	now, c := e.options.Clock.Now(), e.candidate
 	e.mu.Lock()
@@ -100,9 +100,11 @@ func (e *Elector) Healthy() error {
 	return nil
 }
 
-// Ready returns nil if this or another replica leads; a standby is ready.
-// Otherwise it returns the reason why no replica leads, such as missing
-// permissions. It is for /readyz.
+// Ready returns nil if this replica leads. It also returns nil if this
+// replica's last request for the Lease succeeded and the Lease has a holder: a
+// standby is ready. Otherwise it returns the error of that request, such as
+// missing permissions, or an error that says that no replica leads yet. It is
+// for /readyz.
 func (e *Elector) Ready() error {
 	s := e.Status()
 	if s.Problem == nil && s.Leader == "" {

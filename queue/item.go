@@ -63,8 +63,9 @@ func (i Item[K]) Own() bool {
 // Hold delays the next dispatch of the key until d has passed since the call,
 // or until Release is called. If Hold is called repeatedly, the last call
 // counts. Hold neither ends the item nor adds the key, so when the hold ends,
-// the key is dispatched only if it was added. A key that is also backing off is
-// dispatched when both the hold and the back-off have ended.
+// the key is dispatched only if it was added. Hold has no effect once the item
+// has ended. A key that is also backing off is dispatched when both the hold
+// and the back-off have ended.
 func (i Item[K]) Hold(d time.Duration) {
 	if i.queue == nil {
 		return
@@ -100,10 +101,10 @@ func (i Item[K]) Retry() {
 	}
 }
 
-// RetryAfter ends the item with failure. The key is dispatched again after
-// exactly d, without jitter. For example, d may be the delay that a server
-// requests in its Retry-After header. The failure is counted, so a later Retry
-// waits longer.
+// RetryAfter ends the item with failure. The key backs off for exactly d,
+// without jitter, and is then dispatched again, in lane Retrying. For example,
+// d may be the delay that a server requests in its Retry-After header. The
+// failure is counted, so a later Retry waits longer.
 func (i Item[K]) RetryAfter(d time.Duration) {
 	i.queue.end(i.lease, i.ticket, &ending{outcome: retryAfter, delay: d})
 }

@@ -18,8 +18,8 @@ var ErrStopped = errors.New("the queue has stopped")
 // It is safe for concurrent use.
 //
 // All methods take one lock, and keep it only briefly. Only Get waits for
-// something else. Functions of the caller, such as Options.Group, are never
-// called while the lock is held.
+// something else. Options.Group is never called while the lock is held.
+// Options.Clock may be, so its methods must not call the queue.
 type Queue[K comparable] struct {
 	gate   func(context.Context) // the hook of a simulator, called before each dispatch; nil without a simulator
 	jitter func() float64        // returns a random number in [0, 1)
@@ -82,14 +82,15 @@ func (q *Queue[K]) unlock() {
 	q.mu.Unlock()
 }
 
-// Add makes key wait in lane Normal, unless it is already waiting there.
+// Add adds key in lane Normal, without a delay and without a cause. It is
+// [Queue.AddWithOptions] with the zero [AddOptions].
 func (q *Queue[K]) Add(key K) { q.AddWithOptions(key, AddOptions{}) }
 
 // AddWithOptions adds key with the lane, the delay and the cause in options.
 // Additions of a key that is already waiting are merged: the key is dispatched
 // once, for all their causes. A key that is held by a worker is dispatched
-// again when its item has ended. After Drain or Stop, AddWithOptions has no
-// effect. It never waits for a worker.
+// again after its item has ended, and not before its delay has passed. After
+// Drain or Stop, AddWithOptions has no effect. It never waits for a worker.
 func (q *Queue[K]) AddWithOptions(key K, options AddOptions) {
 	s := &q.schedule
 	group := q.groupOf(key)
@@ -156,7 +157,8 @@ func (q *Queue[K]) Cancel(key K) bool {
 
 // Release ends the hold that [Item.Hold] began. If key was added during the
 // hold, it can be dispatched now; otherwise it can be dispatched as soon as it
-// is added. Release has no effect if there is no hold.
+// is added. A back-off and Options.MinInterval still delay it. Release has no
+// effect if there is no hold.
 func (q *Queue[K]) Release(key K) {
 	q.mu.Lock()
 	defer q.unlock()

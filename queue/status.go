@@ -17,7 +17,9 @@ type Stats struct {
 	Began uint64
 	// Retried counts items that ended with Retry or RetryAfter.
 	Retried uint64
-	// Failing is the number of keys that have failed and not succeeded since.
+	// Failing is the number of keys that have failures: they have failed, and
+	// since then they have not succeeded, and no Forget or ResetBackoff has
+	// cleared the failures.
 	Failing int
 	// BackingOff is the number of keys that are delayed by their back-off.
 	BackingOff int
@@ -150,8 +152,8 @@ type EntryStatus[K comparable] struct {
 // by lane, in no particular order within a lane. It returns nil if limit is
 // zero or less. The result is a copy.
 //
-// Entries scans every delayed and held key and copies limit of them, while it
-// holds the queue's lock. It is meant for debug pages. Do not call it in a
+// Entries scans every delayed and held key and copies at most limit keys, while
+// it holds the queue's lock. It is meant for debug pages. Do not call it in a
 // loop.
 func (q *Queue[K]) Entries(limit int) []EntryStatus[K] {
 	if limit <= 0 {

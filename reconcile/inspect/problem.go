@@ -11,9 +11,10 @@ import (
 type Problem = informer.Problem
 
 // Problems returns the problems of the controllers and of their informers. The
-// Check of each problem names the controller or the informer that reported it.
-// Problems never waits for a controller or an informer. C is
-// *reconcile.Controller.
+// Check of each problem is the name that its source has set, such as
+// "controller/nodes". If an informer has not set it, it is "informer/" and the
+// name of the informer. Problems never waits for a controller or an informer. C
+// is *reconcile.Controller.
 func Problems[C interface {
 	Informers() []InformerStatus
 	Problems() []Problem

@@ -19,7 +19,7 @@ type Phase string
 const (
 	Created  Phase = "created"  // Run has not been called
 	Syncing  Phase = "syncing"  // informers are waiting for their first lists
-	Standby  Phase = "standby"  // this replica does not lead
+	Standby  Phase = "standby"  // this replica does not lead, or works on no slot
 	Working  Phase = "working"  // keys are reconciled
 	Stopping Phase = "stopping" // reconciles in flight are finishing
 	Stopped  Phase = "stopped"
@@ -56,7 +56,8 @@ type Status struct {
 	Outputs []string
 	// Keys lists the keys that are held, delayed or waiting, in the order of
 	// queue.Entries, followed by the keys that wait for a change after a
-	// terminal error.
+	// terminal error. It has at most as many keys as the caller of
+	// Controller.Status requests.
 	Keys []KeyStatus
 }
 
@@ -268,8 +269,9 @@ func (i InformerStatus) Feeds(t TriggerStatus) bool {
 }
 
 // Informers returns the state of every informer of the controllers, each once,
-// in the order of their first use. It never waits for an informer. C is
-// *reconcile.Controller.
+// in the order of their first use. If several informers have the same name, it
+// adds a number to the names of all but the first. It never waits for an
+// informer. C is *reconcile.Controller.
 func Informers[C interface{ Informers() []InformerStatus }](controllers ...C) []InformerStatus {
 	var informers []InformerStatus
 	names := map[string]int{}

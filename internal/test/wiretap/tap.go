@@ -17,15 +17,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Tap sits between a client and its server. The zero Tap only counts
-// requests. It is safe for concurrent use, and its hooks are called from many
-// goroutines.
+// A Tap sits between a client and its server. The zero Tap counts requests and
+// records writes; it changes no request. It is safe for concurrent use, and its
+// hooks are called from many goroutines.
 type Tap struct {
 	// Before may answer a request in place of the server. If it returns nil,
 	// the request passes.
 	Before func(*http.Request) *http.Response
-	// Committed is called when the server has answered a write with success,
-	// before the client receives the answer.
+	// Committed is called when the server has answered a write (see [IsWrite])
+	// with success, before the client receives the answer.
 	Committed func(*http.Request)
 
 	mu       sync.Mutex // guards the fields below
@@ -39,8 +39,10 @@ type Tap struct {
 // ErrKilled is the error of every request after [Tap.Kill].
 var ErrKilled = errors.New("the client was killed")
 
-// Kill cuts the client off, as if its process had died: no further request
-// reaches the server, and no answer reaches the client.
+// Kill cuts the client off, as if its process had died: every later request
+// fails with [ErrKilled]. A write in flight may still reach the server, but if
+// the server carries it out, the client gets ErrKilled instead of the answer.
+// Reads in flight and open watches continue.
 func (t *Tap) Kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +55,8 @@ func (t *Tap) isKilled() bool {
 	return t.killed
 }
 
-// Config returns a copy of c whose requests pass through the tap.
+// Config returns a copy of c whose requests pass through the tap. The copy has
+// no rate limit, unless c has a RateLimiter.
 func (t *Tap) Config(c *rest.Config) *rest.Config {
 	tapped := rest.CopyConfig(c)
 	tapped.Wrap(func(base http.RoundTripper) http.RoundTripper { return wire{t, base} })
@@ -88,8 +91,9 @@ func IsWatch(r *http.Request) bool {
 	return watch == "true" || watch == "1"
 }
 
-// IsWrite reports whether the request changes an object, other than Leases and
-// Events of the program itself.
+// IsWrite reports whether the method of the request is not GET, so that the
+// request may change an object. It returns false for requests about objects of
+// coordination.k8s.io and events.k8s.io: the Leases and Events of programs.
 func IsWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet &&
 		!strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/") && !strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/")
@@ -105,6 +109,8 @@ func Answer(r *http.Request, status int, body []byte) *http.Response {
 
 // Mute returns a hook that answers the watches of one resource with silence.
 // path is the path of the resource's collection in all namespaces. Lists pass.
+// A watch that requests the initial events is refused, so that the client sends
+// a list.
 func Mute(path string) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.URL.Path != path || !IsWatch(r) {
@@ -122,7 +128,7 @@ func Mute(path string) func(*http.Request) *http.Response {
 }
 
 // Once returns a hook that calls do only for the first request with this method
-// and path. do may answer the request.
+// and path that is not a watch. do may answer the request.
 func Once(method, path string, do func(*http.Request) *http.Response) func(*http.Request) *http.Response {
 	var called atomic.Bool
 	return func(r *http.Request) *http.Response {
@@ -133,8 +139,9 @@ func Once(method, path string, do func(*http.Request) *http.Response) func(*http
 	}
 }
 
-// For returns a hook that calls do for requests with this method and path, from
-// the first such request until d later. do may answer the requests.
+// For returns a hook that calls do for requests with this method and path,
+// except watches, from the first such request until d later. do may answer the
+// requests.
 func For(
 	d time.Duration, method, path string, do func(*http.Request) *http.Response,
 ) func(*http.Request) *http.Response {
