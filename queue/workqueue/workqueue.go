@@ -25,8 +25,9 @@ type Options[K comparable] struct {
 // New returns q with the methods and the semantics of client-go's rate-limited
 // queue. It is safe for concurrent use. q can still be used directly, for
 // example for [queue.Queue.Stats] and [queue.Queue.Entries]. With metrics, a
-// timer runs while keys are held. Without metrics, New and the queue start no
-// timer and no goroutine. A nil o means the defaults; q must not be nil.
+// timer runs while workers hold keys. Without metrics, no goroutine is started,
+// and a timer exists only while a caller waits in Get. A nil o means the
+// defaults; q must not be nil.
 func New[K comparable](q *queue.Queue[K], o *Options[K]) workqueue.TypedRateLimitingInterface[K] {
 	w := &adapter[K]{queue: q, keys: q.Parts()}
 	if o != nil {

@@ -26,8 +26,8 @@ type RebootGroup struct {
 // RebootGroupSpec contains the rules that the administrator sets.
 type RebootGroupSpec struct {
 	// NodeSelector selects the nodes of the group. If several groups select a
-	// node, none of them reboots it. The group named [DefaultName] contains
-	// only nodes that no other group selects. Defaults to all nodes.
+	// node, none of them begins to reboot it. The group named [DefaultName]
+	// contains only nodes that no other group selects. Defaults to all nodes.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// MaxUnavailable is the number of nodes in the group that may be
 	// unavailable at once. It can be a percentage. A percentage is rounded

@@ -21,7 +21,7 @@ type Specimen struct {
 	Options reconciletest.Options
 
 	// Bug and Twin are the programs on client-go. Found is the name of the
-	// oracle that finds the bug in Bug. It finds no bug in Twin.
+	// oracle that finds the bug in Bug. No oracle finds a bug in Twin.
 	Bug, Twin Program
 	Found     string
 

@@ -94,9 +94,9 @@ func Decline(node *corev1.Node, o Outcome) error {
 	return CallOff(node, o, false)
 }
 
-// CallOff moves reboot-in-progress back to reboot-needed, and writes the reason
-// to last-reboot. It uncordons the node if uncordon is true, and keeps a newer
-// request.
+// CallOff moves reboot-in-progress back to reboot-needed, removes the
+// permission, and writes the reason to last-reboot. It uncordons the node if
+// uncordon is true, and keeps a newer request.
 func CallOff(node *corev1.Node, o Outcome, uncordon bool) error {
 	if _, ok := node.Annotations[Needed]; !ok {
 		annotate(node, Needed, o.Request.Request)
