@@ -221,7 +221,7 @@ var _ = Describe("A process", func() {
 
 	It("waits for a resource", func(ctx SpecContext) {
 		s := observe("gizmos.example.org", "--wait")
-		Eventually(s.Err, patience).Should(gbytesSay("waiting for the server"))
+		Eventually(s.Err, patience).Should(gbytesSay("waiting for it"))
 		Expect(cluster.Apply(ctx, gizmos, gizmo)).To(Succeed())
 		Eventually(s.Out, patience).Should(gbytesSay("\tdefault one\n"))
 	}, SpecTimeout(2*time.Minute))
