@@ -119,8 +119,8 @@ func frame(kind watch.EventType, object runtime.Object) ([]byte, error) {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(body.Len())), body.Bytes()...), nil
 }
 
-// ServeHTTP answers lists and watches, and sends events to the watches when a
-// client posts to /events.
+// ServeHTTP answers lists and watches. When a client posts to /events, it sends
+// events to one of the watches.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/events" && r.Method == http.MethodPost:
