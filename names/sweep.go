@@ -17,7 +17,8 @@ import (
 	"github.com/homeostat/homeostat/internal/guard"
 )
 
-// ErrNotSwept is the error of [Sweep.Ready] until the first sweep has ended.
+// ErrNotSwept is the error of [Sweep.Ready] until the first sweep has ended,
+// unless the lister of that sweep ignores the end of its context.
 var ErrNotSwept = errors.New("the first sweep for orphans has not ended yet")
 
 // A Target is a cache of objects and the queue of a controller that reconciles
