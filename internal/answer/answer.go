@@ -50,7 +50,7 @@ func Readable(contentType string) bool {
 	return false
 }
 
-// Read decodes a body with the given Content-Type. The Object retains body.
+// Read decodes a body with the given Content-Type. The Object may retain body.
 func Read(contentType string, body []byte) (*Object, error) {
 	media, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -81,7 +81,9 @@ type message interface{ Unmarshal(data []byte) error }
 
 var _ message = (*metav1.Status)(nil)
 
-// Into decodes the whole object into object, a pointer to its Go type.
+// Into decodes the answer. object is a pointer to the Go type of the object in
+// the answer. Into returns an error if the answer does not have the whole
+// object, for example because it is a Status.
 func (o *Object) Into(object any) error {
 	if o.part || o.Unlabelled || o.Status != nil || len(o.body) == 0 {
 		return errPartial

@@ -46,8 +46,9 @@ func WithWitness(ctx context.Context) (context.Context, *Witness) {
 	return context.WithValue(ctx, witnessKey{}, w), w
 }
 
-// WitnessOf returns the Witness of a request's context. Without a Witness it
-// returns nil, whose methods may be called.
+// WitnessOf returns the Witness of a request's context. It returns nil if the
+// context has no Witness. Saw and Redirect may be called on nil; IsDeleted must
+// not.
 func WitnessOf(ctx context.Context) *Witness {
 	w, _ := ctx.Value(witnessKey{}).(*Witness)
 	return w

@@ -173,7 +173,7 @@ func (r Requirement) String() string {
 }
 
 // FromSelector returns the set of a shardSelector that [Set.Selector] has made.
-// It returns an error for a selector of any other form.
+// It returns an error for a selector that it cannot parse.
 func FromSelector(selector string) (Set, error) {
 	if selector == "" {
 		return Whole(), nil

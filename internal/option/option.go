@@ -30,8 +30,8 @@ type Check struct {
 // "queue.Options".
 func Of(typ string) *Check { return &Check{typ: typ} }
 
-// That records an error about a field unless ok is true. It allocates in either
-// case.
+// That records an error about a field unless ok is true. It may allocate in
+// either case.
 func (c *Check) That(ok bool, field string, value any, advice string, args ...any) {
 	if !ok {
 		c.Wrong(field, value, advice, args...)

@@ -37,7 +37,7 @@ func (e *answerError) Unwrap() error { return e.fact }
 const shownBytes = 80
 
 // Describe returns the status and the content type of res, and the beginning of
-// the body if that is a text. For example:
+// the body if that is a text without a Content-Encoding. For example:
 //
 //	status 502, content type "text/html", body "<html> <head><title>502 Bad Gateway"
 //

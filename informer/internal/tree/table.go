@@ -88,8 +88,8 @@ func (t *Table[T]) Remove(key types.NamespacedName) {
 	found.item.Store(nil)
 }
 
-// Fill replaces the whole content with items. After that, an eighth of their
-// number can be added before the table is rebuilt.
+// Fill replaces the whole content with items. After that, at least an eighth of
+// their number can be added before the table is rebuilt.
 func (t *Table[T]) Fill(items []*Item[T]) {
 	size := 1 << bits.Len(uint(max(4, len(items)*9/4)))
 	s := &slots[T]{seed: maphash.MakeSeed(), list: make([]slot[T], size), free: size / 2}

@@ -138,9 +138,9 @@ func (n *Node[T]) With(item *Item[T]) *Node[T] {
 	return kids[0]
 }
 
-// Swap returns a copy of n in which another item replaces old. Both items have
-// the same key. Swap compares and copies less than With does. It returns nil if
-// old is nil or not in n.
+// Swap returns a copy of n in which another item replaces old. Both items must
+// have the same key. Swap compares and copies less than With does. It returns
+// nil if old is nil or not in n.
 func (n *Node[T]) Swap(old, item *Item[T]) *Node[T] {
 	if n == nil || old == nil {
 		return nil

@@ -220,7 +220,7 @@ type CDN string
 func (c CDN) Entry(site reconcile.Key) ([]byte, error) { return os.ReadFile(c.file(site)) }
 
 // Publish sets the entry of a website. If it fails, for example because the
-// disk is full, the CDN still reads the last entry, except on Windows.
+// disk is full, the CDN still reads the previous entry, except on Windows.
 func (c CDN) Publish(site reconcile.Key, entry string) error {
 	return maybe.WriteFile(c.file(site), []byte(entry), 0o644)
 }

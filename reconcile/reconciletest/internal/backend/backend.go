@@ -33,8 +33,8 @@ type Server interface {
 	Config() *rest.Config
 	// Resources returns the resources that the server serves, in order.
 	Resources() []apisim.Resource
-	// Objects returns the objects of a resource by namespace and name. They are
-	// shared; do not modify them.
+	// Objects returns the objects of a resource, sorted by namespace and name.
+	// They are shared; do not modify them.
 	Objects(r apisim.Resource) ([]*unstructured.Unstructured, error)
 	// Load creates an object, including its status. If its namespace does not
 	// exist, Load creates the namespace first.
@@ -133,8 +133,9 @@ func Find(s Server, resource string) (apisim.Resource, error) {
 	return resources[i], nil
 }
 
-// Client splits key, of the form "namespace/name". It returns the
-// administrator's client for a resource in that namespace, and the name.
+// Client splits key, which is "namespace/name" or, for an object without a
+// namespace, the name. It returns the administrator's client for the resource,
+// in that namespace, and the name.
 func Client(s Server, resource, key string) (dynamic.ResourceInterface, string, error) {
 	r, err := Find(s, resource)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	AtCall     = 'c' // a call suffers the fault
 	AtDelivery = 'd' // the delivery of an event suffers the fault
 	Early      = 'w' // a step of the workload happens early, before a decision of the scheduler
-	Parted     = 'p' // the network does not reach the caller, from a call on
+	Parted     = 'p' // the network does not reach the caller for a while, from a call on
 	Stopped    = 'g' // the caller is told to stop at a call, and starts again
 	Halted     = 'h' // the program is told to stop at a delivery, and starts again
 	Paused     = 'l' // replica n is told to stop while the program waits for time to pass, and starts again
@@ -49,7 +49,7 @@ const (
 	Refused    = 'u' // the server refuses every call for a while, from a call on
 	Outage     = 'y' // the server refuses calls or is slow for minutes, from a call on; n is a value such as HalfHour
 	Restored   = 'E' // the server is restored at rest, as it was n writes ago, and the program restarts
-	Skewed     = 'D' // the program's clock differs from all others; the index is a value such as Ahead
+	Skewed     = 'D' // one clock differs from the others; the index is a value such as Ahead
 	Mutated    = 'M' // a webhook adds fields to every object that the program writes
 	Unserved   = 'U' // the n-th custom resource is not served for a while, at rest
 	Reborn     = 'R' // a CustomResourceDefinition is deleted, and comes back with its objects, at the end
@@ -70,9 +70,9 @@ const (
 
 // These are the values of Index for Skewed.
 const (
-	Ahead    = 1 + iota // the clock is ahead by less than a minute
-	Behind              // the clock is behind by less than a minute
-	FarAhead            // the clock is ahead by hours
+	Ahead    = 1 + iota // the server's clock is ahead by less than a minute
+	Behind              // the server's clock is behind by less than a minute
+	FarAhead            // the server's clock is ahead by hours
 	// LoneAhead is a clock of the server and of all replicas but the first that
 	// is ahead by less than a minute.
 	LoneAhead
@@ -233,7 +233,7 @@ func (p Plan) Find(kind byte, index int) (Deviation, bool) {
 }
 
 // Changes reports whether another client changes an input under this plan. The
-// end of such a run differs from the end of the run without faults.
+// end of such a run may differ from the end of the run without faults.
 func (p Plan) Changes() bool {
 	return slices.ContainsFunc(p, func(d Deviation) bool {
 		return d.Kind == Altered || d.Kind == Replaced || d.Kind == Held || d.Kind == Reborn
@@ -266,8 +266,8 @@ func (p Plan) Has(kind byte) bool {
 }
 
 // Lasting returns the deviation that lasts to the end of the run, if there is
-// one. The objects that it affects then end in a different state than without
-// faults.
+// one. The objects that it affects may then end in a different state than
+// without faults.
 func (p Plan) Lasting() (Deviation, bool) {
 	for _, d := range p {
 		if d.Kind == Barred || d.Kind == Poisoned || d.Kind == Garbled {

@@ -34,7 +34,7 @@ var header = regexp.MustCompile(`^goroutine (\d+)[^\[]*\[([^\],]*)[^\]]*synctest
 // Diagnose returns a text that says where the goroutines of the program wait,
 // and for what. The text begins with goroutines that wait for something outside
 // of the bubble. Then come goroutines that wait for one another or for time to
-// pass.
+// pass. The text describes only the first few.
 func Diagnose() string { return diagnose(ofLastBubble(dump())) }
 
 // Leftovers describes the goroutines that are left when a bubble has ended. It

@@ -16,7 +16,8 @@ type Cache struct {
 	List     func() []any
 }
 
-// Check compares the cache with the objects of the server.
+// Check compares each object in the cache with the objects of the server. It
+// does not notice an object that the cache lacks.
 //
 // Check returns an error that describes the first difference, or nil if there
 // is no difference. edited reports whether the difference is an object that the

@@ -8,8 +8,9 @@ import (
 // foreignNumber is a number that no program sets by itself.
 const foreignNumber = int64(7_000_007)
 
-// FieldsOfObjects returns foreign fields for objects without a schema. They are
-// fields of the spec that some of the objects have and others do not.
+// FieldsOfObjects returns at most one foreign field for objects without a
+// schema: the first string or integer of the spec, by name, that some of the
+// objects have and others do not.
 func FieldsOfObjects(objects []map[string]any) []ForeignField {
 	values, times := map[string]any{}, map[string]int{}
 	for _, o := range objects {
@@ -34,8 +35,8 @@ func FieldsOfObjects(objects []map[string]any) []ForeignField {
 
 // FieldsOfSchema returns foreign fields for objects with a schema, which is
 // OpenAPI: an optional field of the spec, and an optional field of the elements
-// of a list. It returns no fields if the spec has validation rules, because a
-// rule may demand more than one field.
+// of a list. It returns no fields if the object or its spec has validation
+// rules, because a rule may demand more than one field.
 func FieldsOfSchema(openAPI map[string]any) []ForeignField {
 	properties, _ := openAPI["properties"].(map[string]any)
 	spec, _ := properties["spec"].(map[string]any)

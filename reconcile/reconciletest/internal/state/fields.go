@@ -101,8 +101,8 @@ func (f ForeignField) InList() bool { return slices.Contains(f.Path, "*") }
 
 func (f ForeignField) name() string { return f.Path[len(f.Path)-1] }
 
-// Values returns the values of the field in an object: none if it is not set,
-// and several if it is in a list.
+// Values returns the values of the field in an object: no value if it is not
+// set, and perhaps several if it is in a list.
 func (f ForeignField) Values(object map[string]any) []any {
 	var values []any
 	for _, parent := range f.parents(object) {

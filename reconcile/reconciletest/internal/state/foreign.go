@@ -11,7 +11,8 @@ import (
 // exploration adds as another client. They are left out of every comparison.
 const RivalKey = "reconciletest/rival"
 
-// RivalName is the name of the container that a mutating webhook adds.
+// RivalName is the name of the container that a mutating webhook adds, and the
+// value of foreign fields that are strings.
 const RivalName = "reconciletest-rival"
 
 // Foreign returns the parts of an object that the exploration adds as another
@@ -37,9 +38,10 @@ func Foreign(o *unstructured.Unstructured, fields []ForeignField) map[string]boo
 	return marks
 }
 
-// Outdated describes the part of an object's status that is of an older
-// generation, according to the observedGeneration of the status or of a
-// condition such as Ready. It returns "" if the status is up to date.
+// Outdated describes the first part of an object's status that is of a
+// different generation than the object, according to the observedGeneration of
+// the status or of a condition such as Ready. It returns "" if it finds no such
+// part.
 func Outdated(o *unstructured.Unstructured) string {
 	generation := o.GetGeneration()
 	if seen, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); found && seen != generation {

@@ -79,8 +79,9 @@ func (g *Ignore) Status(resource string) bool {
 		func(path string) bool { return g.contains(resource, path) })
 }
 
-// Matters reports whether a write changes any field that is not ignored. old is
-// nil for a creation, and fresh is nil for a deletion.
+// Matters reports whether a write changes any field that is not ignored. If no
+// field is ignored, it returns true without a comparison. old is nil for a
+// creation, and fresh is nil for a deletion.
 func (g *Ignore) Matters(resource string, old, fresh *unstructured.Unstructured) bool {
 	switch {
 	case g == nil || len(g.entries) == 0:

@@ -13,8 +13,8 @@ type Affected struct {
 	Names  map[string]bool
 	// Struck is the key of the object to which the fault applies, or empty if
 	// there is no such object. An object in the same namespace belongs to it if
-	// the name of one begins with the name of the other, such as "shop" and
-	// "shop-key".
+	// the name of one begins with the name of the other and a hyphen, such as
+	// "shop" and "shop-key".
 	Struck string
 }
 
@@ -24,8 +24,9 @@ func (r *Rest) Objects() []Located { return r.objects }
 
 // DiffOthers lists how r differs from want, as [Rest.Diff] does, except for
 // affected objects and values. It compares only the existence and the content
-// of objects. It does not compare the status, labels and annotations, because
-// they may describe other objects that are affected.
+// of objects. It does not compare the status and the metadata, such as labels
+// and annotations, because they may describe other objects that are affected.
+// It does not compare objects with generated names.
 func (r *Rest) DiffOthers(want *Rest, masked map[string]bool, affected Affected) []string {
 	var unrelated []change
 	for _, c := range r.changes(want, masked) {

@@ -18,12 +18,12 @@ type Rest struct {
 	state   State // nil until it is computed
 }
 
-// NewRest returns a rest with these objects, in the order of their creation,
-// grouped by resource. They must not change afterwards.
+// NewRest returns a Rest with the given objects. They must be grouped and
+// sorted as for [New], and must not change afterwards.
 func NewRest(objects []Located, ignore *Ignore) *Rest { return &Rest{objects: objects, ignore: ignore} }
 
-// OfServer returns a rest with the present objects of a simulated server. It
-// leaves out what a mutating webhook has added.
+// OfServer returns a Rest with the present objects of a simulated server. It
+// leaves out Events, Leases, and what a mutating webhook has added.
 func OfServer(sim *apisim.Server, ignore *Ignore, foreign ForeignFields) *Rest {
 	var objects []Located
 	for _, r := range sim.Resources() {

@@ -22,10 +22,10 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/report"
 )
 
-// State holds one entry for each field of each object: "configmaps d/a: data.x"
-// → "1". Identifiers, times and generated names are replaced by placeholders. A
-// value that is the resourceVersion of an object is followed by the object's
-// name.
+// State holds one entry for each object, and one for each of its fields:
+// "configmaps d/a: data.x" → "1". Identifiers, times and generated names are
+// replaced by placeholders. A value that is the resourceVersion of an object is
+// followed by the object's name.
 type State map[string]string
 
 // Located is an object with the name of its resource.
@@ -74,8 +74,9 @@ type normalizer struct {
 	state        State
 }
 
-// New returns the state of objects in the order of their creation, grouped by
-// resource.
+// New returns the State of objects. They must be grouped by resource and,
+// within a resource, sorted by creation, because placeholders such as web-*1
+// are numbered in that order.
 func New(objects []Located, ignore *Ignore) State {
 	objects = slices.DeleteFunc(objects, func(l Located) bool { return ignore.contains(l.Resource, "*") })
 	n := &normalizer{placeholders: map[string]string{}, versions: map[string]string{}, ignore: ignore, state: State{}}
@@ -290,7 +291,8 @@ func alike(a, b string) bool {
 const maxLines = 20 // the maximum number of lines of a diff
 
 // Diff lists the differences between s and want, except in masked fields. Lines
-// of want begin with "- ", lines of s with "+ ". It returns at most 20 lines.
+// of want begin with "- ", lines of s with "+ ". It returns at most 20 such
+// lines, followed by a line that counts the others.
 func (s State) Diff(want State, masked map[string]bool) []string {
 	return linesOf(s.changes(want, masked))
 }
