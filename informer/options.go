@@ -147,8 +147,9 @@ type Options struct {
 	// The pause doubles after each failure, with jitter. Defaults to 800
 	// milliseconds.
 	BackoffBase time.Duration
-	// BackoffCap is the longest pause between failed attempts to list or watch.
-	// Defaults to 30 seconds, or to BackoffBase if that is longer.
+	// BackoffCap limits the doubling of the pause. Jitter is added to it, so a
+	// pause may be twice as long. Defaults to 30 seconds, or to BackoffBase if
+	// that is longer.
 	BackoffCap time.Duration
 }
 

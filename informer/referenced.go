@@ -166,9 +166,9 @@ func (r *References[T]) state(key types.NamespacedName) (known bool, err error) 
 	return r.set.State(key)
 }
 
-// Status returns the state of the cache. References is the number of cached
-// objects, and Problems names the objects that cannot be watched. It never
-// waits for a handler or for the server.
+// Status returns the state of the cache. References is the number of objects
+// that the cache holds or waits for, and Problems names the objects that cannot
+// be watched. It never waits for a handler or for the server.
 func (r *References[T]) Status() Status {
 	s, watched := r.objects.Status(), r.set.Status()
 	s.Running, s.Synced, s.Reason, s.Referenced = watched.Running, watched.Running, "", true

@@ -94,11 +94,13 @@ type Status struct {
 	Watches int64 // Watches counts opened watches.
 	// Stalls counts watches that were closed because they were silent.
 	Stalls int64
-	// Restores counts how often the server's resourceVersions went back, as
-	// after a restore of its storage from a backup. Everything is listed again
-	// after that. Once a list has had an older resourceVersion than an object
-	// in it, which some aggregated API servers send, no restore is noticed, and
-	// [Informer.IsDeleted] returns false, until the informer is started again.
+	// Restores counts how often a watch noticed that the server's
+	// resourceVersions went back, as after a restore of its storage from a
+	// backup. Everything is then listed again. With several namespaces, each
+	// watch counts the same restore. Some aggregated API servers send lists
+	// with an older resourceVersion than an object in them. After such a list,
+	// no restore is noticed, and [Informer.IsDeleted] returns false, until the
+	// informer is started again.
 	Restores int64
 	Failures int64 // Failures counts failed requests.
 	Events   int64 // Events counts delivered events.

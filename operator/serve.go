@@ -25,8 +25,8 @@ import (
 
 // Server runs controllers and serves their probes, metrics and debug page.
 type Server struct {
-	// Address is the address to listen on. For example, the kubelet can reach
-	// ":8080". If it is empty, the Server does not listen.
+	// Address is the address to listen on, such as ":8080". The kubelet must be
+	// able to reach it. If it is empty, the Server does not listen.
 	Address string
 	// Cluster decides which clients may see the debug page and the profiles. It
 	// is required with an Address.

@@ -29,7 +29,7 @@ type asked map[string]uint64
 // Paths that do not name a field.
 const (
 	wholeObject = ""           // stands for the whole object, which a write creates or deletes
-	wholeBody   = "the object" // stands for all fields of a request, if they are not known or too many
+	wholeBody   = "the object" // stands for all fields of a request whose fields are unknown, or more than maxFields
 	maxFields   = 32
 )
 

@@ -50,8 +50,8 @@ var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespace
 var immortal = []string{"default", "kube-system", "kube-public"}
 
 // deleteOptions returns the options from the body or, without a body, from the
-// query. A body takes the place of the query: for example, a deletion with a
-// body is no dry run, although its query says dryRun=All.
+// query. If there is a body, the query is ignored. For example, a deletion whose
+// body does not set dryRun is not a dry run, even if its query says dryRun=All.
 func (r *request) deleteOptions() (*metav1.DeleteOptions, error) {
 	opts := &metav1.DeleteOptions{}
 	if len(r.body) > 0 {

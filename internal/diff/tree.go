@@ -31,8 +31,8 @@ type tree struct {
 	// example, a quantity is not plain: a server may have 1000m where its type
 	// writes 1.
 	plain bool
-	// sure says that the server has this object. It is false for an empty
-	// struct, which may stand for a missing object.
+	// sure says that the server has this object. It is false for an object that
+	// has only zero values, because the JSON of the Go type may have added it.
 	sure bool
 	// blank says that the server has this empty list or object, although the
 	// JSON of the type omits it.

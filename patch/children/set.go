@@ -84,7 +84,7 @@ func New[K interface {
 ) *Set[T] {
 	s := &Set[T]{kind: kind, cache: cache, options: o.withDefaults(), notes: map[types.UID]note{}}
 	if owners == nil || cache == nil || clients == nil {
-		s.err = errors.New("the owners, their informer and their client must not be nil")
+		s.err = errors.New("owners, cache and clients must not be nil")
 		return s
 	}
 	s.reader = func(owner metav1.Object) (readOwner, error) {

@@ -109,8 +109,9 @@ type SlotStatus struct {
 	State string
 	Owner string    // empty for a slot without an owner
 	Since time.Time // when this replica last saw the slot's record change
-	// Weight is the slot's share of all objects, from 0 to 1, by which slots
-	// are assigned to replicas. It is zero if slots are not weighed.
+	// Weight is the slot's share of all objects when the ranges were chosen,
+	// from 0 to 1. Slots are assigned to replicas so that their weights are
+	// balanced. It is zero if slots have no weights.
 	Weight float64
 	// Heavy is a namespace in the slot that has more objects than a replica's
 	// fair share, or the empty string.

@@ -138,8 +138,8 @@ func world(run func(env *reconciletest.Env) error, objects ...string) *reconcile
 // Options returns options in which a slow watch is delayed by more than ten
 // seconds, the time for which the controller waits for its cache. known are
 // findings to tolerate, as in KnownFindings. The options leave out the runs in
-// which another client deletes an object, because the controller does not
-// recreate old MachineSets.
+// which another client deletes or edits objects of the controller, because the
+// controller does not recreate old MachineSets.
 func Options(known ...string) *reconciletest.Options {
 	return &reconciletest.Options{Budget: time.Hour, Lag: 15 * time.Second, SkipDrift: true, KnownFindings: known}
 }

@@ -73,8 +73,8 @@ const (
 	Ahead    = 1 + iota // the server's clock is ahead by less than a minute
 	Behind              // the server's clock is behind by less than a minute
 	FarAhead            // the server's clock is ahead by hours
-	// LoneAhead is a clock of the server and of all replicas but the first that
-	// is ahead by less than a minute.
+	// LoneAhead means that the clocks of the server and of all replicas except
+	// the first one are ahead by less than a minute.
 	LoneAhead
 	LoneBehind
 )

@@ -148,8 +148,9 @@ const (
 	// MixedVersions means that the old and the new version ran at the same time
 	// during a rollout.
 	MixedVersions Reason = "mixed-versions"
-	// OneStopsAll means that the server refused calls about one object or
-	// namespace to the end, and other objects ended in a wrong state.
+	// OneStopsAll means that until the end of the run the server refused all
+	// calls about one object or namespace, or one object could not be decoded,
+	// and unrelated objects ended in a wrong state.
 	OneStopsAll Reason = "one-stops-all"
 	// StopsKind means that a typed informer of client-go could not decode one
 	// object, and no longer shows any object of the kind.
