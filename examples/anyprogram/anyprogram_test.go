@@ -23,6 +23,7 @@ import (
 	cachev1alpha1 "github.com/homeostat/homeostat/examples/anyprogram/memcached/api/v1alpha1"
 	"github.com/homeostat/homeostat/examples/anyprogram/operator"
 	"github.com/homeostat/homeostat/examples/anyprogram/plain"
+	"github.com/homeostat/homeostat/informer/clientgo"
 	"github.com/homeostat/homeostat/reconcile/reconciletest"
 )
 
@@ -47,6 +48,25 @@ const anyNotFound, lostKind = "taken for its deletion", "stops its whole kind"
 func TestAnOperatorOnControllerRuntime(t *testing.T) {
 	reconciletest.Explore(t, &reconciletest.Case{
 		Run:     func(env *reconciletest.Env) error { return operator.Start(env.Context(), env.Config(), inTests(env)) },
+		Objects: []runtime.Object{configMap("a")},
+		Workload: []reconciletest.Step{
+			reconciletest.Create(configMap("b")),
+			reconciletest.Patch("configmaps", "d/a", `{"data":{"x":"2"}}`),
+			reconciletest.Patch("configmaps", "d/b", `{"metadata":{"labels":{"copy":null}}}`),
+			reconciletest.Delete("configmaps", "d/a"),
+		},
+	}, &reconciletest.Options{Budget: 15 * time.Second, KnownFindings: []string{anyNotFound}})
+}
+
+// With the informers of this library, the kit finds in the same operator what it
+// finds with those of controller-runtime.
+func TestAnOperatorWithTheInformersOfThisLibrary(t *testing.T) {
+	reconciletest.Explore(t, &reconciletest.Case{
+		Run: func(env *reconciletest.Env) error {
+			o := inTests(env)
+			o.Cache.NewInformer = clientgo.NewSharedIndexInformer
+			return operator.Start(env.Context(), env.Config(), o)
+		},
 		Objects: []runtime.Object{configMap("a")},
 		Workload: []reconciletest.Step{
 			reconciletest.Create(configMap("b")),
