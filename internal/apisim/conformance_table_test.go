@@ -35,4 +35,24 @@ func TestConformanceTable(t *testing.T) {
 	g.Expect(count).To(gomega.BeNumerically(">=", 600))
 }
 
+// TestARepeatedScriptAsksForOtherNodePorts plays scripts twice on one server, on
+// which the first time has taken the node ports.
+func TestARepeatedScriptAsksForOtherNodePorts(t *testing.T) {
+	g := gomega.NewWithT(t)
+	played := 0
+	for _, s := range conformance.Scripts(t, "testdata/conformance/table/refusals.txt") {
+		if s.Title != "refusals: two ports of a Service with one number" {
+			continue
+		}
+		played++
+		sim, err := apisim.New(&apisim.Options{})
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		w := conformance.World{Config: sim.Admin(), Settle: func(string) {}}
+		first := s.Run(t, w)
+		g.Expect(first).To(gomega.ContainElement(gomega.ContainSubstring("odePort=30083")))
+		g.Expect(s.InNewNamespace(1).Run(t, w)).To(gomega.Equal(first))
+	}
+	g.Expect(played).To(gomega.Equal(1))
+}
+
 var write = flag.Bool("write", false, "write the table of differences")

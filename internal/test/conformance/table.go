@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 type Script struct {
 	File, Title string
 	number      int
+	repeats     int
 	blocks      []string
 }
 
@@ -77,12 +79,29 @@ func (s *Script) namespace() string {
 	return fmt.Sprintf("%s-%d", strings.TrimSuffix(filepath.Base(s.File), ".txt"), s.number)
 }
 
-// InNewNamespace returns the script with a new namespace, for a server on which
-// the script has been played n times.
+// InNewNamespace returns the script with a new namespace and other node ports,
+// for a server on which the script has been played n times, at most nine. A
+// busy server may keep a node port for minutes: if it repeats an update because
+// its cache was late, it allocates the port twice and refuses its own update.
 func (s *Script) InNewNamespace(n int) *Script {
 	repeated := *s
 	repeated.number += 10_000 * n
+	repeated.repeats = n
 	return &repeated
+}
+
+var nodePort = regexp.MustCompile(`(odePort": ?30)([0-9])([0-9]{2})\b`)
+
+// withPorts returns the JSON text with "to" instead of "from" as the hundreds
+// of its node ports. For example, 30083 becomes 30183.
+func withPorts(text string, from, to int) string {
+	return nodePort.ReplaceAllStringFunc(text, func(port string) string {
+		parts := nodePort.FindStringSubmatch(port)
+		if parts[2] != strconv.Itoa(from) {
+			return port
+		}
+		return parts[1] + strconv.Itoa(to) + parts[3]
+	})
 }
 
 // World is a server on which scripts are played.
@@ -124,7 +143,8 @@ func (s *Script) Run(t *testing.T, w World) []string {
 		if len(f) > 2 {
 			media = f[2]
 		}
-		resp, raw := p.send(ctx, f[0], f[1], media, body)
+		resp, raw := p.send(ctx, f[0], f[1], media, withPorts(body, 0, s.repeats))
+		raw = []byte(withPorts(string(raw), s.repeats, 0))
 		var answer map[string]any
 		_ = json.Unmarshal(raw, &answer)
 		if keep != "" {
