@@ -23,12 +23,15 @@ import (
 // NewCache returns a function for manager.Options.NewCache. The function makes
 // controller-runtime's own cache, but with the informers of package
 // informer/clientgo. Objects of the kinds in Options.OnDemand are cached only
-// when they are read. If the cache.Options of the manager set NewInformer, that
-// function makes the informers instead. A nil o means the defaults.
+// when they are read. All other kinds are cached as a whole; if the
+// cache.Options of the manager set NewInformer, that function makes their
+// informers instead. A nil o means the defaults.
 //
-// The cache wraps the transport of its HTTP client, which the manager's client
-// shares, so that a Get sees the writes of the manager's client. Its watches do
-// not decode unchanged specs again, see clientgo.ReuseSpecs.
+// If OnDemand has kinds, the cache wraps the transport of its HTTP client,
+// which the manager's client shares. So a Get of an object of such a kind sees
+// the earlier writes of the manager's client. For other kinds, see
+// SeeOwnWrites. Where clientgo.ReuseSpecs has an effect, the watches do not
+// decode unchanged specs again.
 //
 // The function returns an error if an option is wrong, or if the scheme does
 // not know a kind in OnDemand. It also returns the errors of

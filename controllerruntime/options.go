@@ -28,16 +28,19 @@ type Options struct {
 	// this cache, and a controller that watches Secrets gets no events. Defaults
 	// to no kinds: every kind that is read or watched is cached as a whole.
 	OnDemand []client.Object
-	// Keep is how long an object stays cached after its last Get. It does not
-	// apply to existing objects of a kind that a controller watches, because
-	// their events would be lost. Defaults to 10 minutes.
+	// Keep is the shortest time for which an object stays cached after its last
+	// Get. The cache drops the object later than that by up to an eighth of
+	// Keep and a few minutes. Keep does not apply to existing objects of a kind
+	// that a controller watches, because their events would be lost. Defaults
+	// to 10 minutes.
 	Keep time.Duration
 	// KeepAbsent is how long the name of an object that does not exist is
 	// watched after the last Get. It applies to kinds that a controller
 	// watches. If the object is created later than that, no reconcile is
 	// triggered. KeepAbsent should be longer than the cache's SyncPeriod,
-	// because a resync reads the name again. Defaults to 24 hours, or Keep if
-	// that is longer.
+	// because the reconciles that a resync causes read the name again. It must
+	// not be shorter than Keep. Defaults to 24 hours, or Keep if that is
+	// longer.
 	KeepAbsent time.Duration
 	// RefuseLists makes List return an error for the kinds in OnDemand.
 	// Defaults to false: List asks the server.

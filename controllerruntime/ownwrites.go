@@ -41,8 +41,9 @@ const longestHold = 10 * time.Second
 //
 // The key is held by its worker, usually for a few milliseconds and for ten
 // seconds at most; then the log names what was not seen. So leave out a kind
-// whose selectors in the manager's cache exclude objects that r writes: each
-// write of such an object costs the ten seconds. r must pass on its context to
+// whose selectors in the manager's cache exclude objects that r writes: a
+// reconcile that creates or changes such an object takes ten seconds longer.
+// The deletion of a collection is not waited for. r must pass on its context to
 // the client. The result and the error of r are returned unchanged.
 //
 // SeeOwnWrites returns an error if the cluster's config was not made by

@@ -39,8 +39,9 @@ type Page struct {
 	// the manager's cache. That cache must then be made by NewCache. With package
 	// informer/clientgo alone, use the method of clientgo.Informers.
 	Informers func() []informer.Status
-	// Authorize guards the page; see status.Options. Defaults to no check in
-	// addition to the FilterProvider of the manager's metrics server.
+	// Authorize guards the page and its metrics, but not the probes; see
+	// status.Options. Defaults to no check in addition to the FilterProvider of
+	// the manager's metrics server.
 	Authorize func(*http.Request) error
 
 	mu    sync.Mutex // guards shown

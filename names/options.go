@@ -38,15 +38,16 @@ type Options struct {
 	// random, so that replicas do not sweep at the same time. Defaults to 10
 	// minutes.
 	Period time.Duration
-	// Timeout bounds the listing of names, and the wait for the cache. Defaults
-	// to a minute.
+	// Timeout bounds the listing of names and, separately, the wait for the
+	// cache. Defaults to a minute.
 	Timeout time.Duration
 	// BackoffBase is the pause after the first failed sweep. It doubles with
-	// each further failure, with jitter. Defaults to a second.
+	// each further failure. Up to a tenth is added at random. Defaults to a
+	// second.
 	BackoffBase time.Duration
-	// BackoffCap is the longest pause after a failed sweep; [Options].Period
-	// bounds it as well. Defaults to 5 minutes, or BackoffBase if that is
-	// longer.
+	// BackoffCap limits the doubling of the pause after a failed sweep, and so
+	// does [Options].Period. Up to a tenth is added to the limit, too. Defaults
+	// to 5 minutes, or BackoffBase if that is longer.
 	BackoffCap time.Duration
 
 	// MaxShare and MaxCount are the safety limit of a sweep. If a sweep finds

@@ -51,11 +51,11 @@ type Stats struct {
 	// have failed. Refusals counts the failures that were refusals by the
 	// safety limit.
 	Sweeps, Failures, Refusals uint64
-	// Orphans counts orphans that were enqueued. An orphan is counted again in
-	// every sweep.
+	// Orphans counts the orphans that successful sweeps have enqueued. An
+	// orphan is counted again in every sweep that enqueues it.
 	Orphans uint64
-	// Refused is how many orphans the safety limit refused in the last sweep
-	// that it refused. It is zero if a sweep has succeeded since.
+	// Refused is how many orphans the safety limit refused in the last refused
+	// sweep. It is zero if a sweep has succeeded since.
 	Refused int
 	// Known is the number of distinct names in scope in the last sweep that
 	// compared the names, even if it was then refused. OutOfScope is the number

@@ -22,12 +22,12 @@ var errReadOnly = errors.New("the cache of an informer is read-only")
 //
 //	lister := corelisters.NewPodLister(clientgo.Indexer(pods))
 //
-// The view always shows the newest state. It has the index
+// The view always shows the newest state of the cache. It has the index
 // cache.NamespaceIndex. Make the view only once if you call its AddIndexers:
-// each call adds indexes to the informer, and an index cannot be removed (see
-// [informer.NewIndex]). Writes through the view return an error. Lists allocate
-// a slice, unlike the informer's own reads. The objects are shared; do not
-// modify them.
+// each view adds its own indexes to the informer, and an index cannot be
+// removed (see [informer.NewIndex]). Writes through the view return an error.
+// Lists allocate a slice, unlike the informer's own reads. The objects are
+// shared; do not modify them.
 //
 // It is safe for concurrent use.
 func Indexer[T informer.Object](i *informer.Informer[T]) cache.Indexer {

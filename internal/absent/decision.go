@@ -9,8 +9,8 @@ import (
 
 // Decision returns the API server's answer to the question whether an account
 // has a permission. It returns an internal error if the server itself could not
-// find out. For example, a webhook of the server that authorizes requests may
-// not answer; the server then says that the request is not allowed, and why.
+// decide. For example, a webhook of the server that authorizes requests may not
+// answer; the server then says that the request is not allowed, and why.
 func Decision(status authorizationv1.SubjectAccessReviewStatus) (allowed bool, err error) {
 	if !status.Allowed && status.EvaluationError != "" {
 		return false, apierrors.NewInternalError(fmt.Errorf(

@@ -21,9 +21,9 @@ const (
 // ellipsis shows where a note was cut.
 const ellipsis = "…"
 
-// Fit returns a copy of e that the API server accepts. It cuts texts that are
-// too long, and fills in a missing reason or action. For example, a note of
-// 2,000 bytes becomes its first 1,021 bytes and "…".
+// Fit returns a copy of e whose texts the API server accepts. It cuts texts
+// that are too long, and fills in a missing reason or action. For example, a
+// note of 2,000 ASCII characters becomes its first 1,021 characters and "…".
 func Fit(e *eventsv1.Event) *eventsv1.Event {
 	fit := *e
 	fit.Note = Note(e.Note)
@@ -34,7 +34,7 @@ func Fit(e *eventsv1.Event) *eventsv1.Event {
 }
 
 // Note returns text if it fits into a note. Otherwise it returns the beginning
-// of text that fits, followed by "…".
+// of text that fits, followed by "…". In both cases it replaces invalid UTF-8.
 func Note(text string) string {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
 	if len(text) <= maxNote {

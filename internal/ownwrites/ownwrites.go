@@ -83,7 +83,8 @@ type Write struct {
 type Content struct {
 	Method, Subresource string
 	Type                string // the Content-Type
-	// Body returns a copy of the body. It is nil if the request has no body.
+	// Body returns a copy of the body. It is nil if the request has no body, or
+	// a body that can be read only once.
 	Body func() (io.ReadCloser, error)
 }
 
@@ -99,8 +100,9 @@ func PatchOf(contentType, subresource string, data []byte) Content {
 type Outcome uint8
 
 const (
-	// Refused means that the server has refused the write and the object is
-	// unchanged.
+	// Refused means that the write has not changed any stored object: the
+	// server has refused it, it was never sent, or its object is not stored, as
+	// a review is not.
 	Refused Outcome = iota
 	// Written means that the server has stored the object that it returned.
 	Written
@@ -122,7 +124,7 @@ type Observer interface {
 	// Sending is called before a write is sent. The caller calls ended once,
 	// with the outcome and an object. This is the object in the answer or, if
 	// the answer has no object, an object that has only the name, as far as it
-	// is known. It is nil if the write was refused.
+	// is known. It is nil if the outcome is Refused.
 	Sending(w Write) (ended func(Outcome, *answer.Object))
 }
 

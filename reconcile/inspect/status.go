@@ -19,7 +19,7 @@ type Phase string
 const (
 	Created  Phase = "created"  // Run has not been called
 	Syncing  Phase = "syncing"  // informers are waiting for their first lists
-	Standby  Phase = "standby"  // this replica does not lead, or works on no slot
+	Standby  Phase = "standby"  // this replica does not lead, has not finished taking over, or works on no slot
 	Working  Phase = "working"  // keys are reconciled
 	Stopping Phase = "stopping" // reconciles in flight are finishing
 	Stopped  Phase = "stopped"
@@ -80,8 +80,9 @@ type KeyStatus struct {
 	// Resting reports whether the key has left the queue because its last
 	// reconcile ended with a terminal error.
 	Resting bool
-	// Failure is the first line of the error of the key's last reconcile; empty
-	// after a success.
+	// Failure is the first line of the error of the key's last reconcile, or
+	// says that a reconcile has not returned in time. It is empty after a
+	// success.
 	Failure  string
 	FailedAt time.Time // when the last reconcile failed; zero after a success
 }
@@ -100,7 +101,7 @@ type Reference struct {
 const (
 	Here        = "here"        // this replica works on the slot
 	Elsewhere   = "elsewhere"   // a live replica owns the slot, but this one does not work on it
-	Claimable   = "claimable"   // no live replica owns the slot, so another replica may claim it
+	Claimable   = "claimable"   // no live replica owns the slot, so any replica may claim it
 	Unavailable = "unavailable" // requests of the slot's last owner may still arrive
 )
 
@@ -113,8 +114,9 @@ type SlotStatus struct {
 	// from 0 to 1. Slots are assigned to replicas so that their weights are
 	// balanced. It is zero if slots have no weights.
 	Weight float64
-	// Heavy is a namespace in the slot that has more objects than a replica's
-	// fair share, or the empty string.
+	// Heavy is the heaviest namespace of the slot if, when the ranges were
+	// chosen, it had more objects than a replica's fair share is now. Otherwise
+	// it is empty.
 	Heavy string
 }
 
@@ -179,8 +181,9 @@ func (o Outcome) String() string {
 type Stats struct {
 	// Reconciles counts reconciles by Outcome.
 	Reconciles [outcomes]uint64
-	// Panics counts panics of Options.Group, and panics of reconciles. The latter
-	// also count as Failed.
+	// Panics counts panics of Options.Group, of Shards.Slot and of reconciles.
+	// Panics of reconciles also count as Failed. A reconcile that ends its
+	// goroutine counts like a panic.
 	Panics uint64
 	// Stuck counts calls (of reconcilers, mappers, external triggers and hooks)
 	// that have not returned although their context has ended.
@@ -198,6 +201,7 @@ type Stats struct {
 	// writes of the key, because Options.FreshnessDeadline had passed.
 	Overdue uint64
 	// Failing counts the keys whose last reconcile failed, up to 1000 of them.
+	// Keys that are retried quietly after a conflict do not count.
 	Failing int
 	// HotLoops counts reconciles with a write that made no progress, for
 	// example because another client keeps undoing it. The controller then
@@ -215,6 +219,7 @@ type Stats struct {
 type Attempt struct {
 	Key types.NamespacedName
 	// Number is 1 plus the number of failures in a row before this attempt.
+	// Some changes, such as a change of the object, begin a new count.
 	Number int
 	Start  time.Time
 	Took   time.Duration

@@ -31,8 +31,8 @@ const (
 	CauseOther        = "failed"
 )
 
-// RemedyOf returns what a person can do about a cause. It is empty if one can
-// only wait.
+// RemedyOf returns what a person can do about a cause. It returns "" if no
+// remedy is known, for example for an error inside the server.
 func RemedyOf(cause string) string { return remedies[cause] }
 
 var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
@@ -53,7 +53,7 @@ var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseEndsAtOnce:  "check whether the API server restarts or is slow, and the proxies and load balancers in between",
 }
 
-// CauseOf returns why a list or a watch failed, in a word or two, such as
+// CauseOf returns why a list or a watch failed, in a few words, such as
 // "Forbidden".
 func CauseOf(err error) string {
 	var status apierrors.APIStatus

@@ -17,8 +17,9 @@ import (
 // EachObject calls f with each object of a list, and returns the
 // resourceVersion of the list. It reads all pages, because a server may answer
 // in pages although the request has no limit, and an object may be on a later
-// page. For example, an aggregated API server that ignores field selectors may
-// do so.
+// page. For example, the request selects one object by its name, but an
+// aggregated API server ignores field selectors, and answers with pages of all
+// objects.
 func EachObject(
 	o metav1.ListOptions, list func(metav1.ListOptions) (runtime.Object, error), f func(runtime.Object) error,
 ) (rv string, err error) {
@@ -74,15 +75,16 @@ const (
 //nolint:gochecknoglobals // one for the process
 var pagesSeed = maphash.MakeSeed()
 
-// Next returns an error if page cannot be the API server's answer to a request.
-// continued is the token of that request, "" for the first page. There are
-// three such pages:
+// Next returns an error if page cannot be the API server's answer to a request,
+// or if the list does not seem to end. continued is the token of that request,
+// "" for the first page. Next refuses these pages:
 //
 //   - A page that names a token, or begins with an object, of an earlier page.
 //     Reading on would never end. For example, an HTTP cache that ignores the
 //     query of a URL answers every request with the same page.
 //   - A page with a different resourceVersion than the first page. It shows a
 //     different moment, so an object may be on neither page.
+//   - A page after too many pages without objects, unless Filtered is set.
 //   - A page after too many other pages, because the objects of an endless list
 //     would fill the memory.
 func (p *Pages) Next(continued string, page runtime.Object) error {

@@ -22,10 +22,12 @@ import (
 
 const (
 	// StreamIdle is how long a streaming list may deliver neither an object nor
-	// its final bookmark before a plain list replaces it.
+	// its final bookmark before a plain list replaces it. It is also how long
+	// the server may take to begin its answer to the request for a watch.
 	StreamIdle = 30 * time.Second
 	// WatchIdle is how long a watch may deliver neither an event nor a bookmark
-	// before it is reopened, if the server sends bookmarks.
+	// before it is reopened, if the server sends bookmarks. It is also how long
+	// the server may take to begin its answer to a list.
 	WatchIdle = 5 * time.Minute
 	// EndGrace is how much longer than its timeout a watch may stay open before
 	// it counts as stalled.
@@ -71,9 +73,10 @@ var (
 	// proxy_buffering. Events are then missing although no request fails.
 	ErrMute = errors.New("watches stay open but deliver nothing, so everything is listed again when a watch ends, " +
 		"and the cache is stale until then")
-	// ErrGoexit is the failure of a handler that ends the goroutine on which it
-	// was called. It is also the failure of the request from which the
-	// handler's object was received.
+	// ErrGoexit is the failure of a function of the program, such as a handler
+	// or a Transform, that ends the goroutine on which it was called. It is
+	// also the failure of the request whose answer had the object for which the
+	// function was called.
 	ErrGoexit = errors.New("runtime.Goexit was called, as t.FailNow does in tests")
 	// ErrNotRunning is the error of a call that waits for an informer that is
 	// not running.
@@ -262,7 +265,9 @@ func OpenInTime(
 	return nil, err
 }
 
-// IsEmpty reports whether w is a watch that has ended already.
+// IsEmpty reports whether w is the empty watch that client-go returns if the
+// connection has ended before the server answered. It returns false for any
+// other watch, even if that has ended.
 func IsEmpty(w watch.Interface) bool {
 	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 }

@@ -35,10 +35,11 @@ import (
 // with the result of fake.NewClientset or fake.NewSimpleClientset.
 //
 // Reactors that the test prepends afterwards are still called first, and
-// Actions still returns all actions. The objects of the clientset move to the
-// simulated server, with their namespaces. Objects that are added to
-// cs.Tracker() later are ignored. Garbage is collected after each write, before
-// the caller gets the answer. A watch holds a goroutine until it is stopped.
+// Actions still returns all actions. The objects of the clientset are copied to
+// the simulated server, with their namespaces. Objects of these kinds that are
+// added to cs.Tracker() later are ignored. Garbage is collected after each
+// write, before the caller gets the answer. A watch holds a goroutine until it
+// is stopped.
 //
 // A reactor does not get the caller's context, so a call does not end when the
 // context ends. The fake still serves kinds that the simulated server does not

@@ -33,7 +33,8 @@ const (
 	GoTemplate     Format = "go-template"
 )
 
-// Formats returns the values of --output that select a format.
+// Formats returns the values of --output that select a format, without the
+// older names that [Parse] accepts, too.
 func Formats() []string {
 	return []string{"jsonpath", "jsonpath-as-json", "go-template", "jsonpath-file", "go-template-file"}
 }
@@ -46,8 +47,9 @@ type execute func(output *limited, object map[string]any) error
 
 // Parse parses templates. The format is one of [Formats], or one of the older
 // names gotemplate, template and templatefile. strict determines what happens
-// if an object lacks a value that a template uses. If strict is true, List.Of
-// returns an error for such an object. Otherwise the value is empty.
+// if an object lacks a field that a template uses. If strict is true, List.Of
+// returns an error for such an object. Otherwise the field is empty in the
+// argument. An index beyond the end of a list is an error in either case.
 func Parse(format string, texts []string, strict bool) (List, error) {
 	language, inFile, err := parseFormat(format)
 	if err != nil {

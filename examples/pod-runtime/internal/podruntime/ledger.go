@@ -29,10 +29,11 @@ type Ledger struct {
 	Total int64 `json:"totalSeconds"`
 	// Closed is the runtime of the deleted Pods.
 	Closed int64 `json:"closedSeconds"`
-	// Estimated is the number of Pods that were deleted while the controller
-	// was not running. Their runtime is counted only up to the last update
-	// before their deletion. Unseen is the largest number of seconds that may
-	// be missing from it.
+	// Estimated is the number of Pods that were running at an update of the
+	// ledger and no longer existed at the next one, if that came more than two
+	// periods later because the controller was not running. Their runtime is
+	// counted only up to the earlier update. Unseen is the largest number of
+	// seconds that may be missing from Total because of that.
 	Estimated int   `json:"estimatedPods"`
 	Unseen    int64 `json:"unseenSeconds"`
 	// Pods are the Pods that exist and have started, by UID.

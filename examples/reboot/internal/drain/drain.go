@@ -52,10 +52,13 @@ func New(client Client, node string) *Drain {
 
 // Pass makes one pass over the Pods of the node. It requests the eviction of
 // each Pod that must leave and is not terminating yet. It begins with the Pods
-// whose eviction has not been requested before. Pods that count as created
-// after the node was cordoned are not evicted, because their owner would create
-// new ones. No Pod counts as such in the first pass, or in a pass for which
-// cordoned is false.
+// for which the server has not answered a request yet.
+//
+// Pods that count as created after the node was cordoned are not evicted,
+// because their owner would create new ones. A Pod counts as such if no earlier
+// pass has seen it, and it tolerates the cordon or appears more than a minute
+// after the first pass. No Pod counts as such in the first pass, or in a pass
+// for which cordoned is false.
 //
 // Pass returns an error if the Pods cannot be listed, or if a request had no
 // answer. A refusal by the server is not an error, but part of the result.

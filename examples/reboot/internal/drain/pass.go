@@ -12,7 +12,7 @@ type State string
 const (
 	Terminating State = "is still terminating"
 	Refused     State = "refused"       // the server refused the eviction, usually because of a disruption budget
-	NoAnswer    State = "no answer"     // the server did not answer the request
+	NoAnswer    State = "no answer"     // no answer, or an answer that may be from a proxy
 	NotAsked    State = "not asked yet" // the pass ended before it could send the request
 )
 
@@ -21,12 +21,12 @@ type Leftover struct {
 	// Pod is the Pod as namespace/name.
 	Pod   string
 	State State
-	// Reason is why the server refused the eviction, or the error if there was
-	// no answer. If a disruption budget caused the refusal, the reason names
-	// it.
+	// Reason is why the server refused the eviction, or the error of a request
+	// whose state is NoAnswer. It is empty in the other states. If a disruption
+	// budget caused the refusal, the reason names it.
 	Reason string
-	// NeverAsked is true if the server has never answered a request for this
-	// Pod's eviction.
+	// NeverAsked is true if the Pod is not terminating, and the server has not
+	// answered any request of this [Drain] for its eviction.
 	NeverAsked bool
 }
 
@@ -47,16 +47,16 @@ func (l Leftover) String() string {
 type Pass struct {
 	// Left are the Pods that must leave and have not left yet, sorted by name.
 	Left []Leftover
-	// Returned contains the Pods that were created after the node was cordoned,
-	// as namespace/name. The drain does not wait for them.
+	// Returned contains the Pods that count as created after the node was
+	// cordoned, as namespace/name; see [Drain.Pass]. The drain does not wait
+	// for them.
 	Returned []string
 }
 
-// Over reports whether all Pods have left.
+// Over reports whether all Pods that must leave have left.
 func (p Pass) Over() bool { return len(p.Left) == 0 }
 
-// NotAsked returns the number of Pods for which the server has never answered a
-// request for eviction. See [Leftover].
+// NotAsked returns the number of Pods whose NeverAsked is true; see [Leftover].
 func (p Pass) NotAsked() int {
 	count := 0
 	for _, l := range p.Left {

@@ -27,10 +27,10 @@ type Client interface {
 // A Roster contains all groups, as of one moment.
 type Roster struct {
 	// Groups are all groups. A group that cannot be decoded as a whole has only
-	// a selector and slots here. If one of these cannot be decoded, either, it
-	// is from the last state that could be decoded. Without such a state the
-	// group has no slots, or a selector of which [rules.Selector] returns an
-	// error.
+	// its metadata, its selector and its slots here. If the selector or the
+	// slots cannot be decoded, either, that part is from the last state that
+	// could be decoded. Without such a state the group has no slots, or a
+	// selector of which [rules.Selector] returns an error.
 	Groups []*api.RebootGroup
 	// Unreadable contains the errors of the groups that cannot be decoded, by
 	// name.
@@ -49,7 +49,8 @@ func (r Roster) PlaceOf(node *corev1.Node) rules.Place {
 }
 
 // Read lists all groups. cached returns the last state of a group that could be
-// decoded, or nil if there is no such state. The function cached may be nil.
+// decoded, or nil if there is no such state. Read does not use the state of a
+// deleted group of the same name. The function cached may be nil.
 func Read(ctx context.Context, groups Client, cached func(name string) *api.RebootGroup) (Roster, error) {
 	list, err := groups.List(ctx, metav1.ListOptions{})
 	var refused apierrors.APIStatus

@@ -18,7 +18,7 @@ const (
 	Refuse   AgentStep = "refuse"   // reboot-now becomes reboot-needed, because the clocks differ
 	Resume   AgentStep = "resume"   // ForProgress returns the step
 	Complete AgentStep = "complete" // in-progress becomes last-reboot
-	Restamp  AgentStep = "restamp"  // last-reboot records a boot without a request
+	Restamp  AgentStep = "restamp"  // last-reboot gets the id of a boot that no request caused
 )
 
 // MaxApart is how far the clocks of the controller and the node may differ. The
@@ -27,8 +27,9 @@ const (
 const MaxApart = time.Minute
 
 // Agent returns the agent's next step on a node whose kernel has the given boot
-// id. It returns an error if a required annotation is invalid, or if the boot
-// id is empty. In that case the agent must not change the node.
+// id. It returns an error if reboot-now, reboot-in-progress or reboot-permit
+// cannot be parsed, or if the boot id is empty. In that case the agent must not
+// change the node.
 func Agent(s protocol.State, bootID string, now time.Time) (AgentStep, error) {
 	if err := s.Fault(protocol.Now, protocol.InProgress, protocol.Permit); err != nil {
 		return Idle, err
@@ -85,7 +86,8 @@ const (
 // ForProgress returns the agent's next step in the reboot that p describes.
 // permit is the permission on the node, or nil. start identifies the current
 // run of the agent. After a restart, the agent asks the controller again,
-// because it cannot know how old the last question is.
+// because it cannot know how old the last question is. It does not ask if an
+// earlier run may have told the machine: then the step is Lost.
 func ForProgress(p *protocol.Progress, permit *protocol.Permission, start string) ProgressStep {
 	switch {
 	case p.Asked != nil && p.Asked.Start == start:

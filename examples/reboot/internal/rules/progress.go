@@ -19,16 +19,16 @@ const (
 	StageDraining = "draining"
 	StageDrained  = "drained"
 	StageTold     = "told"    // the machine was told to reboot
-	StageOverdue  = "overdue" // it was told SettleTime ago, and its reports may be old
+	StageOverdue  = "overdue" // the machine was told at least SettleTime ago, and the reports about its node may be old
 	StageReady    = "ready"   // the node became Ready; followed by its boot and the time
 )
 
 const (
 	// AcceptTimeout is how long an agent may take to accept.
 	AcceptTimeout = 3 * time.Minute
-	// AnswerTimeout is how long a machine may report the same boot after it was
-	// told to reboot. After that the controller assumes that the machine will
-	// not reboot.
+	// AnswerTimeout is how long a node may be Ready with the same boot after
+	// its machine was told to reboot. After that the controller gives the
+	// reboot up; see [GiveUp]. It waits longer for a node that is not Ready.
 	AnswerTimeout = 10 * time.Minute
 	// SettleTime is half of AnswerTimeout. After the first half the controller
 	// records that the machine is overdue, and then waits once more. For

@@ -52,10 +52,10 @@ type Facts struct {
 	// Slots and Queue are the new ledger.
 	Slots []api.Slot
 	Queue []api.Waiting
-	// Stuck contains the nodes that hold a slot for too long.
+	// Stuck contains a text for each node that holds a slot for too long.
 	Stuck []string
-	// Overlaps contains the names of all groups that select a node, for nodes
-	// that several groups select.
+	// Overlaps contains, for each node of Members that several groups select,
+	// the names of all these groups.
 	Overlaps map[string][]string
 	// Barred contains the reasons why nodes get no slot of this group, by node.
 	Barred map[string]string

@@ -17,7 +17,8 @@ import (
 // when it gets shorter.
 const MaxQueue = 1000
 
-// A Reservation is a ledger after free slots were assigned.
+// A Reservation is what Reserve changes in a ledger: it adds slots, and
+// replaces the queue.
 type Reservation struct {
 	Slots []api.Slot    // the new slots
 	Queue []api.Waiting // the requests that continue to wait

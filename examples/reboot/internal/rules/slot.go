@@ -68,17 +68,18 @@ type Situation struct {
 	// paused, invalid or being deleted, or no window is open. Closed is empty
 	// if a reboot may start.
 	Closed string
-	// Shut is true if no maintenance window is open, and Invalid if the windows
-	// are malformed. WindowLeft is how long a window is still open, where 0
-	// means forever.
+	// Invalid is true if the group's spec has a mistake. In this case Shut is
+	// false and WindowLeft is 0. Otherwise Shut is true if no maintenance
+	// window is open, and WindowLeft is the time until the windows open or
+	// close, or 0 if they never do so.
 	Shut, Invalid bool
 	WindowLeft    time.Duration
-	// Stray is why the node no longer belongs to the group, because its labels
-	// or the selectors have changed. It is empty if the node belongs to the
+	// Stray is why the node no longer belongs to the group, or may not belong
+	// to it; see [Membership.Stray]. It is empty if the node belongs to the
 	// group. A reboot that has begun continues nevertheless.
 	Stray string
 	// Over is true if the group has more slots than its limit, because the
-	// limit was lowered, and this slot is one of the slots to release.
+	// limit has become lower, and this slot is one of the slots to release.
 	Over bool
 	// Contended is true if other requests wait for a slot.
 	Contended bool

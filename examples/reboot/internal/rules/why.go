@@ -24,7 +24,7 @@ const (
 	StateRebooting = "Rebooting"
 	StateVerifying = "Verifying"
 	StateDone      = "Done"
-	StateCalledOff = "CalledOff" // called off or unproven, and not requested since
+	StateCalledOff = "CalledOff" // the last reboot was called off or unproven, and none is requested now
 	StateFaulty    = "Unreadable"
 )
 
@@ -57,8 +57,8 @@ func PlaceOf(node *corev1.Node, groups []*api.RebootGroup, unclear ...string) Pl
 	return Place{Rivals: rivals}
 }
 
-// StateOf returns the state of a node, in one or a few words. place is the
-// node's relation to the groups.
+// StateOf returns the state of a node, which is one of the constants such as
+// [StateIdle]. place is the node's relation to the groups.
 func StateOf(node *corev1.Node, place Place) string {
 	s := protocol.Read(node)
 	switch {

@@ -9,8 +9,8 @@ import (
 // tailLines is how many of the last lines of a program's output an error shows.
 const tailLines = 40
 
-// A Tail is a writer that keeps the last forty lines. Its zero value is ready
-// to use. It is safe for concurrent use.
+// A Tail is a writer that keeps the last forty lines, and an unfinished line
+// after them. Its zero value is ready to use. It is safe for concurrent use.
 type Tail struct {
 	mu      sync.Mutex // guards the fields below
 	lines   []string
@@ -33,7 +33,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	}
 }
 
-// String returns the lines, including an unfinished one.
+// String returns the lines, including an unfinished one, without spaces and
+// empty lines at the beginning and the end.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

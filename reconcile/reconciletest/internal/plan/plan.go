@@ -14,9 +14,9 @@ import (
 // Deviation is one difference from the run without faults.
 type Deviation struct {
 	Kind  byte // a key of kinds
-	Index int  // the number of the call, delivery, decision, rest, step, output or act, from 1
+	Index int  // a number from 1, whose meaning depends on Kind, such as the number of a call or a rest
 	Fault apisim.Fault
-	N     int // the amount, for kinds that are numbered
+	N     int // the second number of kinds that are numbered, such as an amount or a replica
 }
 
 // Hold is the fault of a call or delivery that is delayed. It is not a fault of
@@ -265,9 +265,9 @@ func (p Plan) Has(kind byte) bool {
 	return ok
 }
 
-// Lasting returns the deviation that lasts to the end of the run, if there is
-// one. The objects that it affects may then end in a different state than
-// without faults.
+// Lasting returns the deviation of the kind Barred, Poisoned or Garbled, if
+// there is one. It lasts to the end of the run. The objects that it affects may
+// then end in a different state than without faults.
 func (p Plan) Lasting() (Deviation, bool) {
 	for _, d := range p {
 		if d.Kind == Barred || d.Kind == Poisoned || d.Kind == Garbled {

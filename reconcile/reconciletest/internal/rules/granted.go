@@ -65,10 +65,10 @@ func read(name string, file io.Reader) (Granted, error) {
 	return granted, nil
 }
 
-// Missing returns the rule to add for a call, or "" if the call is granted. A
-// Role does not grant calls outside of namespaces. resourceNames are compared
-// with the name of the call. The name of a list or a watch may be in its field
-// selector.
+// Missing returns a text that says which rule to add for a call, or "" if the
+// call is granted. A Role is taken to grant calls in every namespace, but no
+// calls outside of namespaces. resourceNames are compared with the name of the
+// call. The name of a list or a watch may be in its field selector.
 func (g Granted) Missing(c apisim.Call) string {
 	p := permissionOf(c)
 	best := ""

@@ -31,9 +31,10 @@ func (r *reach) addAll(other *reach) {
 
 func newReach() *reach { return &reach{namespaces: map[string]bool{}} }
 
-// Narrower returns descriptions of the lists and watches that ClusterRoles
-// grant although a narrower grant is enough: Roles if all of them are in
-// namespaces, and resourceNames if all of them name an object.
+// Narrower describes the lists and watches that a ClusterRole grants without
+// resourceNames although a narrower grant is enough. Roles are enough for a
+// resource if all of its lists and watches are in namespaces. If, in addition,
+// all of them name an object, the Roles may be limited by resourceNames.
 func (g Granted) Narrower(needed Set) []string {
 	texts := map[string]bool{}
 	for _, r := range g {

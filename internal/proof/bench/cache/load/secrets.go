@@ -15,8 +15,9 @@ import (
 const bigSecret = 12
 
 // Secret returns Secret n, with random data of 4 KB or 500 KB. The big Secrets
-// are in namespaces at the beginning of the list. So the updates, which begin
-// at its end, change only small ones.
+// are in namespaces at the beginning of the list. So the updates, which change
+// the last 2000 Secrets of the list, change only small ones if there are at
+// least 2400 Secrets.
 func Secret(n int) *corev1.Secret {
 	size, namespace := 4<<10, fmt.Sprintf("tenant-%03d", n%286)
 	if n%bigSecret == 0 {
