@@ -53,13 +53,14 @@ type checker interface {
 // The config's QPS or RateLimiter is kept if one of them is set; otherwise
 // clients do not limit their rate. A nearby server is asked for uncompressed
 // lists, even if the config asks for compressed ones. That costs bandwidth and
-// saves CPU time on both sides. For example, the host in a Pod's environment
-// variable KUBERNETES_SERVICE_HOST is nearby. So are loopback, private and
-// link-local addresses, and the names localhost, kubernetes, kubernetes.default
-// and *.svc and *.svc.cluster.local.
+// saves CPU time on both sides. Servers are nearby if they have a loopback,
+// private or link-local address, the name localhost, kubernetes or
+// kubernetes.default, a name that ends in .svc or .svc.cluster.local, or the
+// host in a Pod's environment variable KUBERNETES_SERVICE_HOST.
 //
-// New returns an error if no client can be built from the config, because it
-// names no server, contradicts itself, or has unreadable certificates.
+// New returns an error if config is nil, or if no client can be built from it.
+// For example, it names no server, contradicts itself, has a negative Burst, or
+// has unreadable certificates.
 func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config == nil {
 		return nil, errors.New("configuring a cluster: the rest.Config is nil")

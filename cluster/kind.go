@@ -82,7 +82,8 @@ type ApplyConfiguration interface {
 // NewKind returns an error if c or register is nil, if the resource has no name
 // or version, if register does not add T and L in that group and version, or if
 // L is not the list of T. It also refuses a kind that every API has, such as
-// ListOptions or WatchEvent.
+// ListOptions or WatchEvent. NewKind also returns an error if the config's
+// certificate files are no longer readable, although [New] has read them.
 func NewKind[T informer.Object, L runtime.Object](
 	c *Cluster, resource schema.GroupVersionResource, register func(*runtime.Scheme) error,
 ) (*Kind[T, L], error) {

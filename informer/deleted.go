@@ -34,10 +34,12 @@ import (
 //
 // A call waits for that request, and then for at most 200 ms. It returns false
 // for an object that is unreadable (see [Informer.Unreadable]). It always
-// returns false for caches with selectors, wrapped informers and fakes, and for
-// namespaced kinds if the client does not show which namespaces it reads, such
-// as a client written by hand. In the last case make the informer with
-// [ForNamespaces].
+// returns false for caches with selectors, wrapped informers and fakes, for
+// aggregated API servers whose resourceVersions are not in order (see
+// [Status].Restores), and for namespaced kinds if it is not certain which
+// objects the client reads. That is so for a client written by hand, and for a
+// type that embeds the interface of a client. In the last case make the
+// informer with [ForNamespaces].
 func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
 	if i.mayExist(key) || !i.scope.admits(key) {
 		return false

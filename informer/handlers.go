@@ -28,8 +28,10 @@ const (
 	Added EventType = iota + 1
 	// Updated means that the object has changed.
 	Updated
-	// Deleted means that the object was deleted, or no longer matches the
-	// informer's selectors. New is nil; Old is its last known state.
+	// Deleted means that the object was deleted, or that the informer no longer
+	// keeps it, although it may exist. For example, the object no longer
+	// matches the selectors, its namespace or its shard was removed, or nothing
+	// refers to it any longer. New is nil; Old is the last cached state.
 	Deleted
 )
 

@@ -134,8 +134,8 @@ func (i *Informer[T]) Name() string { return i.identity.Name() }
 
 // Run lists and watches until ctx ends, then returns nil. It returns an error
 // at once if an option is wrong. All other errors are logged and retried. If
-// cached objects were modified in place, Run returns a [MutationError] for each
-// of them.
+// cached objects were modified in place, the last call to end returns a
+// [MutationError] for each of them, at most 100; see Options.MutationCheck.
 //
 // Calls may overlap. The first call starts the watch, with the values of its
 // context. The last call to end stops the watch, and returns after every
@@ -220,14 +220,17 @@ func (i *Informer[T]) Handle(h func(Event[T])) (remove func()) {
 
 // SetNamespaces makes an informer of [ForNamespaces] watch these namespaces, or
 // all namespaces if there are no arguments. Watches of namespaces that remain
-// continue. Handlers receive the objects of removed namespaces as Deleted
-// before SetNamespaces returns, although the objects may exist. Matches is
-// false for such objects, and a controller does not reconcile them. HasSynced
-// is false until the new namespaces have been listed. A handler must not call
-// SetNamespaces.
+// continue. Handlers receive the objects of removed namespaces as Deleted,
+// although the objects may exist. They usually receive them before
+// SetNamespaces returns. If the informer is delivering other changes at that
+// moment, they receive them after these changes. Matches is false for such
+// objects, and a controller does not reconcile them. HasSynced is false until
+// the new namespaces have been listed. A handler must not call SetNamespaces.
 //
-// SetNamespaces returns an error if a name is not valid, or if the informer was
-// not made with ForNamespaces.
+// SetNamespaces returns an error if a name is not valid, if the client of a new
+// namespace is nil or reads a different namespace, or if the informer was not
+// made with ForNamespaces. After an error, the namespaces are the same as
+// before.
 func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 	err := (&Options{Namespaces: namespaces}).validate()
 	if err == nil {
@@ -241,8 +244,9 @@ func (i *Informer[T]) SetNamespaces(namespaces ...string) error {
 
 // LastResourceVersion returns the resourceVersion up to which the cache has
 // stored and delivered all changes, according to events and bookmarks. It is
-// empty before the first list. With several namespaces, it is the oldest
-// resourceVersion that one of their watches has reached.
+// empty before the first list, and while the informer does not run. With
+// several namespaces, it is the oldest resourceVersion that one of their
+// watches has reached.
 func (i *Informer[T]) LastResourceVersion() string { return i.feed.marks.Oldest() }
 
 func (i *Informer[T]) onSeen(namespace, resourceVersion string, f func()) (cancel func()) {
@@ -278,7 +282,7 @@ func (i *Informer[T]) WaitFor(ctx context.Context, resourceVersion string) error
 //
 // WaitForLatest retries failed requests. If ctx ends first, it returns the
 // error of ctx with the reason why the cache is not as new. A wrapped informer
-// returns an error at once.
+// returns an error as soon as it has synced.
 func (i *Informer[T]) WaitForLatest(ctx context.Context) error { return i.waitForLatest(ctx, nil) }
 
 // WaitForObject returns when the cached object of key is at least as new as the
@@ -314,7 +318,7 @@ func (i *Informer[T]) waitForLatest(ctx context.Context, target *types.Namespace
 // turns the check off.
 //
 // Controllers call it after each reconcile, to find the reconcile that modified
-// an object. Run also returns all mutations.
+// an object. Run also returns the mutations that CheckMutations has found.
 func (i *Informer[T]) CheckMutations(keys ...types.NamespacedName) error {
 	return i.store.checkMutations(keys...)
 }

@@ -65,9 +65,9 @@ type Options struct {
 	// namespace as soon as this namespace has been listed, even if a different
 	// namespace does not exist or is forbidden. A namespace that cannot be
 	// listed is retried. The log, the status page and /readyz name it, but
-	// /readyz stays ready. Until the namespace has been listed, its keys wait,
-	// and no object in it is considered deleted. Defaults to waiting for all
-	// namespaces.
+	// /readyz is ready once one of the namespaces has been listed. Until a
+	// namespace has been listed, its keys wait, and no object in it is
+	// considered deleted. Defaults to waiting for all namespaces.
 	Independent bool
 	// LabelSelector selects the objects that the server sends, such as
 	// "app=web,tier!=cache". An object that no longer matches is delivered to
@@ -137,10 +137,11 @@ type Options struct {
 	// WatchNamespaceAbove applies to informers made with [Referenced]. If more
 	// than this number of objects in one namespace are referred to, a single
 	// watch of the namespace replaces the watches of the individual names. That
-	// needs permission to list and watch the kind in the whole namespace.
-	// Objects that nothing refers to are not cached. When the number of
-	// references falls to half of this limit, the objects are watched by name
-	// again. Defaults to 100.
+	// needs permission to list and watch the kind in the whole namespace;
+	// without it, the objects are still watched by name. Objects that nothing
+	// refers to are not cached. If the number of references falls to half of
+	// this limit, the objects are watched by name again a minute later.
+	// Defaults to 100.
 	WatchNamespaceAbove int
 
 	// BackoffBase is the first pause between failed attempts to list or watch.

@@ -29,10 +29,10 @@ import (
 // Each object is listed and watched by its name, so permission to list and
 // watch that name is enough. This changes if more objects of one namespace are
 // referred to than Options.WatchNamespaceAbove allows: the whole namespace is
-// then watched, which needs permission for all of its names. An object that
-// does not exist is watched, too. A reference that cannot be watched, for
-// example because that is forbidden, affects only the keys that refer to it.
-// The watch is retried until it succeeds.
+// then watched if that is permitted. An object that does not exist is watched,
+// too. A reference that cannot be watched, for example because that is
+// forbidden, affects only the keys that refer to it. The watch is retried until
+// it succeeds.
 //
 // It is safe for concurrent use. The objects it returns are shared; do not
 // modify them.
@@ -145,9 +145,9 @@ func (r *References[T]) CheckMutations(keys ...types.NamespacedName) error {
 
 // IsDeleted asks the server, and reports whether the server is known to have no
 // object of key. If it returns false, the object may exist or not. IsDeleted
-// sends no request and returns false if the object is cached, if nothing refers
-// to key, or if the object has not been listed yet. It always returns false for
-// fakes.
+// sends no request and returns false if the object is cached or unreadable, if
+// nothing refers to key, if the object has not been listed yet, or if it cannot
+// be watched. It always returns false for fakes.
 func (r *References[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
 	if known, err := r.state(key); !known || err != nil || r.objects.mayExist(key) {
 		return false

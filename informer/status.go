@@ -65,15 +65,18 @@ type Status struct {
 	// Lag is how long the oldest change that has not been delivered to all
 	// handlers has been waiting. It is zero if all changes have been delivered.
 	Lag time.Duration
-	// LastError is the error of the last failed request. It is empty once a
-	// request has succeeded since then.
+	// LastError is the error of the last request of a watch, if that request
+	// failed. It is empty if the last request of every watch has succeeded. If
+	// several watches fail, it is the error of one of them.
 	LastError string
 	// Problems lists the parts that do not work while the cache serves the
 	// rest. Such a part is an unreadable object (see [Informer.Unreadable]), an
 	// object whose last event a handler has missed because the handler
 	// panicked, a function of the program that has not returned for a minute,
-	// or a watch that has failed, or has had no answer, for a minute. A wrapped
-	// informer does not know whether its watch has failed.
+	// or a watch that has failed, or has had no answer, for a minute. With
+	// Options.Independent it may also be a namespace that has not been listed,
+	// and in a cache made by Referenced an object that cannot be watched. A
+	// wrapped informer does not know whether its watch has failed.
 	Problems []Problem
 	// UnauthorizedSince is when the server began to answer every request of a
 	// watch with 401, after the watch had worked. This means that the
@@ -89,10 +92,12 @@ type Status struct {
 	// Lists counts the lists that were stored since the informer was made; the
 	// counts below begin at that time, too. Whenever the informer starts, the
 	// first list of each watched namespace is an initial list. All other lists
-	// are relists.
+	// are relists. A cache made by Referenced lists each object by itself.
 	Lists   int64
 	Watches int64 // Watches counts opened watches.
-	// Stalls counts watches that were closed because they were silent.
+	// Stalls counts watches that the informer closed because they were silent,
+	// were still open long after their timeout, or did not complete a streamed
+	// list.
 	Stalls int64
 	// Restores counts how often a watch noticed that the server's
 	// resourceVersions went back, as after a restore of its storage from a
@@ -103,8 +108,11 @@ type Status struct {
 	// informer is started again.
 	Restores int64
 	Failures int64 // Failures counts failed requests.
-	Events   int64 // Events counts delivered events.
-	Panics   int64 // Panics counts panics of handlers.
+	// Events counts the events of changes. An event counts once, regardless of
+	// how many handlers receive it. The replay to a new handler does not count.
+	Events int64
+	// Panics counts calls of handlers that panicked or ended their goroutine.
+	Panics int64
 
 	size func() int64
 }
@@ -201,7 +209,7 @@ type Problem struct {
 	// `Secret "default/a"` or `namespace "b"`. It is empty if the problem is
 	// about everything that the check covers.
 	Object string
-	// Cause describes the problem in a constant word or two, such as
+	// Cause describes the problem in a few constant words, such as
 	// "Unauthorized" or "not decodable". It is a label of the metric, so it
 	// must not contain names.
 	Cause string

@@ -28,8 +28,10 @@ type UnreadableError struct {
 	UID             types.UID
 	ResourceVersion string
 	Since           time.Time
-	// Err says why the state cannot be cached. It names the field, but not its
-	// value, as in "spec.every: this string cannot be decoded as v1.Duration".
+	// Err says why the state cannot be cached. For an object that cannot be
+	// decoded, it names the field, but not its value, as in "spec.every: this
+	// string cannot be decoded as v1.Duration". After a panic, it contains the
+	// panic and the stack.
 	Err error
 
 	// cause is the Cause of the [Problem].

@@ -43,9 +43,10 @@ type Options struct {
 	Controllers []*reconcile.Controller
 	// Gatherer is served on /metrics, for example a prometheus.Registry. If it
 	// fails for some metrics, the others are served, and the error is logged.
-	// If it returns no metrics, the answer is a 500 with the error. It must be
-	// safe for concurrent use. Defaults to a registry of the controllers, the
-	// requests of client-go, the Go runtime and the process.
+	// If it fails and returns no metrics, the answer is a 500 with the error.
+	// It must be safe for concurrent use. Defaults to a registry of the
+	// controllers, the problems, the requests of client-go, the Go runtime and
+	// the process.
 	Gatherer prometheus.Gatherer
 	// Liveness and Readiness are additional checks of /livez and /readyz, by
 	// name. A check that does not return within half a second counts as failed,
@@ -55,18 +56,19 @@ type Options struct {
 	Liveness, Readiness map[string]func() error
 	// Problems returns problems that do not stop the program, such as an
 	// optional cluster that it cannot reach; see [inspect.Problem]. /readyz
-	// names them after the controllers' problems, and still answers 200. Every
-	// probe and scrape calls Problems, so it must return immediately and be
-	// safe for concurrent use. If it panics, or has not returned within half a
-	// second, /readyz names that as a problem, too. Defaults to no problems.
+	// names them after the controllers' problems, and still answers 200.
+	// Requests for /readyz, /debug/homeostat and, with the default Gatherer,
+	// /metrics call Problems, so it must return immediately and be safe for
+	// concurrent use. If it panics, or has not returned within half a second,
+	// /readyz names that as a problem, too. Defaults to no problems.
 	Problems func() []inspect.Problem
 	// Informers returns the state of informers that no controller here uses,
 	// such as the informers of a manager of controller-runtime. They are shown
 	// and checked like the controllers' informers. Their metrics are added with
-	// metrics.Informers. Every probe calls Informers, so it must return
-	// immediately and be safe for concurrent use. If it panics, or has not
-	// returned within half a second, /readyz names that as a problem. Defaults
-	// to no informers.
+	// metrics.Informers. Requests for /readyz, /debug/homeostat and, with the
+	// default Gatherer, /metrics call Informers, so it must return immediately
+	// and be safe for concurrent use. If it panics, or has not returned within
+	// half a second, /readyz names that as a problem. Defaults to no informers.
 	Informers func() []informer.Status
 	// ReadyWithoutCaches makes a process ready although its caches are not
 	// filled yet; /readyz still names them. A process that serves a conversion

@@ -13,7 +13,9 @@ import (
 //	patch.Merge(ctx, crpatch.Of[corev1.Pod](mgr.GetClient(), mgr.GetAPIReader()), pod, nil, edit)
 //
 // Writes go through c. live must read from the API server and not from the
-// cache, because patch reads an object only if the cached object was wrong.
+// cache. Package patch reads an object to find out how the server's object
+// differs from the cached one, for example after the server has refused a
+// patch.
 func Of[T any, P object[T]](c client.Client, live client.Reader) func(namespace string) Client[T, P] {
 	return func(namespace string) Client[T, P] { return Client[T, P]{c, live, namespace} }
 }

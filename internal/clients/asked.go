@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// Asked is a context that records which functions are on the stack when it is
-// first used. This shows what a method of a client does first. For example, a
-// client that reads a cache of its own before it sends a request first uses the
-// context in the code of that cache.
+// Asked is a context that records which functions are on the stack when its
+// Done or Value is first called. This shows what a method of a client does
+// first. For example, a client that reads a cache of its own before it sends a
+// request first uses the context in the code of that cache.
 type Asked struct {
 	context.Context //nolint:containedctx // Asked is a context
 

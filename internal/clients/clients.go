@@ -131,8 +131,9 @@ func FieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 	return value, err == nil
 }
 
-// ServerOf returns the URL of the server of a client-go client. It is empty for
-// fakes and for other clients.
+// ServerOf returns the URL of the server to which a client of client-go sends
+// its requests. The client may be embedded in another type. The URL is empty
+// for fakes, and for clients that do not show their REST client.
 func ServerOf(client any) string {
 	client = Unwrapped(client)
 	if c, ok := client.(requester); ok {
@@ -165,7 +166,8 @@ type Wrapper interface{ Wrapped() Inner }
 // Inner contains the client that a Wrapper wraps.
 type Inner struct{ Client any }
 
-// Unwrapped returns the argument of Untyped, and any other client unchanged.
+// Unwrapped returns the client that a [Wrapper] wraps, and any other client
+// unchanged.
 func Unwrapped(client any) any {
 	if w, ok := client.(Wrapper); ok {
 		return w.Wrapped().Client

@@ -14,7 +14,7 @@ import (
 var ErrModified = errors.New("a cached object was modified in place")
 
 // Hooks let a simulation make the random choices of queues. They also notify it
-// of the cached objects that each reconcile reads.
+// of the objects that each reconcile reads from caches of references.
 type Hooks struct {
 	// Gate returns the function that Get calls before it chooses a key, if a
 	// key is waiting in the queue with that name. The function may block. A nil
@@ -29,7 +29,7 @@ type Hooks struct {
 
 // Reads receives the reads of reconciles from caches of references.
 type Reads interface {
-	// Cache is called before a cache of references is read.
+	// Cache is called when a cache of references is made.
 	Cache()
 	// Begin is called in the goroutine that begins to reconcile an object, for
 	// example "ConfigMap d/a". refersTo reports whether the object refers to a
@@ -45,7 +45,8 @@ type Reads interface {
 // most one simulation runs at a time.
 var current atomic.Pointer[Hooks]
 
-// Use sets h for all queues that are made until end is called.
+// Use sets h for all queues and all caches of references that are made until
+// end is called.
 func Use(h *Hooks) (end func()) {
 	current.Store(h)
 	return func() { current.Store(nil) }

@@ -46,7 +46,8 @@ type Options struct {
 }
 
 // Policy returns an admission policy that refuses writes of replicas that do
-// not hold the Lease, and the binding of the policy.
+// not hold the Lease, and the binding of the policy. The policy refuses nothing
+// while the Lease does not exist.
 //
 // Policy returns all mistakes in the options as one joined error.
 func Policy(o Options) (

@@ -24,7 +24,7 @@ var (
 	ErrLimit = errors.New("the safety limit refuses to delete the children")
 	// ErrForeign means that an object with the name of a wanted child belongs
 	// to another owner, or has no owner. The error is a [patch.ForeignError],
-	// which names both.
+	// which names the object and its owner.
 	ErrForeign = patch.ErrForeign
 )
 
@@ -36,18 +36,21 @@ type Options struct {
 	// garbage collector does not delete them; [Set.DeleteOrphans] does.
 	ByLabel bool
 	// Parallel is the maximum number of requests that one call has under way.
-	// Calls of Child.Edit never overlap. Defaults to 10.
+	// In one call of Ensure, the calls of Child.Edit do not overlap. Defaults
+	// to 10.
 	Parallel int
 	// MaxCount and MaxShare are the safety limit for deletions. If more than
 	// MaxCount children of an owner are no longer wanted, and they are more
 	// than MaxShare of its children, none of them is deleted, and the error is
-	// [ErrLimit]. A change of the owner's spec, or [ConfirmAnnotation], allows
-	// the deletions nevertheless. Defaults to 10.
+	// [ErrLimit]. The deletions are allowed nevertheless if the owner's spec
+	// has changed since this Set last saw the owner with exactly the wanted
+	// children, or if the owner has the [ConfirmAnnotation]. Defaults to 10.
 	MaxCount int
-	// MaxShare is the share of the children that the owner had before the call,
-	// above which deletions are refused; see MaxCount. For example, of 40
+	// MaxShare is the share above which deletions are refused; see MaxCount. It
+	// is a share of the children that the owner had before the call or, after a
+	// refusal, before the call that was first refused. For example, of 40
 	// children one call may delete 20, but not 21. So a mistake that renames
-	// all children does not delete the old ones. A share of 1 switches the
+	// all of the 40 does not delete the old ones. A share of 1 switches the
 	// limit off. Defaults to 0.5.
 	MaxShare float64
 	// MaxRecreate is how many children of an owner one call may delete because

@@ -59,8 +59,8 @@ type Case struct {
 	// version while the others still run the old one. Defaults to nil, which
 	// means that there is no previous version.
 	Before func(env *Env) error
-	// Replicas is the number of replicas, from 1 to 10. If there are several,
-	// only the replica that holds the Lease may write. Defaults to 1.
+	// Replicas is the number of replicas, from 1 to 10. If the program uses one
+	// Lease, only the replica that holds the Lease may write. Defaults to 1.
 	Replicas int
 	// Workload lists the steps of other clients. They happen one after the other,
 	// each when the program has come to rest. Defaults to none: the program only
@@ -76,12 +76,13 @@ type Case struct {
 	Always func(w *World) error
 	// Goal checks the state at rest after the workload, with faults and
 	// without. It returns an error that describes what is wrong; it must not
-	// call FailNow. If the program writes nothing, and there is no Outside,
-	// Goal is also called after a run in which the context of Run has ended
-	// before Run is called, so that only the workload and the Actors act. It is
-	// a finding if Goal holds after that run, too, because the program is then
-	// not needed. If Goal reads state that the program keeps in memory, put
-	// that state into Outside. Defaults to the end of the run without faults.
+	// call FailNow. If the program writes nothing, and there is neither Outside
+	// nor Before, Goal is also called after a run in which the context of Run
+	// has ended before Run is called, so that only the workload and the Actors
+	// act. It is a finding if Goal holds after that run, too, because the
+	// program is then not needed. If Goal reads state that the program keeps in
+	// memory, put that state into Outside. Defaults to the end of the run
+	// without faults.
 	Goal func(w *World) error
 	// Ignore lists fields that may differ from the run without faults and may
 	// be written at any time. Each entry includes all fields below it:

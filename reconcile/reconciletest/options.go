@@ -40,10 +40,11 @@ type Options struct {
 	// always the same, in the same order; a smaller budget only ends them
 	// earlier.
 	//
-	// The environment variable RECONCILETEST_BUDGET, such as 5m, overrides Budget.
-	// It also makes [Explore] fail unless every single deviation was tried. If
-	// Budget is zero, the environment variable CI has the same effect. Build
-	// servers set it.
+	// The environment variable RECONCILETEST_BUDGET, such as 5m, overrides
+	// Budget. It also makes [Explore] fail unless every single deviation was
+	// tried. If Budget is zero, the environment variable CI, which build
+	// servers set, makes Explore fail in the same case. With go test -short,
+	// neither variable does.
 	//
 	// Defaults to a minute, of which pairs and orders may use only the first 10
 	// seconds. With go test -short, it defaults to 2 seconds.

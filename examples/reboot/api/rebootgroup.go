@@ -36,7 +36,7 @@ type RebootGroupSpec struct {
 	// Paused stops new reboots; accepted ones continue.
 	Paused bool `json:"paused,omitempty"`
 	// MinReadySeconds is how long a node must be Ready after its reboot before
-	// the next node may reboot.
+	// its slot is released for another node.
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 	// Windows are the times at which a reboot may begin. It may begin if any of
 	// them is open. Without windows it may always begin.
@@ -108,7 +108,8 @@ type RebootGroupStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Nodes is the number of nodes in the group.
 	Nodes int32 `json:"nodes,omitempty"`
-	// Limit is maxUnavailable as a number of nodes.
+	// Limit is maxUnavailable as a number of nodes. It is 0 if maxUnavailable
+	// is malformed.
 	Limit int32 `json:"limit,omitempty"`
 	// Slots are the ledger: the nodes that may be disrupted, in the order of
 	// reservation.
@@ -120,7 +121,7 @@ type RebootGroupStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// A Slot is the right of one node to be disrupted.
+// A Slot is the permission to disrupt one node.
 type Slot struct {
 	Node    string    `json:"node"`
 	NodeUID types.UID `json:"nodeUID"`
@@ -130,11 +131,13 @@ type Slot struct {
 	// epoch.
 	Epoch int64 `json:"epoch"`
 	// Since is when the slot was reserved, or when it was last changed to a
-	// different request.
+	// different request or epoch.
 	Since metav1.Time `json:"since,omitzero"`
 	// Stage is the last stage of the reboot that the controller has seen.
 	// StageSince is when it first saw the stage, by its own clock. Deadlines
-	// count from that time.
+	// count from that time, with two exceptions: the silence of an agent counts
+	// from HeardAt, and the refusals of a machine count from its first
+	// permission.
 	Stage      string      `json:"stage,omitempty"`
 	StageSince metav1.Time `json:"stageSince,omitzero"`
 	// Beat is the number of the last sign of life of the agent that the

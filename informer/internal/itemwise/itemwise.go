@@ -84,7 +84,9 @@ func New[T Object](client any, reqs Requests, resource schema.GroupVersionResour
 // for a nil Reader.
 func (r *Reader) IsOn() bool { return r != nil && r.sender.isOn() }
 
-// List sends a request for a list, or for a page of one.
+// List returns a list, or a page of one. If the client cannot decode an object,
+// and the Reader can take over, List sends the request a second time and
+// decodes the objects one by one.
 func (r *Reader) List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	if r.sender.isOn() {
 		return r.sender.list(ctx, opts)

@@ -16,8 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Page is an answer that a proxy or gateway sends in place of the API server.
-// Its status is 404 unless Status is set.
+// Page is an answer that is not the API server's own answer about an object.
+// For example, a proxy, a gateway or a webhook has sent it. Its status is 404
+// unless Status is set.
 type Page struct {
 	Name, ContentType, Body string
 	Status                  int

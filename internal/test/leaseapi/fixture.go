@@ -120,7 +120,8 @@ func Background(f func() error) (wait func() error) {
 	return func() error { return <-result }
 }
 
-// Pass lets virtual time pass.
+// Pass lets the time d pass in the bubble, and then waits until all of its
+// other goroutines are blocked.
 func Pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

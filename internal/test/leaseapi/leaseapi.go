@@ -34,8 +34,8 @@ type API struct {
 	inFlight int        // number of watches and requests, including abandoned requests
 	idle     *sync.Cond // signals that inFlight is zero; its lock is mu
 
-	// Written is called after each write if it is not nil. It must not call the
-	// API.
+	// Written is called after a Lease was created or updated, but not after a
+	// deletion. It must not call the API. It may be nil.
 	Written func(*coordinationv1.Lease)
 }
 
@@ -202,8 +202,8 @@ func (a *API) Link(seed int64) *Link {
 // Leases returns the link for any namespace.
 func (l *Link) Leases(string) coordinationclient.LeaseInterface { return l }
 
-// Set calls f with the link locked. f may change its fields, also while clients
-// are using the link.
+// Set calls f with the link locked. f may change the fields of the link, also
+// while clients are using it.
 func (l *Link) Set(f func(*Link)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,8 +55,8 @@ func Apply(root string, edits ...Edit) (Files, error) {
 // Build compiles the tests of the package in dir, with files in place of the
 // ones on disk. It returns the path of the program, in a folder below temp.
 //
-// It returns [ErrBuild] with the compiler's output if the package does not
-// compile.
+// It returns [ErrBuild] with the output of the go command if that command
+// fails, usually because the package does not compile.
 func Build(ctx context.Context, temp, dir string, files Files, flags ...string) (string, error) {
 	folder, err := os.MkdirTemp(temp, "build")
 	if err != nil {

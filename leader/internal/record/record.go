@@ -21,13 +21,13 @@ import (
 
 // The labels of the records of shards.
 const (
-	GroupLabel = "leader.homeostat.dev/shards" // the name of the Lease given to New
+	GroupLabel = "leader.homeostat.dev/shards" // the name of the Lease given to shard.New
 	KindLabel  = "leader.homeostat.dev/record"
 	MemberKind = "member"
 )
 
 // MemberPrefix returns the prefix of the names of members' records; the rest is
-// the member's identity. group is the name of the Lease given to New.
+// the member's identity. group is the name of the Lease given to shard.New.
 func MemberPrefix(group string) string { return group + "-member-" }
 
 // SlotPrefix returns the prefix of the names of slots' records; the rest is the
@@ -40,8 +40,8 @@ func MemberLabels(group string) map[string]string {
 }
 
 // ReleaseTries bounds the attempts of a release after conflicts. A conflict
-// means that an earlier renewal of this replica, whose answer was lost, has
-// succeeded after all.
+// means that another client has edited the Lease, or that an earlier renewal of
+// this replica, whose answer was lost, has succeeded after all.
 const ReleaseTries = 3
 
 // Observation is a Lease as this replica last saw it. The times in the Lease

@@ -44,9 +44,9 @@ type KubeletOptions struct {
 //   - A Node whose condition Ready is Unknown is out of reach: its Pods are
 //     neither started nor removed.
 //
-// Containers never fail and never end. A step of the workload can report that a
-// container has failed or ended, with a [reconciletest.Patch] of pods/status.
-// Resources, taints, probes and volumes are ignored.
+// Containers never fail, and only init containers end. A step of the workload
+// can report that a container has failed or ended, with a [reconciletest.Patch]
+// of pods/status. Resources, taints, probes and volumes are ignored.
 func Kubelet(o *KubeletOptions) reconciletest.Actor {
 	if o == nil {
 		o = &KubeletOptions{}

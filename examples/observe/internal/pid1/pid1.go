@@ -25,7 +25,8 @@ import (
 // of its PID namespace. It waits for the child, and returns the child's exit
 // code and true. In any other process it returns false at once.
 //
-// It returns an error if the child cannot be started.
+// It returns an error if the child cannot be started, or if waiting for it
+// fails.
 func Main() (code int, isFirst bool, err error) {
 	return runAs(os.Getpid(), func() (int, error) { return run(os.Executable) })
 }

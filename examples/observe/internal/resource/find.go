@@ -26,7 +26,8 @@ type Resource struct {
 // the server.
 type UnknownError struct {
 	Name string
-	// Similar contains the most similar names.
+	// Similar contains the names of resources that are most similar, at most
+	// three. It is empty if no name is similar enough.
 	Similar []string
 }
 
@@ -57,7 +58,8 @@ type SilentError struct {
 	Name string
 	// Silent lists the API versions whose servers do not answer.
 	Silent []string
-	// Choices are unambiguous names of the resources of the other groups.
+	// Choices are unambiguous names of the resources that the name may mean in
+	// the groups that answer.
 	Choices []string
 }
 

@@ -31,8 +31,7 @@ type Agent struct {
 }
 
 // New returns an agent. The caller runs it with Run. pods is a client for all
-// Pods. If there are mistakes in the arguments, New returns an error that joins
-// all of them.
+// Pods. New returns an error if an argument or an option is wrong.
 func New(nodes NodeClient, pods drain.Client, o *Options) (*Agent, error) {
 	options := o.withDefaults()
 	var errs []error

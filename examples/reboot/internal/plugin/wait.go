@@ -43,8 +43,8 @@ type wait struct {
 
 // Wait waits for nodes that Request has returned. It returns when each of them
 // is back from its reboot, or will not reboot for this request. It writes a
-// line whenever the state of a node changes. While the server is unreachable,
-// Wait continues.
+// line whenever the state of a node changes, and whenever the nodes or the
+// groups cannot be read. While the server is unreachable, Wait continues.
 //
 // If nodes have not rebooted, the error joins [ErrCalledOff], [ErrUnproven],
 // [ErrWithdrawn], [ErrDeleted] or [ErrUnreadable] of each of them. Wait also

@@ -44,7 +44,7 @@ const (
 func Namespace(n int) string { return fmt.Sprintf("tenant-%03d", n%Namespaces) }
 
 // Share is the fraction of the Pods and Events to create. For example, 0.1
-// creates every tenth.
+// creates the first tenth of them.
 type Share struct{ Pods, Events float64 }
 
 // Fill creates the namespaces, the nodes and their objects. It skips objects

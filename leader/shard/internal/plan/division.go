@@ -48,7 +48,8 @@ func (d *Division) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-// Parse returns the division that String has written as text.
+// Parse returns the division that String has written as text. The text does not
+// contain Heavy.
 func Parse(text string, slots int) (*Division, error) {
 	d := &Division{}
 	fields := strings.Fields(text)
@@ -129,8 +130,9 @@ func FormatHeavy(shares []Share) string {
 }
 
 // ParseHeavy returns the namespaces that FormatHeavy has written as text. It
-// returns nil if another client has edited the text. That does no harm, since
-// the namespaces are only shown in the status.
+// returns nil if the text cannot be decoded, for example because another client
+// has edited it. That does no harm, since the namespaces are only shown in the
+// status.
 func ParseHeavy(text string) (shares []Share) {
 	if json.Unmarshal([]byte(text), &shares) != nil {
 		return nil

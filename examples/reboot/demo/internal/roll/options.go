@@ -19,12 +19,14 @@ const (
 // Options configure a roll. Kubeconfig and Program are required. Other nil and
 // zero fields mean the defaults.
 type Options struct {
-	// Kubeconfig is the kubeconfig of the cluster, for all processes.
+	// Kubeconfig is the path of the kubeconfig with which all processes reach
+	// the cluster.
 	Kubeconfig string
-	// Program is a program that runs as the controller or the agent, depending
-	// on its first argument.
+	// Program is the path of the program that runs as the controller or the
+	// agent, depending on its first argument.
 	Program string
-	// Simulated is true if the cluster has no controllers of its own. For
+	// Simulated is true if the cluster is a simulated API server. Such a server
+	// already serves RebootGroups, and it has no controllers of its own. For
 	// example, no disruption controller updates budgets. Defaults to false.
 	Simulated bool
 	// Nodes is the number of nodes, and Max is how many of them may be

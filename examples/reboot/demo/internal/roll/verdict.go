@@ -17,7 +17,8 @@ type Verdict struct {
 	// MostSlots is the largest number of slots that were held at the same time.
 	// Max is the number that the group allows.
 	MostSlots, Max int
-	// Took is the time from the first request to the last release.
+	// Took is the time from the first request to the last release, or until the
+	// time limit if the roll did not finish.
 	Took time.Duration
 	// Events is the number of events that the witness has checked.
 	Events int
