@@ -28,10 +28,11 @@ import (
 //	r := controllerruntime.Show(&page, "websites", reconciler) // for each controller
 //
 // It names caches that have not synced, watches that have failed for a minute,
-// objects that cannot be decoded, and keys whose last reconcile has failed,
-// with the error. Of each controller, it names at most ten such keys. It cannot
-// see the keys that wait in a queue (see [Queues]), what reconciles write,
-// controllers that are not wrapped by [Show], and the caches of other clusters.
+// objects on demand that cannot be watched, and keys whose last reconcile has
+// failed, with the error. Of each controller, it names at most ten such keys.
+// It cannot see the keys that wait in a queue (see [Queues]), what reconciles
+// write, controllers that are not wrapped by [Show], and the caches of other
+// clusters.
 //
 // Its zero value is ready to use. It is safe for concurrent use.
 type Page struct {

@@ -35,9 +35,10 @@ type Finalizer[T informer.Object, C Client[T]] struct {
 	// Client returns the client of a namespace, as clientset.CoreV1().Pods and
 	// [ClusterScoped] do. It is called with the namespace of the object.
 	Client func(namespace string) C
-	// Clean is called in each reconcile of an object that is being deleted,
-	// until it returns nil. It must be idempotent, because it is called again
-	// if the process ends before its success is recorded.
+	// Clean is called in each reconcile of an object that is being deleted and
+	// still has the finalizer. It must be idempotent: after a success it is
+	// called again if the finalizer could not be removed, or if the process
+	// ended before that.
 	Clean func(ctx context.Context, object T) error
 }
 

@@ -62,8 +62,8 @@ func (i *Informers) Status() []informer.Status {
 // informer will be listed after the call. Nor does it wait for an informer that
 // stops in the meantime.
 //
-// It lists the objects of each informer page by page, and stops listing when
-// the watch has caught up.
+// It lists the objects of each informer page by page. It lists only the first
+// page if the watch catches up within a second after that.
 //
 // If ctx ends first, WaitForLatest returns an error for each informer that is
 // not as new yet. The error contains the informer's name and the cause of ctx.

@@ -41,8 +41,8 @@ var errNoShared = errors.New("clientgo.Wrap: the shared informer is nil")
 // example because the credentials have expired. Only Status.LastActivity shows
 // it: the time of the last event or bookmark, with which the alert
 // HomeostatWatchSilent (docs/operating.md) fires after ten minutes. The log of
-// client-go has the cause. A shared informer made with [NewSharedIndexInformer]
-// names a watch that fails after a minute, in [Informers.Status].
+// client-go has the cause. If the shared informer was made by [Informers.New],
+// [Informers.Status] names a watch that has failed for a minute.
 func Wrap[T informer.Object](shared cache.SharedIndexInformer, o *informer.Options) *informer.Informer[T] {
 	options := ptr.Deref(o, informer.Options{})
 	options.NoSharing = true

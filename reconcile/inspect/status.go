@@ -44,10 +44,10 @@ type Status struct {
 	// Slots are the owners of the slots, by number. It is nil unless
 	// Options.Shards is from package shard or ranges, or implements [Slots].
 	Slots []SlotStatus
-	// Imbalance is the number of objects of the busiest replica, divided by the
-	// mean of all replicas. For example, 1.5 means half more than the mean. It
-	// is zero while the replicas are balanced, and while the numbers of objects
-	// are not known.
+	// Imbalance is the number of objects of the replica with the most, divided
+	// by the mean of all replicas. For example, 1.5 means half more than the
+	// mean. It is zero while the replicas are balanced, and while the numbers
+	// of objects are not known.
 	Imbalance float64
 	// Triggers are the sources of reconciles. The primary informer is the first
 	// one.
@@ -80,11 +80,13 @@ type KeyStatus struct {
 	// Resting reports whether the key has left the queue because its last
 	// reconcile ended with a terminal error.
 	Resting bool
-	// Failure is the first line of the error of the key's last reconcile, or
-	// says that a reconcile has not returned in time. It is empty after a
-	// success.
+	// Failure is the first line of the error of the key's last reconcile. If
+	// there was no error, it describes a hot loop, many repetitions without a
+	// delay, or a reconcile that has not returned in time. Otherwise it is
+	// empty. It is also empty during the first conflicts in a row, which are
+	// retried quietly.
 	Failure  string
-	FailedAt time.Time // when the last reconcile failed; zero after a success
+	FailedAt time.Time // when Failure was recorded; zero if Failure is empty
 }
 
 // Reference is an object to which the object of a key refers, by
@@ -177,7 +179,8 @@ func (o Outcome) String() string {
 	return [...]string{"success", "requeue_after", "conflict", "error", "terminal", ""}[o]
 }
 
-// Stats counts what a controller has done since it was made.
+// Stats counts what a controller has done since it was made. Stuck, Active and
+// Failing describe the present.
 type Stats struct {
 	// Reconciles counts reconciles by Outcome.
 	Reconciles [outcomes]uint64
@@ -185,8 +188,9 @@ type Stats struct {
 	// Panics of reconciles also count as Failed. A reconcile that ends its
 	// goroutine counts like a panic.
 	Panics uint64
-	// Stuck counts calls (of reconcilers, mappers, external triggers and hooks)
-	// that have not returned although their context has ended.
+	// Stuck is the number of calls (of reconcilers, mappers, external triggers
+	// and hooks) that have not returned within five seconds after the end of
+	// their context.
 	Stuck int
 	// Overran counts log lines that name stuck calls.
 	Overran uint64
@@ -200,8 +204,8 @@ type Stats struct {
 	// Overdue counts reconciles that began before the caches had seen the
 	// writes of the key, because Options.FreshnessDeadline had passed.
 	Overdue uint64
-	// Failing counts the keys whose last reconcile failed, up to 1000 of them.
-	// Keys that are retried quietly after a conflict do not count.
+	// Failing is the number of keys that have a Failure in their [KeyStatus],
+	// at most 1000.
 	Failing int
 	// HotLoops counts reconciles with a write that made no progress, for
 	// example because another client keeps undoing it. The controller then

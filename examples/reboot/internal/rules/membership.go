@@ -14,9 +14,9 @@ import (
 )
 
 // A Membership maps nodes to their groups. A node belongs to the group that
-// selects it, or to [api.DefaultName] if no other group does. A node that
-// several other groups select belongs to none of them. A group selects no nodes
-// if its selector is malformed or it is being deleted.
+// selects it. [api.DefaultName] contains only nodes that no other group
+// selects. A node that several other groups select belongs to none of them. A
+// group selects no nodes if its selector is malformed or it is being deleted.
 type Membership struct {
 	groups  []selecting
 	unclear []string // the groups whose selectors or slots cannot be read

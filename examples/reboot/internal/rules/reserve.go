@@ -13,8 +13,8 @@ import (
 )
 
 // MaxQueue limits the queue of a ledger, because the ledger is a single object
-// of the API server. Further requests join it, in the order of their names,
-// when it gets shorter.
+// of the API server. When it gets shorter, further requests join it, in the
+// order of the names of their nodes.
 const MaxQueue = 1000
 
 // A Reservation is what Reserve changes in a ledger: it adds slots, and

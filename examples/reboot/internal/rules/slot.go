@@ -50,12 +50,14 @@ type SlotDecision struct {
 	Step SlotStep
 	// Next is the slot that replaces the old one if the step is Rewrite.
 	Next api.Slot
-	// NotBefore is when the request of a released slot may be tried again.
+	// NotBefore is when the request of a released slot may be tried again, if
+	// its reboot was called off. Otherwise it is zero.
 	NotBefore metav1.Time
 	// Seconds is how long the permission is valid if the step is Permit.
 	Seconds int32
 	// After is the time after which ForSlot must be called again, even if
-	// nothing has changed.
+	// nothing has changed. 0 means that it need not be called before something
+	// changes.
 	After time.Duration
 	// Why is the reason for the step, as a text for people.
 	Why string

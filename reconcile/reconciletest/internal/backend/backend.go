@@ -31,7 +31,8 @@ var Namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 type Server interface {
 	// Config returns a rest.Config with the administrator's credentials.
 	Config() *rest.Config
-	// Resources returns the resources that the server serves, in order.
+	// Resources returns the resources that the server serves, always in the
+	// same order.
 	Resources() []apisim.Resource
 	// Objects returns the objects of a resource, sorted by namespace and name.
 	// They are shared; do not modify them.

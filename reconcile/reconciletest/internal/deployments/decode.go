@@ -27,8 +27,8 @@ func NewCache() *Cache {
 }
 
 // Objects returns the objects of a resource as values of their Go type. It
-// takes each value from seen, or decodes it. They are shared; do not modify
-// them.
+// takes unchanged values from seen, and decodes the others. The values share
+// their maps, slices and pointers with seen; do not modify these.
 func Objects[T any](w *reconciletest.World, seen *Cache, resource string) ([]T, error) {
 	objects, err := w.Objects(resource)
 	if err != nil {
