@@ -119,10 +119,10 @@ func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Check checks every [Kind] of the cluster that has not been checked
 // individually. It sends one request for each, or two after a 404. Call it once
-// before the controllers run. It reports a wrong plural or group. Without it,
-// the only sign would be an informer that never syncs. Check leaves out the
-// kinds of the resources in optional. Pass the resources that the program can
-// do without.
+// before the controllers run. It reports a wrong group, version, plural, kind
+// or scope. Without it, the only sign of a wrong plural or group would be an
+// informer that never syncs. Check leaves out the kinds of the resources in
+// optional. Pass the resources that the program can do without.
 //
 // Check returns the errors of [Kind.Check], joined.
 func (c *Cluster) Check(ctx context.Context, optional ...schema.GroupResource) error {

@@ -331,7 +331,8 @@ type MutationError struct {
 	// code modified the object.
 	Kind string
 	Key  types.NamespacedName
-	// Fields are paths such as "metadata.labels.app", at most ten.
+	// Fields are paths such as "metadata.labels.app", at most ten. If the JSON
+	// of the object has not changed, it is the text "unknown fields".
 	Fields []string
 }
 

@@ -44,7 +44,7 @@ const (
 // Options configures an [Informer]. Nil and zero fields mean the defaults.
 type Options struct {
 	// Name is used in logs, errors and metrics. Defaults to the plural of the
-	// kind, such as "nodes".
+	// kind, such as "nodes", or to "objects" while the kind is not known.
 	Name string
 	// Kind is the kind of the objects, for Go types that are used for many
 	// kinds. Defaults to the name of the Go type and, for unstructured and

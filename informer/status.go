@@ -104,8 +104,8 @@ type Status struct {
 	// backup. Everything is then listed again. With several namespaces, each
 	// watch counts the same restore. Some aggregated API servers send lists
 	// with an older resourceVersion than an object in them. After such a list,
-	// no restore is noticed, and [Informer.IsDeleted] returns false, until the
-	// informer is started again.
+	// its watch notices no restore, and [Informer.IsDeleted] returns false for
+	// the objects of that watch, until the informer is started again.
 	Restores int64
 	Failures int64 // Failures counts failed requests.
 	// Events counts the events of changes. An event counts once, regardless of

@@ -98,7 +98,8 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 // DeleteAll returns the errors of the requests, and an error if the cache is
 // not complete, because a namespace cannot be listed or because a child is
 // unreadable (see [informer.Informer.Unreadable]). It returns a terminal error
-// if owner is nil, has no UID, or is not being deleted.
+// for invalid arguments of New, and if owner is nil, has no UID, or is not
+// being deleted.
 func (s *Set[T]) DeleteAll(ctx context.Context, owner metav1.Object) error {
 	if bound.IsNil(owner) {
 		return terminal.Mark(fmt.Errorf("deleting the children of a %s: the owner is nil", s.kind.Kind))

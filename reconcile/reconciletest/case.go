@@ -62,9 +62,10 @@ type Case struct {
 	// Replicas is the number of replicas, from 1 to 10. If the program uses one
 	// Lease, only the replica that holds the Lease may write. Defaults to 1.
 	Replicas int
-	// Workload lists the steps of other clients. They happen one after the other,
-	// each when the program has come to rest. Defaults to none: the program only
-	// starts and comes to rest with Objects.
+	// Workload lists the steps of other clients. They happen one after the
+	// other, each when the program has come to rest. In some runs, one of them
+	// happens earlier. Defaults to none: the program only starts and comes to
+	// rest with Objects.
 	Workload []Step
 	// Actors are the other controllers of the cluster. The garbage collector is
 	// always present. Package actors has actors for Pods and Deployments.
@@ -97,9 +98,10 @@ type Case struct {
 	Ignore []string
 	// Roles are the YAML files with the Roles and ClusterRoles of the program,
 	// such as "../../deploy/rbac.yaml". A call that they do not grant is a
-	// finding. Once every single deviation has been tried, a right that they
-	// grant and that no run needs is a finding, too. Rights for Events, Leases
-	// and the finalizers of owners may remain unused. Defaults to all rights.
+	// finding. A right that they grant and that no run needs is a finding, too,
+	// if one process has tried every single deviation. Rights for Events,
+	// Leases and the finalizers of owners may remain unused. Defaults to all
+	// rights.
 	Roles []string
 	// Unneeded lists further rights that Roles may grant although no run uses
 	// them, such as "delete pods" or "get jobs.batch/status".

@@ -38,10 +38,12 @@ type Report struct {
 	// grant is a Role for one namespace, or a rule with resourceNames, for
 	// example for objects that are read with reconcile.References.
 	Narrower []string
-	// Failure is the text with which the test failed. It has the fault, the
-	// violation, the token, the trace and a hint. It is empty if no run failed.
+	// Failure is the text with which [Explore] fails the test. It has the
+	// deviations of the failed run, the violation, the token, the trace and a
+	// hint. If only rights in Case.Roles are unused, it lists them. It is empty
+	// if there is no finding.
 	Failure string
-	// Token replays the failure with [Replay].
+	// Token replays the failure with [Replay]. It is empty if no run failed.
 	Token string
 	// Oracle is the rule that the failure breaks:
 	//

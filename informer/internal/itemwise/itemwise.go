@@ -49,9 +49,9 @@ import (
 )
 
 // Requests sends the requests of an informer. It is a client whose methods do
-// not depend on the type of its lists. Its methods must be methods of package
-// informer that call the client directly, because [clients.Asked] looks for
-// them on the stack.
+// not depend on the type of its lists. Implementations must be in package
+// informer and call the client directly, because [clients.Asked] looks for
+// their methods on the stack.
 type Requests interface {
 	List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
@@ -62,8 +62,9 @@ type Requests interface {
 //
 // For clients of package cluster, the Reader sends all requests itself from the
 // start. Other clients may do more than send a request. For example, one may
-// add a label selector to each list. So the Reader takes over only after it has
-// seen that a client's methods send the request and do nothing else.
+// add a label selector to each list. So the Reader takes over only from
+// client-go's own clients, and from clients whose methods it has seen to send
+// the request and do nothing else.
 type Reader struct {
 	client Requests
 	name   string // the Go type of the client, for errors

@@ -50,7 +50,9 @@ type withMetadata struct {
 // MetadataFault returns an error that names a member of the metadata that Go
 // cannot decode, and nil if there is no such member. The methods of an untyped
 // object return nothing for such a member. For example, an object whose
-// deletionTimestamp is "soon" would look as if it were not being deleted.
+// deletionTimestamp is "soon" would look as if it were not being deleted. A
+// fault in the managed fields alone is not reported, because nothing reads
+// them.
 func MetadataFault(u *unstructured.Unstructured) error {
 	metadata, ok := u.Object["metadata"].(map[string]any)
 	if ok && isSound(metadata) {

@@ -32,7 +32,8 @@ func (p Process) memory(field string) (float64, error) {
 	return kib / 1024, err
 }
 
-// Processor returns the processor time so far.
+// Processor returns the processor time that the process has used so far, user
+// and system time together.
 func (p Process) Processor() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p))
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 // Verdict is the result of a roll.
 type Verdict struct {
 	// Nodes is the number of nodes, and Rebooted is how many of them have
-	// rebooted exactly once.
+	// rebooted exactly once and were not left cordoned.
 	Nodes, Rebooted int
-	// MostSlots is the largest number of slots that were held at the same time.
-	// Max is the number that the group allows.
+	// MostSlots is the largest number of slots that were seen to be held at the
+	// same time. Max is the number that the group allows.
 	MostSlots, Max int
 	// Took is the time from the first request to the last release, or until the
 	// time limit if the roll did not finish.
