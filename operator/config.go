@@ -19,21 +19,23 @@ import (
 // ($KUBECONFIG, ~/.kube/config). It sends no request. The caller owns the
 // config. Pass it to [cluster.New], whose clients are not throttled.
 //
-// Clients of the config read a changed kubeconfig again, within ten seconds, or
-// within one second after the server has refused a request. So tokens,
-// passwords and certificates can be replaced while the program runs. The server
-// cannot be replaced: a kubeconfig with a different server requires a restart,
-// because the server may belong to a different cluster. Files and plugins that
-// client-go reads again by itself are left to client-go. For example, it reads
-// the token of a Pod again every minute, and the file of a certificate
-// authority every five minutes. Connections for exec, attach and port-forward
-// keep an inline client certificate until the restart.
+// A request of a client of the config reads the kubeconfig again if the last
+// reading is ten seconds ago, or one second if the request has failed or was
+// answered with 401. So tokens, passwords and certificates can be replaced
+// while the program runs. The server cannot be replaced: a kubeconfig with a
+// different server requires a restart, because the server may belong to a
+// different cluster. Files that client-go reads again by itself are left to
+// client-go. For example, it reads the token of a Pod again every minute, and
+// the file of a certificate authority every five minutes. A kubeconfig with a
+// credential plugin is not read again, because client-go calls the plugin
+// again. Connections for exec, attach and port-forward keep an inline client
+// certificate until the restart.
 //
 // A pipe, such as the one of --kubeconfig=<(…) in a shell, is read once. New
 // credentials then require a restart.
 //
-// Config returns an error if the kubeconfig cannot be read, or if no cluster is
-// configured.
+// Config returns an error if the kubeconfig or the credentials of the Pod
+// cannot be read, or if no cluster is configured.
 func Config(kubeconfig string) (*rest.Config, error) {
 	config, _, err := connect(kubeconfig)
 	return config, err

@@ -22,12 +22,14 @@ import (
 // leader and metrics. Its methods are safe for concurrent use. Tests of a Setup
 // make one with [NewEnv].
 type Env struct {
-	// Context ends when the process receives SIGTERM or SIGINT, before the
-	// controllers drain. It carries the logger.
+	// Context ends when the process receives SIGTERM or SIGINT, or when it can
+	// no longer serve its probes. The controllers then drain. It carries the
+	// logger.
 	Context context.Context
 	// Cluster is the cluster that --kubeconfig names. Controllers see their own
 	// writes through its clients. With --leader-elect it refuses writes while
-	// this replica does not lead, and therefore also during Setup.
+	// this replica does not lead or, in a [Sharded] program, is not a member of
+	// the shards. So it also refuses writes during Setup.
 	Cluster *cluster.Cluster
 	// Clusters contains Program.Clusters by name. They refuse writes as Cluster
 	// does.

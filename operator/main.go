@@ -37,11 +37,12 @@ const (
 )
 
 // Main runs the program until SIGTERM or SIGINT, and returns its exit code: 0
-// after a drain, 1 after an error or if p itself is wrong, 2 for a wrong
-// command line. With --help, --version or --print-fencing-policy it only prints
-// a text, and then returns 0 if that succeeded. args does not include the
-// program's name. Logs and errors are written to stderr. Only a requested
-// fencing policy is written to standard output.
+// after a drain or if a signal arrives before the controllers run, 1 after an
+// error or if p itself is wrong, 2 for a wrong command line. With --help,
+// --version or --print-fencing-policy it only prints a text, and then returns 0
+// if that succeeded. args does not include the program's name. Logs, errors,
+// the help and the version are written to stderr. Only a requested fencing
+// policy is written to standard output.
 //
 // Call it once per process, because it sets klog's logger and the memory limit
 // (see [LimitMemory]).

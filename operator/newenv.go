@@ -22,12 +22,13 @@ import (
 )
 
 // NewEnv returns an environment for tests of a Setup, with the API server of
-// config. It has a Cluster, Events and its own Metrics registry, but no Leader
-// and no Clusters. For example, each boot of a reconciletest.Case makes an
-// environment from the Context and the Config of its Env.
+// config. It has a Cluster, Events and its own Metrics registry, but no Leader,
+// no Shards and no Clusters. Its Context is ctx. For example, each boot of a
+// reconciletest.Case makes an environment from the Context and the Config of
+// its Env.
 //
-// Eventf sends the Event before it returns, so a test sees it at once and has
-// nothing to stop. A failure is logged.
+// Unlike in a program, Eventf of Events sends the Event before it returns, so a
+// test sees the Event at once and has nothing to stop. A failure is logged.
 //
 // NewEnv returns the errors of cluster.New.
 func NewEnv(ctx context.Context, config *rest.Config) (Env, error) {

@@ -59,9 +59,10 @@ type Program struct {
 	// flags. Pass it on as [shard.Options].Member. Defaults to [shard.New].
 	Shards func(lease leader.Lease, member leader.Options) (reconcile.Shards, error)
 	// Clusters are additional clusters. Each adds a flag --<name>-kubeconfig
-	// and an entry to [Env.Clusters]. The Lease and the Events are in the first
-	// cluster. Writes to all clusters are fenced. If a cluster stops answering,
-	// /readyz names it but stays 200. Defaults to no additional clusters.
+	// and an entry to [Env.Clusters]. The Lease and the Events are in the
+	// cluster of --kubeconfig. With --leader-elect, writes to all clusters are
+	// fenced. If one of Clusters stops answering, /readyz names it but stays
+	// 200. Defaults to no additional clusters.
 	Clusters []Cluster
 	// FencingPolicy adds the flag --print-fencing-policy. With the flag, the
 	// program prints an admission policy and exits. With that policy, the API
@@ -74,8 +75,8 @@ type Program struct {
 	// to nil, which serves no profiles.
 	Profiles http.Handler
 	// Setup makes the controllers. It is called once. Use [Env.Context] for
-	// requests. While it runs, only /livez and /readyz are served, and /readyz
-	// reports that the program is starting.
+	// requests. While it runs, /readyz reports that the program is starting,
+	// and /metrics and the debug page do not show controllers yet.
 	//
 	// The kinds of [cluster.NewKind] must exist on the server, unless only
 	// controllers with reconcile.Options.Optional watch them. Such a controller
@@ -87,7 +88,8 @@ type Program struct {
 	//
 	// If Setup returns an error or panics, the program exits with code 1 before
 	// a controller runs. It also does so if Setup has not returned 5 seconds
-	// after Env.Context has ended.
+	// after Env.Context has ended. After a signal, an error that only reports
+	// the end of Env.Context leads to exit code 0.
 	Setup func(env Env) ([]*reconcile.Controller, error)
 	// Beside runs in every replica while the controllers run. For example, it
 	// can serve webhooks. It is called after Setup. ctx ends when the

@@ -32,15 +32,16 @@ var ErrPermission = errors.New("missing permission")
 
 // CheckPermissions returns nil when the API server has confirmed that this
 // process has every permission in needs. They have the form of [Program.Needs],
-// without a cluster. If the server does not answer, or could not find out, it
-// is asked again until the timeout. CheckPermissions sends one
-// SelfSubjectAccessReview per permission, all at the same time, and none for a
-// need "by name".
+// without a cluster. A question mark after a namespace has no effect here. If
+// the server does not answer, or could not decide, it is asked again until the
+// timeout. Each time, CheckPermissions sends one SelfSubjectAccessReview per
+// permission, all at the same time, and none for a need "by name".
 //
 // CheckPermissions returns a joined error that names every missing permission,
 // each with [ErrPermission]. It also returns an error if a need is malformed,
-// if the server has not answered in time, or if ctx ends. It is safe for
-// concurrent use.
+// if the server refuses to answer, for example because it does not know the
+// account, if it has not answered in time, or if ctx ends. CheckPermissions is
+// safe for concurrent use.
 func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs ...string) error {
 	permissions, err := parseNeeds(needs, nil)
 	if err != nil {

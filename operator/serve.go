@@ -60,18 +60,21 @@ type Server struct {
 // Run returns the errors of [reconcile.RunAll] and [status.ServeOn], joined.
 // Before it runs the controllers, it returns an error if it cannot listen on
 // Address, if an Address is set without a Cluster, if MetricsAuth or a
-// certificate is set without an Address, if the certificate and the key do not
-// match, or if collectors in Metrics clash with the program's own.
+// certificate is set without an Address, if the certificate and the key cannot
+// be read or do not match, or if collectors in Metrics clash with the program's
+// own.
 func (s *Server) Run(ctx context.Context, controllers ...*reconcile.Controller) error {
 	return s.RunSetup(ctx, func(context.Context) ([]*reconcile.Controller, error) { return controllers, nil })
 }
 
 // RunSetup runs the controllers that setup returns, as Run does. The probes
 // answer while setup runs: until the controllers run, /readyz reports that the
-// process is starting. The context of setup ends with ctx.
+// process is starting. The context of setup ends with ctx, or when the listener
+// fails.
 //
-// RunSetup returns the errors of setup and of Run. It returns an error, too, if
-// setup panics, or has not returned 5 seconds after its context ended.
+// RunSetup returns the errors of setup and of Run. It also returns an error if
+// setup is nil, if it panics, or if it has not returned 5 seconds after its
+// context ended.
 func (s *Server) RunSetup(
 	ctx context.Context, setup func(ctx context.Context) ([]*reconcile.Controller, error),
 ) error {

@@ -62,8 +62,9 @@ func (i Item[K]) Own() bool {
 
 // Hold delays the next dispatch of the key until d has passed since the call,
 // or until Release is called. If Hold is called repeatedly, the last call
-// counts. Hold neither ends the item nor adds the key, so when the hold ends,
-// the key is dispatched only if it was added. Hold has no effect once the item
+// counts. Hold neither ends the item nor adds the key. So when the hold ends,
+// the key is dispatched only if there is another reason: it was added, or the
+// item ended with After, Retry or RetryAfter. Hold has no effect once the item
 // has ended. A key that is also backing off is dispatched when both the hold
 // and the back-off have ended.
 func (i Item[K]) Hold(d time.Duration) {
@@ -143,8 +144,8 @@ const (
 // Get waits for the next key and returns it. The caller holds the key until it
 // ends the item. Any number of goroutines may wait at the same time.
 //
-// Get returns [ErrStopped] if the queue has stopped. Once ctx has ended, it
-// returns ctx.Err(), even if keys are waiting.
+// Get returns [ErrStopped] if the queue dispatches no more keys. Once ctx has
+// ended, it returns ctx.Err(), even if keys are waiting.
 func (q *Queue[K]) Get(ctx context.Context) (item Item[K], err error) {
 	err = q.get(ctx, true, &item)
 	return item, err

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrStopped is returned by [Queue.Get] when the queue dispatches no more keys:
-// after Stop, and after Drain once the last waiting key has been dispatched.
+// after Stop, and after Drain once no key is left that Drain still dispatches.
 var ErrStopped = errors.New("the queue has stopped")
 
 // A Queue dispatches keys, each to one worker at a time. Make one with [New].
@@ -110,9 +110,9 @@ func (q *Queue[K]) groupOf(key K) string {
 }
 
 // Forget clears the failures of key, so that its next failure counts as the
-// first. A retry that is already scheduled keeps its time. A back-off during
-// which nothing was added ends at once. Forget has no effect for a key that has
-// not failed.
+// first. A retry that is already scheduled keeps its time. If [Queue.Cancel]
+// has dropped the retry, and key was not added since, the back-off ends at
+// once. Forget has no effect for a key that has not failed.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.unlock()
@@ -130,7 +130,7 @@ func (q *Queue[K]) Forget(key K) {
 }
 
 // Cancel drops the timer of key, even if it belongs to a retry, and reports
-// whether there was one. The key keeps its failures and its back-off until
+// whether there was one. The key keeps its failures and its back-off; see
 // [Queue.Forget]. Additions without a delay are not cancelled. For example, a
 // key that was added during its back-off is still dispatched when the back-off
 // ends.
@@ -190,8 +190,9 @@ func (q *Queue[K]) Len() int {
 //   - when its hold, its back-off or the minimum interval ends, if it waits for
 //     that.
 //
-// When no such key is left, Get returns [ErrStopped]. Drain does not wait for
-// that, and cannot be undone.
+// A key that waits for a worker because its delay has ended before Drain is
+// dispatched, too. When no such key is left, Get returns [ErrStopped]. Drain
+// does not wait for that, and cannot be undone.
 func (q *Queue[K]) Drain() {
 	q.mu.Lock()
 	defer q.unlock()

@@ -12,10 +12,12 @@ type Stats struct {
 	// Added counts additions. Merged counts additions of a key that was already
 	// pending.
 	Added, Merged uint64
-	// Began counts additions that made a key pending. client-go counts only
-	// such additions.
+	// Began counts how often a key became pending: it began to wait for a
+	// worker, or was added while a worker held it. client-go counts only that
+	// as an addition.
 	Began uint64
-	// Retried counts items that ended with Retry or RetryAfter.
+	// Retried counts items that ended with Retry or RetryAfter and, with
+	// package workqueue, calls of AddRateLimited if there is no RateLimiter.
 	Retried uint64
 	// Failing is the number of keys that have failures: they have failed, and
 	// since then they have not succeeded, and no Forget or ResetBackoff has
@@ -127,7 +129,8 @@ func (s State) String() string {
 type EntryStatus[K comparable] struct {
 	Key   K
 	State State // waiting, delayed or held
-	// Lane is the lane in which the key waits, or will wait.
+	// Lane is the lane in which the key waits, or will wait. For a held key
+	// that was not added again, it is the lane from which it was dispatched.
 	Lane Lane
 	// Failures counts failures in a row.
 	Failures int

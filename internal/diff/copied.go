@@ -12,11 +12,13 @@ import (
 // CheckCopy returns an error if copied is not a deep copy of original. copied
 // is the result of the method DeepCopyObject of original. CheckCopy returns nil
 // without a comparison for unstructured objects, and if the two values are not
-// pointers of one type. The error names the first member that the copy lacks or
-// that both objects share. A method that forgets or shares a member was written
-// by hand, or was generated before the Go type got the member. An edit of the
-// copy would then remove the member from the server's object, or change the
-// original.
+// pointers of one type. For types that cannot be compared in memory, it
+// compares only the JSON of the objects, and finds no shared members.
+//
+// The error names the first member that the copy lacks or changes, or that both
+// objects share. A method that forgets or shares a member was written by hand,
+// or was generated before the Go type got the member. An edit of the copy would
+// then remove the member from the server's object, or change the original.
 func CheckCopy(original, copied any) error {
 	if _, ok := original.(*unstructured.Unstructured); ok {
 		return nil // its method belongs to apimachinery

@@ -38,11 +38,12 @@ type Patch struct {
 }
 
 // Make returns a patch from original to edited, two non-nil objects of the same
-// kind. It sends only the differences:
+// kind. The patch contains only the differences:
 //
-//   - If no list has to be sent as a whole, the patch has style s, or JSON
-//     if the server could misread a strategic patch. The server does not
-//     change fields that the patch does not mention.
+//   - If no list has to be sent as a whole, the patch has style s, or JSON if
+//     the objects cannot be compared in memory, or if the server could misread
+//     a strategic patch. The server does not change fields that the patch does
+//     not mention.
 //   - Otherwise it has style Operations, which addresses the elements of lists
 //     by their index. It is correct only for the object as it was read, so the
 //     caller must make the object's resourceVersion a condition of the patch.
@@ -204,7 +205,8 @@ type Style uint8
 const (
 	// JSON is a JSON merge patch, RFC 7386.
 	JSON Style = iota
-	// Strategic is a strategic merge patch: lists are merged by key.
+	// Strategic is a strategic merge patch. It merges the elements of a list by
+	// their key, if the Go type defines a key for the list.
 	Strategic
 	// Operations is a JSON patch, RFC 6902.
 	Operations

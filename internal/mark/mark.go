@@ -31,7 +31,7 @@ const (
 )
 
 // Owner identifies the owner of an object. Its key is empty if the object has
-// lost the annotation that contains the key.
+// lost the annotation that contains the key, or if the annotation is damaged.
 type Owner struct {
 	schema.GroupKind
 	types.NamespacedName
@@ -71,8 +71,8 @@ func (o Owner) String() string {
 	return o.Kind + " \"" + o.NamespacedName.String() + "\""
 }
 
-// IsCopied reports whether obj has the mark of another object, as a copy has
-// that a person or a tool has made of a child. An object without
+// IsCopied reports whether obj has the mark of another object. For example, a
+// person or a tool has copied a child under another name. An object without
 // ChildAnnotation is no copy, because older versions did not write it.
 func IsCopied(obj metav1.Object) bool {
 	child := obj.GetAnnotations()[ChildAnnotation]
@@ -103,8 +103,8 @@ func (o Owner) Put(obj metav1.Object) {
 }
 
 // Errors returns the reasons why the owner's kind and UID are not valid label
-// values. Put does not shorten them, so an invalid kind or UID cannot be
-// written.
+// values. Put does not shorten them, so the API server would refuse an object
+// with an invalid kind or UID.
 func (o Owner) Errors() []string {
 	return append(validation.IsValidLabelValue(o.Kind), validation.IsValidLabelValue(string(o.UID))...)
 }

@@ -66,8 +66,9 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 type Handover interface {
 	// Owners returns the owners of all slots, by number, as this replica sees
 	// them. imbalance is the number of objects of the replica that has the
-	// most, divided by the mean of all replicas. It is zero while the numbers
-	// are unknown, or while the replicas are balanced. Owners sends no request.
+	// most, divided by the mean of all replicas. It is zero while the number of
+	// a replica is unknown, while the replica with the most has fewer than 10
+	// objects more than the mean, and without ranges. Owners sends no request.
 	Owners() (slots []Status, imbalance float64)
 	// Leave replaces the keys that the next owner of a slot gets. Call it
 	// before the function of the slot returns. Only the first 100 keys are

@@ -14,7 +14,8 @@ import (
 
 // Client returns a copy of c whose watches deliver placeholders, and whose
 // lists and watches omit objects that keep does not want. If that would not be
-// safe, it returns nil and the reason. See [Filter].
+// safe, it returns nil and the reason. Answers in a format other than protobuf
+// are not changed. See [Filter].
 func (s *Specs) Client(c rest.Interface, keep Keep) (filtered rest.Interface, reason string) {
 	if authenticatorErr != nil {
 		return nil, authenticatorErr.Error()
@@ -24,8 +25,9 @@ func (s *Specs) Client(c rest.Interface, keep Keep) (filtered rest.Interface, re
 
 // Filter returns a copy of c whose lists and watches omit objects that keep
 // does not want. If that would not be safe, it returns nil and the reason, such
-// as "the client may speak CBOR". The copy differs from c only in the transport
-// in its field Client.
+// as "the client may speak CBOR". Answers in a format other than protobuf, such
+// as JSON, still contain all objects. The copy differs from c only in the
+// transport in its field Client.
 func Filter(c rest.Interface, keep Keep) (filtered rest.Interface, reason string) {
 	return withTransport(c, nil, keep)
 }

@@ -91,8 +91,9 @@ func (s *Specs) Take(o Object) (Object, Spec, error) {
 func (s *Specs) CopySpec(dst, src Object) { s.kind.copySpec(dst, src) }
 
 // Reason returns the reason why all specs are decoded, such as "the server
-// sends application/json". It returns "" while specs that the cache has are not
-// decoded.
+// sends application/json". It returns "" if no such reason is known. Specs that
+// the cache has are then not decoded, once the watch has been opened and its
+// Offer, if it has one, has been accepted.
 func (s *Specs) Reason() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

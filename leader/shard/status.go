@@ -31,8 +31,9 @@ type Status struct {
 	// mean. Stopping all replicas and starting them again chooses ranges that
 	// suit the present objects.
 	//
-	// It is zero while the replicas are balanced, while the number of objects
-	// of a replica is unknown, and without package ranges.
+	// It is zero while the replica with the most has fewer than 10 objects more
+	// than the mean, while the number of objects of a replica is unknown, and
+	// without package ranges.
 	Imbalance float64
 }
 

@@ -24,9 +24,10 @@ import (
 const maxSeconds = 25
 
 // Handler returns a handler of the paths below /debug/pprof/. It serves a list,
-// the profiles of runtime/pprof by name, and a CPU profile of ?seconds=N, at
-// most 25. With ?debug=1 or ?debug=2, a profile by name is text. Traces of the
-// scheduler are not served. The handler is safe for concurrent use.
+// the profiles of runtime/pprof by name, and a CPU profile of ?seconds=N, 10 by
+// default and at most 25. With ?debug=1 or ?debug=2, a profile by name is text.
+// Traces of the scheduler are not served. The handler is safe for concurrent
+// use.
 //
 // The handler answers 404 for an unknown profile, and 409 while another client
 // takes a CPU profile. A CPU profile ends when its client disconnects.

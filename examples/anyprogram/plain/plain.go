@@ -21,10 +21,11 @@ import (
 // created and deleted while a watch is broken causes no event.
 const resync = 30 * time.Second
 
-// Name is the name of the ServiceAccounts.
+// Name is the name of the ServiceAccount in each namespace.
 const Name = "worker"
 
-// Start runs the controller until ctx ends.
+// Start creates the missing ServiceAccounts until ctx ends. It returns an error
+// if it cannot start.
 func Start(ctx context.Context, config *rest.Config) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

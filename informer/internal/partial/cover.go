@@ -115,8 +115,8 @@ func (c *Cover) Fill(set keyspace.Set) {
 func (c *Cover) Filling() *Filling { return c.filling }
 
 // Left returns the shards that must be taken from an additional list at rv that
-// was begun for f. It leaves out shards whose newer states were in a list of
-// the watch.
+// was begun for f. It leaves out the shards that the watch itself has meanwhile
+// listed, unless that list is older than rv.
 //
 // Left returns ErrGivenUp if no list of set is in progress any more, and
 // ErrOtherHistory if f is not the list in progress.
@@ -182,7 +182,8 @@ func (c *Cover) Newest() (rv string) {
 }
 
 // IsOutdated reports whether the state of an object at rv is older than an
-// additional list of a shard that contains the object.
+// additional list of a shard that contains the object. It returns false for
+// objects without a namespace, which are never taken from additional lists.
 func (c *Cover) IsOutdated(key types.NamespacedName, rv string) bool {
 	return key.Namespace != "" && slices.ContainsFunc(c.additional, func(list listing) bool {
 		return versions.Older(rv, list.rv) && keyspace.Has(list.set, key.Namespace)
@@ -204,7 +205,8 @@ func (c *Cover) Listed(rv string) {
 }
 
 // Deleted records a deletion that the watch has delivered, for the additional
-// list in progress. It has no effect on other shards than those being listed.
+// list in progress. It has no effect if that list does not contain the shard of
+// the object.
 func (c *Cover) Deleted(key types.NamespacedName, rv string) {
 	if c.filling != nil && keyspace.Has(c.filling.set, key.Namespace) {
 		c.filling.deleted[key] = rv

@@ -16,9 +16,10 @@ import (
 	"github.com/homeostat/homeostat/internal/wire"
 )
 
-// Cache is an informer's cache of the objects of some shards, from the first
-// call of RunShards until the last call of RunShards or Run has ended. An
-// informer that keeps all objects has no such cache, and does not call it.
+// Cache is an informer's cache of the objects of some shards. An informer has
+// one if it was started by RunShards, until the last call of RunShards or Run
+// has ended. While a call of Run is active, the Cache keeps all objects. An
+// informer that was started by Run keeps all objects without a Cache.
 //
 // It is an interface so that a program which never calls RunShards does not
 // link the implementation.

@@ -53,10 +53,12 @@ func (r *Set) ensureWatch(s *session, f *reference) error {
 	return nil
 }
 
-// Confirm reads the object of key from the server, stores it, and returns when
-// the handlers have been called. comparable is false for fakes, because their
-// answers prove nothing. Confirm returns an error for a key to which nothing
-// refers.
+// Confirm reads the object of key from the server, stores it unless a watch has
+// delivered a newer state, and returns when the handlers have been called.
+// comparable is false for fakes, because their answers prove nothing.
+//
+// Confirm returns an error if the set does not hold the key (see [Set.Holds])
+// or does not run, if the read fails, or if ctx ends.
 func (r *Set) Confirm(ctx context.Context, key types.NamespacedName) (comparable bool, err error) {
 	r.mu.Lock()
 	f, s := r.refs[key], r.session

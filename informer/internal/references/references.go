@@ -64,7 +64,8 @@ type Source interface {
 	// not have the type of the cache's objects.
 	Object(obj runtime.Object) (metav1.Object, error)
 	// Put stores the state of an object. Remove removes an object whose last
-	// state is last. Both call the handlers.
+	// state is last. The change is delivered to the handlers by this goroutine,
+	// or by another one that is already calling handlers.
 	Put(object metav1.Object) error
 	Remove(last metav1.Object) error
 }
@@ -84,8 +85,10 @@ type Connection struct {
 // Options contains the informer's options that concern references.
 type Options struct {
 	BackoffBase, BackoffCap time.Duration
-	// WatchNamespaceAbove is the number of references to objects of a namespace
-	// above which the namespace is watched instead of each object.
+	// WatchNamespaceAbove is the number of objects of one namespace above which
+	// they share a watch of the namespace. They share it until their number has
+	// fallen to half of the limit. If the server refuses that watch, each
+	// object has its own.
 	WatchNamespaceAbove int
 	// Scope is the scope of the kind; empty if it is not known.
 	Scope meta.RESTScopeName
@@ -178,10 +181,10 @@ func (r *Set) Holds(key types.NamespacedName) bool {
 }
 
 // State reports whether it is known that the object of key exists, or that it
-// does not exist. If an error is the reason why that is not known, State returns
-// the error. For example, the program may not have the permission to list the
-// object. The error is nil if the object has not been listed yet, or if nothing
-// refers to it.
+// does not exist. If an error is the reason why that is not known, State
+// returns the error. For example, the program may not have the permission to
+// list the object. Otherwise the error is nil, for example because the object
+// has not been listed yet, nothing refers to it, or the set does not run.
 func (r *Set) State(key types.NamespacedName) (known bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

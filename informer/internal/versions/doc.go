@@ -7,12 +7,13 @@ package versions
 type Occasion uint8
 
 const (
-	// FirstList is the first list of a running informer.
+	// FirstList is the first list of a watch after the informer was started.
 	FirstList Occasion = iota
-	// Relist follows a watch that could not be resumed.
+	// Relist is each other list without a restore. For example, it follows a
+	// watch that could not be resumed, or fills shards that were added.
 	Relist
-	// RestoredList follows a restore of the server's storage. All objects count
-	// as changed, because the same resourceVersion may now belong to a
-	// different state.
+	// RestoredList follows a restore of the server's storage, unless it is the
+	// first list. All objects count as changed, because the same
+	// resourceVersion may now belong to a different state.
 	RestoredList
 )

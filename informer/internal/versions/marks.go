@@ -24,10 +24,12 @@ type Waiter struct {
 	// does not have its own watch, the oldest mark counts.
 	Namespace string
 	RV        string
-	// AnyRV is true if the call waits only for the first list.
+	// AnyRV is true if the call waits only until all watches have stored and
+	// delivered their first list. Namespace and RV then have no effect.
 	AnyRV bool
-	// Ready replaces all other conditions of the Waiter, unless it is nil. The
-	// call is then made when Ready returns true.
+	// Ready replaces all other conditions of the Waiter, unless it is nil. It
+	// is called whenever the marks change, and the call is made once it returns
+	// true.
 	Ready func() bool
 	Call  func()
 }
@@ -67,9 +69,9 @@ func (w *Marks) Advance(namespace, rv string, list bool) {
 	w.updateAndUnlock()
 }
 
-// SetSynced stores the result of synced. synced reports whether all watches
-// have stored and delivered their first list. It calls synced with mu held, so
-// that concurrent updates stay in order.
+// SetSynced stores the result of synced, a function that reports whether all
+// watches have stored and delivered their first list. SetSynced calls the
+// function with mu held, so that concurrent updates stay in order.
 func (w *Marks) SetSynced(synced func() bool) {
 	w.mu.Lock()
 	w.synced = synced()

@@ -332,8 +332,8 @@ func workload(obj object) field.ErrorList {
 	return append(errs, podSpec(Object(Find(obj, path.String())), path)...)
 }
 
-// Tolerates reports whether a toleration matches the named taint with the
-// effect NoExecute.
+// Tolerates reports whether the key and the effect of a toleration match the
+// named taint with the effect NoExecute. It ignores the operator and the value.
 func Tolerates(toleration object, taint string) bool {
 	key, effect := Text(toleration, "key"), Text(toleration, "effect")
 	return (key == taint || key == "") && (effect == "NoExecute" || effect == "")

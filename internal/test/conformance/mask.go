@@ -39,7 +39,8 @@ var (
 )
 
 // Show returns the text of an answer in which the values that differ between
-// servers are masked.
+// servers are masked. It leaves out fields that only a real server sets. An
+// answer that is not JSON is not masked.
 func (m *Mask) Show(raw []byte) string {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {

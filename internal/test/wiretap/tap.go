@@ -71,9 +71,9 @@ func (t *Tap) Counts() map[string]int {
 	return maps.Clone(t.counts)
 }
 
-// Writes returns the writes that the server has answered with success since the
-// last call, as "METHOD path". It omits Leases and Events. It waits for writes
-// in flight, because other clients may have seen their effects already.
+// Writes returns the writes (see [IsWrite]) that the server has answered with
+// success since the last call, as "METHOD path". It waits for writes in flight,
+// because other clients may have seen their effects already.
 func (t *Tap) Writes() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

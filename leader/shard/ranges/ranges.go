@@ -28,12 +28,13 @@ import (
 // each replica's caches hold only the objects of its own namespaces. They are
 // safe for concurrent use.
 //
-// Ranges are chosen by the number of objects in each namespace when no replica
-// has a slot: at the first start, and whenever all replicas have been stopped.
-// The heaviest replica then starts with at most a fifth more objects than the
-// mean, unless a single namespace is too heavy for that. While replicas run,
-// the ranges stay the same. Status.Imbalance shows how far the heaviest replica
-// is above the mean.
+// Ranges are chosen by the number of objects of the controller's kind in each
+// namespace, when no replica has a slot: at the first start, and whenever all
+// replicas have been stopped. With 64 slots and up to 16 replicas, the heaviest
+// replica then starts with at most a fifth more objects than the mean, unless a
+// single namespace is too heavy for that. While replicas run, the ranges stay
+// the same. Status.Imbalance shows how far the heaviest replica is above the
+// mean.
 type Shards struct {
 	*shard.Shards
 	replica *fleet.Replica

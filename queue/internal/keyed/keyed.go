@@ -17,7 +17,8 @@ type Queue[K comparable] interface {
 	// by other methods: neither replaces the other, and each leads to a
 	// dispatch. Of several calls of AddLater, the one with the earliest time
 	// counts. If failed is true, the addition counts as a failure of key, and
-	// delay is its back-off. AddLater returns false after Drain and Stop.
+	// the back-off of the key replaces delay. AddLater returns false after
+	// Drain and Stop.
 	AddLater(key K, delay time.Duration, failed bool) bool
 	// Get waits for the next key and returns it. If timed is true, it also
 	// returns how long the key has waited. Get returns queue.ErrStopped once
@@ -39,8 +40,8 @@ type State interface {
 	Pending() (pending, began int64)
 	// Draining reports whether additions are dropped.
 	Draining() bool
-	// Empty returns a channel that is closed once the queue is drained and no
-	// key waits or is held.
+	// Empty returns a channel that is closed once Drain or Stop was called and
+	// no key waits or is held. Delayed keys do not count.
 	Empty() <-chan struct{}
 	// Reopen clears the failures and back-offs of all keys, and counts waiting
 	// times from now on. A replica calls it when it becomes the leader, because

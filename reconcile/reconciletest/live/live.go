@@ -29,9 +29,9 @@ type Options struct {
 	// counts as at rest. It must be longer than the longest back-off of the
 	// program after one failure. Defaults to 3 seconds.
 	Rest time.Duration
-	// Timeout limits the time until the program is at rest, the time until it
-	// has stopped, and the time to clean up. It must be longer than Rest.
-	// Defaults to 2 minutes.
+	// Timeout limits the time from a start, a step or a kill until the program
+	// is at rest, the time until the program has stopped, and the time to clean
+	// up. It must be longer than Rest. Defaults to 2 minutes.
 	Timeout time.Duration
 	// Kills is the maximum number of kills. After that, the program is not
 	// killed any more. Defaults to 20.

@@ -35,8 +35,9 @@ type Options struct {
 	// even if the Service has not changed. So a record that another program has
 	// edited is corrected within this time. Defaults to [DefaultResync].
 	Resync time.Duration
-	// Sweep configures the search for records of deleted Services. See package
-	// names for the defaults.
+	// Sweep configures the search for records of deleted Services. Defaults to
+	// the defaults of [names.Options], except for Refused: by default, the
+	// error about a refused sweep names the flag that allows the sweep.
 	Sweep names.Options
 	// Events receives warnings. Defaults to no recorder.
 	Events events.EventRecorder

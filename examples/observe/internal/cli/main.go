@@ -26,9 +26,10 @@ const (
 	exitNamesFailed = 3
 )
 
-// Main runs observe and returns its exit code. args begins with the program's
-// name, which appears in the help. For example, a program file named
-// kubectl-observe appears as "kubectl observe".
+// Main runs observe and returns its exit code. args begins with the path of the
+// program file. The help calls the program "observe", unless the file is a
+// plugin of kubectl. For example, it calls a file named kubectl-observe
+// "kubectl observe".
 func Main(args []string, stdout, stderr io.Writer) int {
 	output, errOutput := command.NewOutput(stdout, "standard output"), command.NewOutput(stderr, "standard error")
 	c := newCommand(programName(args[0]), output, errOutput)

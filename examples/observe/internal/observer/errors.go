@@ -4,10 +4,11 @@ import "errors"
 
 // These are the reasons for which an [Observer] stops by itself.
 var (
-	// ErrTooManyErrors means that Options.MaxErrors commands have failed.
+	// ErrTooManyErrors means that Options.MaxErrors runs have failed.
 	ErrTooManyErrors = errors.New("reached maximum error limit")
-	// ErrKeysFailed means that the observer ran with Options.Once, and that
-	// commands have failed.
+	// ErrKeysFailed means that the observer ran with Options.Once, and that it
+	// failed for at least one object. For example, a command failed, or no
+	// arguments could be made for the object.
 	ErrKeysFailed = errors.New("some objects failed")
 	// ErrNamesFailed means that the observer ran with Options.Once, and that it
 	// could not compare the known names with the objects.

@@ -14,8 +14,9 @@ const NoLimit = -1
 // Options configure an [Observer].
 type Options struct {
 	// Each is the program that runs for an object, followed by its first
-	// arguments. If it is nil, changes are only shown. Delete is the program
-	// that runs for a deleted object.
+	// arguments. If it is nil, added and updated objects are only shown. Delete
+	// is the program that runs for a deleted object. If it is nil, deletions
+	// are neither handled nor shown.
 	Each, Delete []string
 	// Names lists the names that the outside world knows. The delete command
 	// runs for those whose object does not exist, even if the object was
@@ -31,11 +32,13 @@ type Options struct {
 
 	// TypeVariable and ObjectVariable are the names of the environment
 	// variables for the type of change and for the object's JSON. If a name is
-	// empty, the variable is not set. Identity adds variables for the
-	// namespace, name, UID and resourceVersion.
+	// empty, the variable is not set. For a deleted object, ObjectVariable is
+	// not set, either. Identity adds variables for the namespace, name, UID and
+	// resourceVersion.
 	TypeVariable, ObjectVariable string
 	Identity                     bool
-	// Stdin passes the object's JSON to the program's standard input.
+	// Stdin passes the object's JSON to the program's standard input. For a
+	// deleted object, the input is empty.
 	Stdin bool
 
 	// MaxErrors is the number of failed runs after which the observer stops, or
@@ -47,10 +50,13 @@ type Options struct {
 	// if it ends with RetryExitCode. If RetryExitCode is 0, no run is repeated.
 	RetryCount, RetryExitCode int
 
-	// Once stops the observer when it has handled every object of the first
-	// list and every known name once.
+	// Once stops the observer when no work is left. It has then handled every
+	// object of the first list, every known name, and changes that happened in
+	// the meantime. It does not wait for names that could not be listed. Failed
+	// runs are not retried, except as RetryCount says.
 	Once bool
-	// DryRun prints commands instead of running them.
+	// DryRun prints the commands of Each and Delete instead of running them.
+	// Names are listed nevertheless.
 	DryRun bool
 
 	// Controller contains the options of the controller. If Names is not nil,

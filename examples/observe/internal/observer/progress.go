@@ -12,8 +12,9 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-// Progress prints a line for each run. It is safe for concurrent use if its
-// writer is.
+// Progress prints a line for each run, one at the beginning and one at the end
+// of the first pass over the objects, and a summary. A run that is repeated at
+// once has only one line. Progress is safe for concurrent use if its writer is.
 type Progress struct {
 	// Out receives the lines. If it is nil, no lines are printed.
 	Out io.Writer
@@ -74,13 +75,17 @@ func (p Progress) print(e entry, text string) {
 
 // A Summary counts the runs of an [Observer].
 type Summary struct {
-	// Keys counts the objects, and names of objects, for which a command ran.
+	// Keys counts the objects, and names of deleted objects, that the observer
+	// has begun to handle, even if no arguments could be made for them. An
+	// object that was created again after its deletion was handled counts
+	// twice.
 	Keys uint64 `json:"keys"`
 	// Runs counts the runs of commands. Failures counts the failed runs that
 	// were not repeated at once, and the objects for which no arguments could
-	// be made. Retries counts the runs after a failure, and Deletions the
-	// successful runs of the delete command. Without a command, or in a dry
-	// run, each run that would have taken place counts as a successful run.
+	// be made. It leaves out runs that failed while the observer was stopping.
+	// Retries counts the runs after a failure, and Deletions the successful
+	// runs of the delete command. Without a command, or in a dry run, each run
+	// that would have taken place counts as a successful run.
 	Runs      uint64 `json:"runs"`
 	Failures  uint64 `json:"failures"`
 	Retries   uint64 `json:"retries"`

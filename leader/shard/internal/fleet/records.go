@@ -99,11 +99,11 @@ func (r Records) kindOf(lease *coordinationv1.Lease) string {
 
 // Relabel puts back the labels that another client has removed from a record,
 // so that the replicas see it again. lease is the record as it is, and wanted
-// has its labels. Relabel changes nothing if the record has all of them, or has
-// different ones.
+// has its labels. Relabel changes nothing if the record has all of these
+// labels, or if one of them has a different value.
 //
-// Relabel returns [ErrUnlabelled] if the labels differ, and otherwise the error
-// of the request.
+// Relabel returns [ErrUnlabelled] if a label has a different value, except for
+// the value that earlier builds wrote, and otherwise the error of the request.
 func (r Records) Relabel(ctx context.Context, lease, wanted *coordinationv1.Lease) error {
 	labelled := lease.DeepCopy()
 	for label, value := range wanted.Labels {

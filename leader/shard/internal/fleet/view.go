@@ -28,7 +28,7 @@ type View struct {
 	Duration time.Duration // the lease duration
 	renewal  time.Duration // how long a healthy member takes to renew
 
-	Config       *coordinationv1.Lease         // nil if the record was deleted
+	Config       *coordinationv1.Lease         // nil if the record was deleted, or was not seen yet
 	Members      map[string]record.Observation // the members, by the names of their records
 	Slots        []record.Observation
 	Quiet        []time.Time     // by slot: the earliest time at which a replica may take the slot after its release
@@ -123,7 +123,8 @@ func (v *View) ended(slot record.Observation, holder, self string, now time.Time
 
 // IsUnlisted reports whether the view has no record of the member that is the
 // holder of a slot. The record was deleted, or the list was incomplete: see
-// [Records.ConfirmEnded].
+// [Records.ConfirmEnded]. It returns false if the slot has no holder, or if the
+// holder is this process in its present term or an earlier one.
 func (v *View) IsUnlisted(holder, self string) bool {
 	return holder != plan.Unowned && holder != self && !v.member.HasTerm(holder) &&
 		v.Members[v.records.MemberName(plan.IdentityOf(holder))].Lease == nil
@@ -132,8 +133,8 @@ func (v *View) IsUnlisted(holder, self string) bool {
 // Owner returns the name of the member that may work on a slot, or plan.Unowned
 // if there is no such member. A slot that was released may be taken only after
 // its time in Quiet. For a slot whose record was deleted, Owner returns its
-// last holder until the lease of that holder has expired. self is the name with
-// which this replica holds slots.
+// last holder until a lease duration has passed since the deletion. self is the
+// name with which this replica holds slots.
 func (v *View) Owner(slot int, self string, now time.Time) string {
 	o := v.Slots[slot]
 	if o.Lease == nil {

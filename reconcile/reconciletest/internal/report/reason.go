@@ -14,8 +14,9 @@ type Reason string
 // The oracle of a finding alone determines these reasons, and the plan does
 // not.
 const (
-	// NoReason means that a run without faults breaks only Goal or Always of
-	// the case. A finding with NoReason has no hint.
+	// NoReason means that no usual cause is known. For example, a run without
+	// faults breaks Goal or Always of the case, or a cache of Env.Cache cannot
+	// be checked. A finding with NoReason has no hint.
 	NoReason Reason = ""
 	// NoCalls means that the program does not use the clients of its Env.
 	NoCalls Reason = "no-calls"
@@ -32,14 +33,15 @@ const (
 	// OnlyFails means that the program ends up repeating an error although no
 	// fault was injected.
 	OnlyFails Reason = "only-fails"
-	// Refused means that the server refuses a write again and again although no
-	// fault was injected.
+	// Refused means that the server refuses a write again and again, and that
+	// no fault explains it. For example, there was no fault, or the fault has
+	// been over for long.
 	Refused Reason = "refused"
 	// EventRefused means that the server refuses an Event because of its
 	// content, and recorders drop such an Event.
 	EventRefused Reason = "event-refused"
-	// StepFails means that a step of the workload fails in a run without
-	// faults, or fails twice in a run with faults.
+	// StepFails means that a step of the workload fails. In a simulated run
+	// with faults, the step must have failed twice.
 	StepFails Reason = "step-fails"
 	// NeverSynced means that a manager of controller-runtime has to stop before
 	// its caches have synced.
@@ -55,10 +57,14 @@ const (
 	// EndedLate means that Run returns so late that a real cluster would have
 	// killed the process.
 	EndedLate Reason = "ended-late"
-	// NoControllers means that a real cluster does not finish a deletion.
+	// NoControllers means that a run on a real server does not come to rest,
+	// although no client writes. For example, the cluster has not finished a
+	// deletion, a watch has not shown a write, or the Lease of a killed replica
+	// has not expired.
 	NoControllers Reason = "no-controllers"
-	// WakesItself means that the program writes without a pause, or writes many
-	// times more often in a run with a fault than in a run without one.
+	// WakesItself means that the program does not come to rest, because it
+	// writes again and again without a long pause, or that it writes many times
+	// more often in a run with a fault than in a run without one.
 	WakesItself Reason = "wakes-itself"
 	// Seldom means that the program never comes to rest, but time passes
 	// between its writes.
@@ -87,8 +93,9 @@ const (
 	// Overwrites means that another client's fields are lost, or that caches
 	// which hold an older state lead to different fields at the end.
 	Overwrites Reason = "overwrites"
-	// WrongObject means that the program restarts with caches that hold an
-	// older state, and deletes an object that is needed.
+	// WrongObject means that the program restarted with caches that held an
+	// older state, and that it deleted a needed object, or that needed objects
+	// are missing.
 	WrongObject Reason = "wrong-object"
 	// NotGranted means that Case.Roles do not grant a call.
 	NotGranted Reason = "not-granted"
@@ -97,7 +104,9 @@ const (
 	// MissedDeletion means that a cache of the program differs from the server
 	// at rest.
 	MissedDeletion Reason = "missed-deletion"
-	// StaleCache means that the program writes more if a watch is held back.
+	// StaleCache means that a watch was held back or ended, or that a call was
+	// slow, and that the program wrote at least as much as without that. For
+	// example, it created more objects.
 	StaleCache Reason = "stale-cache"
 	// FailedRead means that a failed read makes the program create or delete
 	// more objects.
@@ -105,8 +114,8 @@ const (
 	// StrayOwner means that the program writes an owner reference to an object
 	// that does not exist.
 	StrayOwner Reason = "stray-owner"
-	// SecondName means that there is one object too many, or too few, with a
-	// name that the server has generated.
+	// SecondName means that the state is wrong, and that an object with a name
+	// that the server has generated is missing, is left over or differs.
 	SecondName Reason = "second-name"
 )
 
@@ -142,15 +151,15 @@ const (
 	// Hangs means that calls hung because of a partition, and the program did
 	// not make another attempt.
 	Hangs Reason = "hangs"
-	// GivesUp means that the server refused every call for a while, and the
-	// program gave up instead of retrying.
+	// GivesUp means that the server refused every call for a while, or was slow
+	// for minutes, and the program gave up instead of retrying.
 	GivesUp Reason = "gives-up"
 	// MixedVersions means that the old and the new version ran at the same time
 	// during a rollout.
 	MixedVersions Reason = "mixed-versions"
-	// OneStopsAll means that until the end of the run the server refused all
-	// calls about one object or namespace, or one object could not be decoded,
-	// and unrelated objects ended in a wrong state.
+	// OneStopsAll means that unrelated objects ended in a wrong state because,
+	// until the end of the run, the server refused all calls in one namespace
+	// or all writes to one object, or one object could not be decoded.
 	OneStopsAll Reason = "one-stops-all"
 	// StopsKind means that a typed informer of client-go could not decode one
 	// object, and no longer shows any object of the kind.
@@ -171,7 +180,8 @@ const (
 	// work after the next start.
 	Stopped Reason = "stopped"
 	// Conflict means that another client wrote an object just before the
-	// program did, and the conflict did not lead to another attempt.
+	// program read or wrote it, and that the program did not react to that with
+	// another attempt.
 	Conflict Reason = "conflict"
 	// TooSoon means that an actor was late, and the program did not wait for
 	// its report.
@@ -181,8 +191,7 @@ const (
 	// Reborn means that all objects of a custom resource were deleted and
 	// created again, and the program got no event of their deletion.
 	Reborn Reason = "reborn"
-	// Clocks means that the clock of the server differed from the clock of the
-	// program.
+	// Clocks means that the clocks of the server and of the replicas differed.
 	Clocks Reason = "clocks"
 	// Mutated means that a webhook added labels, fields or containers to the
 	// objects that the program wrote.
@@ -193,7 +202,8 @@ const (
 	// Order means that all actions happened in a random order.
 	Order Reason = "order"
 	// PastCache means that the program restarted with caches that held an older
-	// state, and left more objects behind than it should have.
+	// state, and went wrong in another way than with Overwrites or WrongObject.
+	// For example, it left more objects behind than it should have.
 	PastCache Reason = "past-cache"
 	// SlowCall means that one call was slow while all others continued.
 	SlowCall Reason = "slow-call"
@@ -208,18 +218,18 @@ const (
 	// Misled means that a 404 that was not about the object of a call misled
 	// the program.
 	Misled Reason = "misled"
-	// OnlyLogged means that a call failed, and the program only logged the
-	// error and made no further call.
+	// OnlyLogged means that a call failed, and that the program only logged the
+	// error. Since then it has sent no requests except lists and watches.
 	OnlyLogged Reason = "only-logged"
-	// TooEarly means that the state at the end was wrong, and became right
-	// after more time.
+	// TooEarly means that the state or the goal was wrong at a rest, and became
+	// right within the following hour.
 	TooEarly Reason = "too-early"
 )
 
 // Seen describes a finding. [ReasonFor] chooses the reason from it and the
 // plan.
 type Seen struct {
-	End         bool // whether the state or the goal at the end is wrong
+	End         bool // whether the state or the goal is wrong at a rest
 	Fields      bool // whether the state differs only in fields
 	Lost        bool // whether objects are missing, and no objects are left over
 	MadeUp      bool // whether an object with a generated name is among the differences

@@ -18,7 +18,7 @@ const (
 	Always   = "always"   // the invariant holds after every write
 	Tail     = "tail"     // at rest a restart writes nothing
 	State    = "state"    // the state at rest is the same as in the run without faults
-	Counts   = "counts"   // a slow watch or a failed read alone does not make the program create or delete more
+	Counts   = "counts"   // a slow watch, a slow call or a failed read alone does not lead to more creates or deletes
 	Leader   = "leader"   // only the replica that holds the Lease writes
 	Watch    = "watch"    // the program watches every resource that it writes or reads
 	Past     = "past"     // a stale cache does not make the program delete objects that are needed
@@ -30,7 +30,7 @@ const (
 	Status   = "status"   // at rest, each status that the program has written describes the current generation
 	Vain     = "vain"     // without faults the program does its work, and does not end up repeating an error
 	Role     = "role"     // the program's Role grants all of its calls, and nothing more
-	Others   = "others"   // a lasting refusal does not change the final state of objects to which it does not apply
+	Others   = "others"   // a lasting refusal or an undecodable object does not change unrelated objects at the end
 	Owner    = "owner"    // an owner reference leads to an object that exists or existed
 	Retry    = "retry"    // a request that the server has postponed is not repeated early
 )
@@ -138,8 +138,9 @@ const (
 )
 
 // Words returns text, followed by the trace and the hint. text describes the
-// plan and the finding. Important lines of the trace are marked with >. Of a
-// long trace, Words shows only the last lines and the important ones.
+// plan and the finding. Important lines of the trace are marked with >. If the
+// trace is long, or if the program never comes to rest, Words shows only the
+// last lines and the important ones.
 func (f *Finding) Words(text string, trace []string) string {
 	var b strings.Builder
 	b.WriteString(text + "\n")

@@ -29,8 +29,9 @@ type MemcachedReconciler struct {
 }
 
 // Reconcile creates a Deployment of the size that the Memcached object
-// specifies, or sets the replicas of an existing one to this size. It reports
-// the result in the conditions of the Memcached object.
+// specifies, or sets the replicas of an existing one to this size. Once the
+// Deployment has this size, the condition Available of the Memcached object is
+// set to true.
 func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	log := logf.FromContext(ctx)
 	memcached := &cachev1alpha1.Memcached{}

@@ -48,8 +48,9 @@ func New(config *rest.Config, group string) (*Witness, error) {
 }
 
 // Run watches until ctx ends. It calls started when both kinds have been
-// listed, or when ctx ends before that. The witness sees all later events. If
-// it misses one nevertheless, Verdict returns an error.
+// listed, or when ctx ends before that. From then on the witness records all
+// events. If the server no longer has events that the witness needs, the
+// history is incomplete, and Verdict returns an error.
 func (w *Witness) Run(ctx context.Context, started func()) {
 	var listed, running sync.WaitGroup
 	for _, resource := range []schema.GroupVersionResource{
