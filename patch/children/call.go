@@ -133,6 +133,9 @@ func (c *call[T]) ensure(ctx context.Context, w Child[T]) (T, error) {
 	if fields := immutableFields(err); len(fields) > 0 && base.GetUID() != "" {
 		return c.handleImmutable(ctx, w, base, fields, err)
 	}
+	if err == nil && base.GetUID() != "" {
+		c.forgetDeletion(c.keyOf(w))
+	}
 	return got, err
 }
 

@@ -47,6 +47,9 @@ func TestContract(t *testing.T) {
 			"written.": TestAnImmutableFieldIsNamedAndTheRestIsWritten,
 		"Instead, up to MaxRecreate such children in a call are deleted, and created again later.": all(
 			TestAtMostMaxRecreateChildrenAreCreatedAgain, TestALateOwnerRecreatesNothing),
+		"A child that comes back without the wanted values is not deleted again for them.": all(
+			TestAChildThatIsCreatedAgainWithoutTheWantedValuesIsNotDeletedAgain,
+			TestAControllerDeletesAStatefulSetThatAWebhookChangesOnce),
 		"Before children are deleted or adopted, the server confirms that the owner is unchanged since it was read, so " +
 			"that a late cache does no harm.": all(TestALateOwnerDeletesNothing, TestALateOwnerAdoptsNothing),
 		"A child is deleted only as it was cached, by its UID and resourceVersion.": TestAChildIsDeletedAsItWasCached,

@@ -34,6 +34,7 @@ type child = children.Child[*corev1.Secret]
 type fixture struct {
 	*WithT
 	t       *testing.T
+	sim     *apisim.Server
 	user    kubernetes.Interface // the administrator
 	client  kubernetes.Interface // what the set reads and writes with
 	secrets *informer.Informer[*corev1.Secret]
@@ -59,7 +60,7 @@ func inFixture(t *testing.T, o *children.Options, f func(w *fixture)) {
 		w := &fixture{WithT: NewWithT(t), t: t}
 		sim, err := apisim.New(nil)
 		w.Expect(err).NotTo(HaveOccurred())
-		w.user = kubernetes.NewForConfigOrDie(sim.Admin())
+		w.sim, w.user = sim, kubernetes.NewForConfigOrDie(sim.Admin())
 		config := rest.CopyConfig(sim.Config("controller"))
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return recorder{w, next} })
 		witnessed, err := cluster.New(config, nil)

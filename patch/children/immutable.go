@@ -139,29 +139,42 @@ func revertField(original, edited map[string]any, field keptField) error {
 
 // handleImmutable handles the server's refusal to change immutable fields of a
 // child. Up to MaxRecreate children are deleted, so that the next reconcile
-// creates them again. For the others, the remaining changes are sent.
+// creates them again, unless that has not helped before. For the others, the
+// remaining changes are sent.
 func (c *call[T]) handleImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
 	kept, fields := c.narrowFields(w, base, fields, refusal)
-	refusal = fmt.Errorf("the child's fields %s are immutable: delete the child, give it another name, or set "+
-		"children.Options.MaxRecreate: %w", strings.Join(fields, ", "), refusal)
-	if c.options.MaxRecreate > 0 && base.GetDeletionTimestamp() != nil {
-		return base, fmt.Errorf("child %q is being deleted, and will be created again once its finalizers %v are removed",
-			bound.KeyOf(base), base.GetFinalizers())
-	}
+	names, wanted := strings.Join(fields, ", "), c.wantedIn(w, base, fields)
 	if c.options.MaxRecreate > 0 {
+		if base.GetDeletionTimestamp() != nil {
+			return base, fmt.Errorf("child %q is being deleted, and will be created again once its finalizers %v are removed",
+				bound.KeyOf(base), base.GetFinalizers())
+		}
+		if c.isFutile(base, wanted) {
+			return c.keep(ctx, w, base, kept, fmt.Errorf("the child was deleted because its fields %s are immutable, and was "+
+				"created again without the wanted values, perhaps because an admission webhook changes them: "+
+				"not deleting it again: %w", names, refusal))
+		}
 		if err := c.confirm(); err != nil {
 			return base, err
 		}
 	}
 	if int(c.recreated.Add(1)) > c.options.MaxRecreate {
-		got, err := c.writeRest(ctx, w, base, kept)
-		return got, errors.Join(refusal, err)
+		return c.keep(ctx, w, base, kept, fmt.Errorf("the child's fields %s are immutable: delete the child, give it another "+
+			"name, or set children.Options.MaxRecreate: %w", names, refusal))
 	}
 	if err := patch.Delete(ctx, c.clients, base, &patch.Options{Lock: base.GetResourceVersion() != ""}); err != nil {
 		return base, err
 	}
+	c.noteDeletion(base, wanted)
 	return base, c.changed(fmt.Sprintf("child %q was deleted to be created again, because its fields %s are immutable",
-		bound.KeyOf(base), strings.Join(fields, ", ")))
+		bound.KeyOf(base), names))
+}
+
+// keep sends the changes of a child whose fields in kept stay as they are. It
+// returns refusal, which says why, joined with the error of the write.
+func (c *call[T]) keep(ctx context.Context, w Child[T], base T, kept []keptField, refusal error) (T, error) {
+	got, err := c.writeRest(ctx, w, base, kept)
+	return got, errors.Join(refusal, err)
 }
 
 // mostRefusals is how many times at most writeRest leaves out further fields. A

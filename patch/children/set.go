@@ -49,6 +49,9 @@ type Set[T informer.Object] struct {
 	mu    sync.Mutex // guards the fields below
 	notes map[types.UID]note
 	kept  int // number of notes that were left when the notes of deleted owners were last dropped
+	// deletions has the children that were deleted to be created again.
+	deletions     map[types.NamespacedName]deletion
+	deletionsKept int // number of deletions that were left when some were last dropped
 }
 
 // readOwner reads an owner from the server.
@@ -83,6 +86,7 @@ func New[K interface {
 	clients func(namespace string) C, o *Options,
 ) *Set[T] {
 	s := &Set[T]{kind: kind, cache: cache, options: o.withDefaults(), notes: map[types.UID]note{}}
+	s.deletions = map[types.NamespacedName]deletion{}
 	if owners == nil || cache == nil || clients == nil {
 		s.err = errors.New("owners, cache and clients must not be nil")
 		return s
