@@ -83,9 +83,10 @@ func reuseSpecs(config *rest.Config, o *cache.Options) error {
 }
 
 // Status returns the state of each informer of a cache that was made by
-// NewCache, and of each kind on demand. Pass it to metrics.Informers, or to a
-// page. Informers that were made by the NewInformer of the manager's
-// cache.Options are not included. It returns nil for other caches.
+// NewCache, and of each kind on demand that has been read or watched. Pass it
+// to metrics.Informers, or to a page. Informers that were made by the
+// NewInformer of the manager's cache.Options are not included. It returns nil
+// for other caches.
 func Status(cached cache.Cache) []informer.Status {
 	c, ok := cached.(*onDemand)
 	if !ok {

@@ -34,8 +34,8 @@ import (
 // [leader.Elector.Fence]. Controllers and other runnables that need the
 // election run under a leadership, whose end ends their context and the
 // manager. When the manager stops, the Lease is renewed until they have
-// returned, and is then released. The manager's probes name a leadership that
-// has a problem.
+// returned. It is then released, or left to expire if the stop has cut off a
+// request. The manager's probes name a leadership that has a problem.
 //
 // With a cache that was made by [NewCache], a standby is warm: EnableWarmup is
 // the default of its controllers, and a new leader first waits until its caches

@@ -29,9 +29,9 @@ type Options struct {
 	// in other namespaces are counted and left alone. Defaults to all
 	// namespaces.
 	Namespaces []string
-	// Scope reports whether this program cleans up a name. For example, compare
-	// a prefix, a zone or a shard. To filter by the content of an object, use
-	// the marker function of [Objects]. Defaults to all names.
+	// Scope reports whether this program cleans up a name. For example, it may
+	// compare a prefix, a zone or a shard. To filter by the content of an
+	// object, use the marker function of [Objects]. Defaults to all names.
 	Scope func(Name) bool
 
 	// Period is the time from one sweep to the next. Up to a tenth is added at

@@ -81,9 +81,10 @@ func NewApplier[K interface {
 // have no effect if the last request for this object was the same, and if
 // cached shows that every field in config is still owned and still has the
 // value that the server then returned. In this case Apply returns cached
-// itself. For one minute after a write, a cached object with an older
-// resourceVersion is attributed to a cache that is late, and the request is not
-// repeated. Do not modify the result.
+// itself. For one minute after the server or the cache has last shown these
+// values, a cached object with an older resourceVersion is attributed to a
+// cache that is late, and the request is not repeated. Do not modify the
+// result.
 //
 // The values in the server's answer are taken for the outcome, since a webhook
 // may have changed what was sent. So an answer with an older state at a newer

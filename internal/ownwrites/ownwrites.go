@@ -79,7 +79,7 @@ type Write struct {
 }
 
 // Content is the content of a request that creates or changes an object. The
-// zero Content is unknown.
+// zero Content means that the content is not known.
 type Content struct {
 	Method, Subresource string
 	Type                string // the Content-Type

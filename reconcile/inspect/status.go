@@ -246,10 +246,11 @@ type Attempt struct {
 	Failure string
 }
 
-// Write is an object that a reconcile created, changed or deleted.
+// Write is an object that a reconcile created, changed or deleted, or may have,
+// if the server's answer is not known.
 type Write struct {
 	Kind, Namespace, Name string
-	ResourceVersion       string // the resourceVersion in the server's answer
+	ResourceVersion       string // the resourceVersion in the server's answer; may be older for a deletion; may be empty
 	Deleted               bool
 }
 

@@ -31,10 +31,11 @@ const (
 	// reboot up; see [GiveUp]. It waits longer for a node that is not Ready.
 	AnswerTimeout = 10 * time.Minute
 	// SettleTime is half of AnswerTimeout. After the first half the controller
-	// records that the machine is overdue, and then waits once more. For
-	// example, the API server and the controller were away for an hour while a
-	// machine was down: its node still counts as Ready when they are back, until
-	// the cluster has noticed that its kubelet is silent.
+	// records that the machine is overdue, and then waits once more, because
+	// the reports about its node may be old. For example, the API server and
+	// the controller were away for an hour while a machine was down: its node
+	// still counts as Ready when they are back, until the cluster has noticed
+	// that its kubelet is silent.
 	SettleTime = AnswerTimeout / 2
 	// permitTime is how long a permission is valid, unless a window closes
 	// earlier. It is long enough for the agent to see and use the permission.

@@ -90,8 +90,8 @@ func (w window) open(t time.Time) bool {
 func (w window) begins(day time.Weekday) bool { return w.days == nil || slices.Contains(w.days, day) }
 
 // Change returns the first time after start at which the windows open or close.
-// It returns the zero time if there are no windows, or if none of the next
-// maxEdges beginnings and ends of single windows is such a time.
+// It returns the zero time if there are no windows, or if none of the next 500
+// beginnings and ends of single windows is such a time.
 func (w Windows) Change(start time.Time) time.Time {
 	const maxEdges = 500 // 32 windows have 64 edges a day
 	open := w.Open(start)
