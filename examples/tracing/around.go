@@ -12,9 +12,9 @@ import (
 )
 
 // Around returns a hook that records a span for each reconcile of the named
-// controller. The span's attributes are the key, the attempt, the outcome and
-// the error. The span has an event for each cause of the reconcile and for each
-// write.
+// controller. The span's attributes are the key, the attempt and the outcome.
+// The span has an event for each cause of the reconcile and for each write. If
+// the reconcile fails, the span records the error, and has the status Error.
 func Around(
 	controller string, tracer trace.Tracer,
 ) func(context.Context, reconcile.Key) (context.Context, func(inspect.Attempt, error)) {
