@@ -37,8 +37,8 @@ import (
 // returns false for caches with selectors, wrapped informers and fakes, for
 // aggregated API servers whose resourceVersions are not in order (see
 // [Status].Restores), and for namespaced kinds if it is not certain which
-// objects the client reads. That is so for a client written by hand, and for a
-// type that embeds the interface of a client. In the last case make the
+// objects the client reads. For example, the client is written by hand, or has
+// a type that embeds the interface of a client. In the last case make the
 // informer with [ForNamespaces].
 func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
 	if i.mayExist(key) || !i.scope.admits(key) {

@@ -24,7 +24,8 @@ type Status struct {
 	// empty once the informer has synced.
 	Reason string
 	// Partly is true if Options.Independent is set and only some namespaces
-	// have synced. Problems contains the other namespaces.
+	// have synced. Problems contains each other namespace once its first list
+	// has failed, or has taken a minute.
 	Partly bool
 	// Objects is the number of cached objects, and Handlers the number of
 	// handlers that were added and not removed.
@@ -57,7 +58,8 @@ type Status struct {
 
 	ResourceVersion string // what [Informer.LastResourceVersion] returns
 	// LastActivity is when the least recently active watch last received data.
-	// It is zero if no watch runs.
+	// Watches that have not received data yet do not count. It is zero if no
+	// watch has received data.
 	LastActivity time.Time
 	// WatchSince is when the oldest open watch was opened. It is zero if no
 	// watch is open.

@@ -38,8 +38,8 @@ var ErrUnauthenticated = errors.New("not authenticated")
 // Options configures the handler. Nil and zero fields mean the defaults.
 type Options struct {
 	// Controllers are the controllers to show, in this order. Their names must
-	// differ. Without controllers, only the additional checks and metrics are
-	// served.
+	// differ. Without controllers, the handler serves only the metrics, and the
+	// checks, the problems and the informers of the other options.
 	Controllers []*reconcile.Controller
 	// Gatherer is served on /metrics, for example a prometheus.Registry. If it
 	// fails for some metrics, the others are served, and the error is logged.
@@ -74,13 +74,15 @@ type Options struct {
 	// filled yet; /readyz still names them. A process that serves a conversion
 	// webhook needs it. Its caches wait for the API server, and the API server
 	// waits for the webhook, whose Service sends requests only to Pods that are
-	// ready. Defaults to false: a process is ready once all caches are filled.
+	// ready. Defaults to false: a process is not ready while a cache that it
+	// needs is not filled.
 	ReadyWithoutCaches bool
 	// Authorize is called for every request except the probes. An error refuses
 	// the request, with status 401 if it wraps [ErrUnauthenticated] and 403
 	// otherwise. The answer does not contain the error. Authorize must be safe
 	// for concurrent use. [Reviewed] returns a function that asks the API
-	// server; requests that the server has not reviewed are refused with 503.
+	// server; requests that the server has not reviewed are refused with a 503
+	// that names the cause.
 	//
 	// Without Authorize, every client that can connect may see /metrics and
 	// /debug/homeostat, and /debug/pprof/ is not served.

@@ -233,12 +233,13 @@ const (
 	// Unknown means that the client does not show which namespaces it reads.
 	// For example, it may be written by hand.
 	Unknown Certainty = iota
-	// Embedded means that the client is embedded in another type. That type may
-	// add a selector, for example, and may then not return all objects of the
-	// namespace.
+	// Embedded means that the client is embedded in another type, or looks as
+	// if an old client-gen had generated it. Such a type may add a selector,
+	// for example, and may then not return all objects of the namespace.
 	Embedded
-	// Certain means that the client is one of client-go's own, or that the
-	// caller has stated which namespaces it reads.
+	// Certain means that the client itself says which namespaces it reads, as
+	// the clients of client-go and of cluster.Kind do, or that the caller has
+	// stated it.
 	Certain
 )
 

@@ -70,20 +70,25 @@ type Case struct {
 	// Actors are the other controllers of the cluster. The garbage collector is
 	// always present. Package actors has actors for Pods and Deployments.
 	Actors []Actor
-	// Always checks an invariant after every write, in every run. It returns an
-	// error that describes the violation; it must not call FailNow. It is
-	// called when the write is committed, before the writer gets its answer,
-	// and must not write. Defaults to no invariant.
+	// Always checks an invariant after every write. It returns an error that
+	// describes the violation; it must not call FailNow. It is called when the
+	// write is committed, before the writer gets its answer, and must not
+	// write. It is not called while Before runs, or after the exploration
+	// itself has edited or recreated an object that only other clients write.
+	// Its error does not count in a run with an object that Go cannot decode.
+	// Defaults to no invariant.
 	Always func(w *World) error
 	// Goal checks the state at rest after the workload, with faults and
 	// without. It returns an error that describes what is wrong; it must not
-	// call FailNow. If the program writes nothing, and there is neither Outside
-	// nor Before, Goal is also called after a run in which the context of Run
-	// has ended before Run is called, so that only the workload and the Actors
-	// act. It is a finding if Goal holds after that run, too, because the
-	// program is then not needed. If Goal reads state that the program keeps in
-	// memory, put that state into Outside. Defaults to the end of the run
-	// without faults.
+	// call FailNow. It is not called in a run in which a fault lasts to the
+	// end, or in which the exploration itself has edited or recreated an object
+	// that only other clients write. If the program writes nothing, and there
+	// is neither Outside nor Before, Goal is also called after a run in which
+	// the context of Run has ended before Run is called, so that only the
+	// workload and the Actors act. It is a finding if Goal holds after that
+	// run, too, because the program is then not needed. If Goal reads state
+	// that the program keeps in memory, put that state into Outside. Defaults
+	// to the end of the run without faults.
 	Goal func(w *World) error
 	// Ignore lists fields that may differ from the run without faults and may
 	// be written at any time. Each entry includes all fields below it:
@@ -238,9 +243,9 @@ func (e *Env) Transform(obj any) (any, error) {
 // stays the same across crashes and restarts.
 func (e *Env) Replica() int { return e.boot.Replica }
 
-// Config returns the program's configuration for the API server. The server
-// speaks only JSON and does not throttle, and the configuration is set up
-// accordingly. The caller owns it.
+// Config returns the program's configuration for the API server. The simulated
+// server speaks only JSON and does not throttle, and the configuration is set
+// up accordingly. The caller owns it.
 func (e *Env) Config() *rest.Config { return rest.CopyConfig(e.boot.Config) }
 
 // Client returns a new clientset for [Env.Config]. Like an older server, the

@@ -16,7 +16,8 @@ type Report struct {
 	// that shrink a failure do not count.
 	Runs int
 	// Planned is the number of single deviations for this process, and Tried
-	// the number of them that were tried before the budget was used up.
+	// the number of them that were tried before a run failed or the budget was
+	// used up.
 	Planned, Tried int
 	// Pairs is the number of runs with two deviations.
 	Pairs int
@@ -62,7 +63,8 @@ type Report struct {
 	//   - counts: a slow watch or a failed read alone does not make the
 	//     program create or delete more objects.
 	//   - amplify: a fault does not multiply the writes.
-	//   - leader: only the replica that holds the Lease writes.
+	//   - leader: if the program uses one Lease, only the replica that holds it
+	//     writes.
 	//   - watch: the program watches the resources that it reads and writes.
 	//   - past: with caches that show an old state, or while a kind is not
 	//     served, the program does not delete objects that are needed.
@@ -70,8 +72,8 @@ type Report struct {
 	//   - status: at rest, observedGeneration equals the generation.
 	//   - mutation: the program does not modify objects of a cache.
 	//   - cache: at rest, a cache has the same objects as the server.
-	//   - others: an object or a namespace that the server refuses to the end
-	//     does not stop the others.
+	//   - others: an object or a namespace that the server refuses to the end,
+	//     or an object that Go cannot decode, does not stop the others.
 	//   - role: Case.Roles grant all calls of the program, and nothing more.
 	//   - owner: owner references lead to objects that exist or existed.
 	//   - retry: a request that the server has postponed is not repeated early.

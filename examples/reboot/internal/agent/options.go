@@ -48,8 +48,9 @@ type Options struct {
 	// AskPeriod is the interval at which the agent calls Sentinel. Defaults to
 	// [DefaultAskPeriod].
 	AskPeriod time.Duration
-	// Backoff is the back-off after failed reconciles, such as refused reboots.
-	// Defaults to the back-off of package queue.
+	// Backoff is the back-off after failed reconciles, for example if the node
+	// cannot be written. After a refused reboot, the agent waits for a fixed
+	// time instead. Defaults to the back-off of package queue.
 	Backoff queue.Backoff
 }
 

@@ -96,7 +96,7 @@ func (r *Planner) scoresOf(members []string, slots int) [][]uint64 {
 // IsGreedy reports whether one more slot would give member too many, while
 // another member has too few. Replicas whose records differ by a moment could
 // otherwise both take the last slot above the floor, and a third replica would
-// get too few.
+// get too few. IsGreedy returns false for a plan by weight.
 func (p *Plan) IsGreedy(member string) bool {
 	if p.Owned[member] < p.floor {
 		return false
