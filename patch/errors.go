@@ -21,15 +21,20 @@ var (
 )
 
 // IsStale reports whether a write was refused because the object has been
-// changed or recreated since it was read. A stale write is not a failure:
-// return the error unchanged, and the controller reconciles the newest object.
-// A status 409 that is not the API server's own, for example the page of a
-// proxy or the refusal of an admission webhook, is a failure.
+// changed or recreated since it was read, or because the object to create
+// exists already. A stale write is not a failure: return the error unchanged,
+// and the controller reconciles the newest object. A status 409 that is not the
+// API server's own, for example the page of a proxy or the refusal of an
+// admission webhook, is a failure.
 //
 // IsStale is also true if the server could not change another object that it
 // changes together with this one. For example, creating a Pod also changes the
 // ResourceQuota of its namespace, and others may change the quota at the same
 // time. Nothing was written then, and the next reconcile tries again.
+//
+// It is also true if another field manager owns a field, and [Options].NoForce
+// does not let [Applier.Apply] take it. A newer cached object does not resolve
+// it.
 //
 // If err joins several errors, as the result of errors.Join does, each of them
 // must be such a refusal.

@@ -24,11 +24,11 @@ import (
 //		return reconcile.Result{}, err
 //	}
 //
-// Objects inside the cluster need no Finalizer, because the garbage collector
-// follows their owner references. Since a cache may be late, it may contain an
-// object that the server no longer has. A reconciler that is about to create
-// something outside the cluster should ask the server first (names.Live). A
-// Finalizer is safe for concurrent use.
+// Objects inside the cluster that have an owner reference to the object need no
+// Finalizer, because the garbage collector deletes them. Since a cache may be
+// late, it may contain an object that the server no longer has. A reconciler
+// that is about to create something outside the cluster should ask the server
+// first (names.Live). A Finalizer is safe for concurrent use.
 type Finalizer[T informer.Object, C Client[T]] struct {
 	// Name must contain a domain, such as "example.com/volumes".
 	Name string

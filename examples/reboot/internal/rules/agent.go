@@ -79,8 +79,8 @@ const (
 	Ask   ProgressStep = "ask"   // ask whether the machine may go down now
 	Await ProgressStep = "await" // wait for the answer
 	Tell  ProgressStep = "tell"  // tell the machine to reboot
-	Told  ProgressStep = "told"  // this run of the agent has told it
-	Lost  ProgressStep = "lost"  // an earlier run has told it, and the boot is still the same
+	Told  ProgressStep = "told"  // this run of the agent has told it, or was about to
+	Lost  ProgressStep = "lost"  // an earlier run may have told it, and the boot is still the same
 )
 
 // ForProgress returns the agent's next step in the reboot that p describes.
