@@ -65,7 +65,8 @@ func (e Env) Options() *reconcile.Options {
 //
 //	if err := env.CheckPermissions("list,watch secrets"); errors.Is(err, operator.ErrPermission) { … }
 //
-// The needs have the form of [Program.Needs].
+// The needs have the form of [Program.Needs]. A question mark after a namespace
+// has no effect here.
 //
 // CheckPermissions returns the errors of the function [CheckPermissions]. Only
 // [ErrPermission] means that the server has refused. An optional cluster must

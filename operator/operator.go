@@ -47,8 +47,8 @@ type Program struct {
 	//
 	// The program adds the permissions for its Leases if --leader-elect is set.
 	// It also checks the permissions for Events and for the debug page, and
-	// logs the ones that are missing. Setup can call [Env.CheckPermissions] for
-	// permissions that it can do without. Nil disables all of these checks.
+	// logs the ones that are missing. Nil disables all of these checks. Setup
+	// can call [Env.CheckPermissions] for permissions that it can do without.
 	Needs []string
 	// Replicas defines how replicas divide the work. Defaults to
 	// [LeaderElected].
@@ -66,9 +66,9 @@ type Program struct {
 	Clusters []Cluster
 	// FencingPolicy adds the flag --print-fencing-policy. With the flag, the
 	// program prints an admission policy and exits. With that policy, the API
-	// server itself refuses writes from a replica that does not hold the Lease.
-	// Set it to the function [FencingPolicy]. Defaults to nil, which makes the
-	// program 31 kB smaller.
+	// server itself refuses writes from a replica that does not hold the Lease
+	// or, in a [Sharded] program, is not a member. Set it to the function
+	// [FencingPolicy]. Defaults to nil, which makes the program 31 kB smaller.
 	FencingPolicy func(p Program, serviceAccount string) (string, error)
 	// Profiles serves /debug/pprof/ to clients that may see the debug page. Set
 	// it to the result of profiles.Handler (package status/profiles). Defaults
@@ -107,7 +107,7 @@ type Program struct {
 }
 
 // Replicas defines how the replicas of a program with --leader-elect divide the
-// work.
+// work. Without that flag, each replica does all of the work.
 type Replicas uint8
 
 const (

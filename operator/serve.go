@@ -31,8 +31,8 @@ type Server struct {
 	// Cluster decides which clients may see the debug page and the profiles. It
 	// is required with an Address.
 	Cluster *cluster.Cluster
-	// Metrics is served on /metrics. Run registers the collectors of the
-	// controllers with it. Defaults to a new registry.
+	// Metrics is served on /metrics. If there is an Address, Run registers the
+	// collectors of the controllers with it. Defaults to a new registry.
 	Metrics *prometheus.Registry
 	// Profiles serves /debug/pprof/ to clients that may see the debug page. Set
 	// it to the result of profiles.Handler. Defaults to nil, which serves no

@@ -48,8 +48,9 @@ func (i Item[K]) Causes() []Cause {
 // Own reports whether every addition that led to the dispatch was marked with
 // [AddOptions].Own. For example, it is false if the event of the caller's own
 // write was merged with a change by another client. A timer that has expired
-// counts as the addition that set it. Own returns false for a dispatch after
-// [Item.After], [Item.Retry] or [Item.RetryAfter], and once the item has ended.
+// counts as the addition that set it. The timers of [Item.After], [Item.Retry]
+// and [Item.RetryAfter] are not own. They count only if they expire before the
+// key is added without a delay. Own returns false once the item has ended.
 func (i Item[K]) Own() bool {
 	if i.queue == nil {
 		return false

@@ -91,8 +91,9 @@ func (b Backoff) delay(n uint32, jitter float64) time.Duration {
 }
 
 // A Lane is the priority of a key. Keys of a higher lane are dispatched first,
-// but lower lanes are never starved: while a key waits in a lower lane, one in
-// every 8 dispatches comes from Retrying, and one in every 16 from Background.
+// but lower lanes are never starved: while keys wait in Retrying, at least one
+// in every 8 dispatches is from that lane, and while keys wait in Background,
+// at least one in every 16.
 type Lane uint8
 
 // The lanes, most urgent first.

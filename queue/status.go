@@ -9,8 +9,9 @@ import (
 // Stats is a snapshot of a queue: numbers of the keys in it now, and counts
 // since it was made.
 type Stats struct {
-	// Added counts additions. Merged counts additions of a key that was already
-	// pending.
+	// Added counts additions. Merged counts additions of a key that had to be
+	// dispatched anyway: it was waiting, delayed by a timer or a back-off, or
+	// added while it was held.
 	Added, Merged uint64
 	// Began counts how often a key became pending: it began to wait for a
 	// worker, or was added while a worker held it. client-go counts only that

@@ -27,9 +27,9 @@ type Patch struct {
 	// such as "spec". If there are several, it is one of them.
 	Member string
 	// Fallbacks are patches to try, in this order, if the server refuses Data.
-	// Each makes a different assumption about which empty objects exist on the
+	// Each makes a different assumption about which objects exist on the
 	// server, because the Go type does not distinguish an empty object from a
-	// missing one.
+	// missing one, and because an object may have been cut out of the cache.
 	Fallbacks [][]byte
 	// Fields lists the paths that a patch of style Operations depends on. The
 	// server refuses the patch if its object has members at these paths that

@@ -41,7 +41,7 @@ type Status struct {
 type SlotStatus struct {
 	State State
 	Owner string    // empty if the slot has no owner
-	Since time.Time // when this replica last saw the slot's record change
+	Since time.Time // when this replica last saw the slot taken or released, or first saw it
 	// Weight is the slot's share of all objects when the ranges were chosen,
 	// from 0 to 1. Package ranges assigns the slots so that the weights are
 	// balanced. Without that package, Weight is zero.

@@ -112,7 +112,7 @@ const (
 	// more objects.
 	FailedRead Reason = "failed-read"
 	// StrayOwner means that the program writes an owner reference to an object
-	// that does not exist.
+	// that does not exist and never did.
 	StrayOwner Reason = "stray-owner"
 	// SecondName means that the state is wrong, and that an object with a name
 	// that the server has generated is missing, is left over or differs.

@@ -21,14 +21,14 @@ const (
 	Counts   = "counts"   // a slow watch, a slow call or a failed read alone does not lead to more creates or deletes
 	Leader   = "leader"   // only the replica that holds the Lease writes
 	Watch    = "watch"    // the program watches every resource that it writes or reads
-	Past     = "past"     // a stale cache does not make the program delete objects that are needed
+	Past     = "past"     // a stale cache or a foreign 404 does not make the program delete objects that are needed
 	Lost     = "lost"     // writes of other clients are not lost
 	Mutation = "mutation" // the program does not modify objects of a cache
 	Cache    = "cache"    // at rest a cache matches the server
 	Stay     = "stay"     // the state at rest stays the same
 	Amplify  = "amplify"  // a fault does not multiply the writes
 	Status   = "status"   // at rest, each status that the program has written describes the current generation
-	Vain     = "vain"     // without faults the program does its work, and does not end up repeating an error
+	Vain     = "vain"     // the program does its work, and does not end up repeating an error or a refused write
 	Role     = "role"     // the program's Role grants all of its calls, and nothing more
 	Others   = "others"   // a lasting refusal or an undecodable object does not change unrelated objects at the end
 	Owner    = "owner"    // an owner reference leads to an object that exists or existed
