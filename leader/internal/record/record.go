@@ -21,7 +21,7 @@ import (
 
 // The labels of the records of shards.
 const (
-	GroupLabel = "leader.homeostat.dev/shards" // the name of the Lease given to shard.New
+	GroupLabel = "leader.homeostat.dev/shards" // the name of shard.New's Lease
 	KindLabel  = "leader.homeostat.dev/record"
 	MemberKind = "member"
 )

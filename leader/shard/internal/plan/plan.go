@@ -11,7 +11,7 @@ import (
 // from the same records.
 type Plan struct {
 	Target         []string       // the intended owners, by slot
-	Owned          map[string]int // number of present slots by member; empty if the slots are ranges
+	Owned          map[string]int // present slots by member; empty for ranges
 	floor, ceiling int            // least and most slots of a fair share
 }
 
