@@ -23,7 +23,9 @@ type Cause struct {
 	OldVersion, NewVersion string
 	// Merged is the number of further changes of the same object, seen by the
 	// same trigger, that were merged into this cause. It is at most 65,535.
-	// Type and NewVersion describe the last of these changes.
+	// Type and NewVersion describe the last of these changes. A key keeps only
+	// eight causes; Merged of the eighth also counts the causes that were
+	// dropped.
 	Merged int
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Alerts forbids reboots while a query of Prometheus has a result.
+// Alerts forbids reboots while a query of Prometheus has a result or fails.
 type Alerts struct {
 	url, query string
 	api        prometheusv1.API

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Command forbids reboots while it exits with a status other than 0. The first
-// line of its output is the reason.
+// Command forbids reboots unless it exits with status 0. The first line of its
+// output is the reason.
 type Command []string
 
 // Blocked runs the command. It returns the empty string if the command
