@@ -53,8 +53,8 @@ type References[T Object] struct {
 //
 // For a kind without namespaces, clients is called with "". Referenced does not
 // start the cache; the controller with that trigger does. A nil o means the
-// defaults. Namespaces, selectors, Whole, IndexLabels and PageSize are for
-// informers of whole kinds, and are refused.
+// defaults. Namespaces, Independent, selectors, Whole, IndexLabels and PageSize
+// are for informers of whole kinds, and are refused.
 func Referenced[C Client[T, L], T Object, L runtime.Object](
 	clients func(namespace string) C, o *Options,
 ) *References[T] {

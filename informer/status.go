@@ -88,7 +88,7 @@ type Status struct {
 	UnauthorizedSince time.Time
 	// FullDecode explains why unchanged specs are decoded again, such as `the
 	// server sends "application/json"`. It is empty if they are not decoded
-	// again.
+	// again, or if no reason is known yet.
 	FullDecode string
 
 	// Lists counts the lists that were stored since the informer was made; the

@@ -19,8 +19,9 @@ const (
 )
 
 var (
-	// ErrLimit means that the safety limit refused to delete children. It is
-	// terminal: there is no retry until the owner or a child changes.
+	// ErrLimit means that the safety limit refused to delete children. If it is
+	// the only error, it is terminal: there is no retry until the owner or a
+	// child changes.
 	ErrLimit = errors.New("the safety limit refuses to delete the children")
 	// ErrForeign means that an object with the name of a wanted child belongs
 	// to another owner, or has no owner. The error is a [patch.ForeignError],
@@ -31,9 +32,10 @@ var (
 // Options configures a [Set]. Nil and zero fields mean the defaults.
 type Options struct {
 	// ByLabel connects children with their owner by labels with the owner's
-	// kind, name and UID, instead of an owner reference. A namespaced owner can
-	// then have children in other namespaces and cluster-scoped children. The
-	// garbage collector does not delete them; [Set.DeleteOrphans] does.
+	// kind, name and UID, and by an annotation with its key, instead of an
+	// owner reference. A namespaced owner can then have children in other
+	// namespaces and cluster-scoped children. The garbage collector does not
+	// delete them; [Set.DeleteOrphans] does.
 	ByLabel bool
 	// Parallel is the maximum number of requests that one call has under way.
 	// In one call of Ensure, the calls of Child.Edit do not overlap. Defaults

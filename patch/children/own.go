@@ -21,12 +21,13 @@ import (
 //	service := &corev1.Service{ … }
 //	err := children.Own(site, v1.GroupVersion.WithKind("Website"), service)
 //
-// Own returns [ErrForeign] if child has another owner. It returns a terminal
-// error for a nil argument, and for an owner without a UID, name or kind,
-// because such an owner cannot come from the server. It also returns a terminal
-// error for a child outside the owner's namespace: the garbage collector would
-// delete a child in another namespace at once, and would never delete a child
-// that has no namespace. If Own returns an error, it has not changed child.
+// Own returns [ErrForeign] if child has another controller, or belongs to
+// another owner by label (see [Options].ByLabel). It returns a terminal error
+// for a nil argument, and for an owner without a UID, name or kind, because
+// such an owner cannot come from the server. It also returns a terminal error
+// for a child outside the owner's namespace: the garbage collector would delete
+// a child in another namespace at once, and would never delete a child that has
+// no namespace. If Own returns an error, it has not changed child.
 func Own(owner metav1.Object, kind schema.GroupVersionKind, child metav1.Object) error {
 	if bound.IsNil(owner) || bound.IsNil(child) {
 		return terminal.Mark(fmt.Errorf("setting the owner of a child of a %s: the owner and the child must not be nil",

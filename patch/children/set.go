@@ -130,11 +130,12 @@ func New[K interface {
 // the error has the first ten errors and the number of the others. [ErrForeign]
 // is the error of a child whose name is taken. An error that satisfies
 // [patch.IsStale] means that the owner or a child has changed since it was
-// read. [ErrLimit] and errors of deletions are returned together with the
-// children; [ErrLimit] is terminal. Ensure returns a terminal error for invalid
-// arguments of New, and for an owner that is nil, is being deleted or has no
-// client. It does so as well for children that have no name, no namespace or no
-// Edit, that are given twice, or that owner cannot own (see [Own]).
+// read. If all wanted children were written, [ErrLimit] and errors of deletions
+// are returned together with the children, and [ErrLimit] is terminal. Ensure
+// returns a terminal error for invalid arguments of New, and for an owner that
+// is nil, is being deleted or has no client. It does so as well for children
+// that have no name, no namespace or no Edit, that are given twice, or that
+// owner cannot own (see [Own]).
 func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Child[T]) ([]T, error) {
 	if bound.IsNil(owner) {
 		return nil, terminal.Mark(fmt.Errorf("ensuring the children of a %s: the owner is nil", s.kind.Kind))

@@ -56,7 +56,8 @@ func (e *AmbiguousError) Error() string {
 // another resource of the same name.
 type SilentError struct {
 	Name string
-	// Silent lists the API versions whose servers do not answer.
+	// Silent lists the API versions that could have the resource, and whose
+	// servers do not answer.
 	Silent []string
 	// Choices are unambiguous names of the resources that the name may mean in
 	// the groups that answer.
