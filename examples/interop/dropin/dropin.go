@@ -21,9 +21,10 @@ func NewManager(config *rest.Config, options manager.Options) (manager.Manager, 
 }
 
 // NewObservedManager returns a manager like [NewManager]. In addition, the
-// manager's metrics show the state of its informers, and unchanged specs are not
-// decoded again. A second call in the same process returns an error, because the
-// metrics are already registered.
+// process's metrics show the state of the manager's informers, and unchanged
+// specs of built-in kinds are not decoded again (see [clientgo.ReuseSpecs]).
+// Call it once in a process. If two managers cache the same kind, the metrics
+// of their informers have the same labels, and every scrape fails.
 func NewObservedManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
 	// region specs
 	config = rest.CopyConfig(config)

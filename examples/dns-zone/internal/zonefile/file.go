@@ -67,11 +67,12 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 // order. An empty list removes the records. Set reports whether it has changed
 // the records.
 //
-// It returns an error if ctx ends, if the file cannot be read, parsed, locked or
-// written, or if another process keeps changing it. The records are then
-// unchanged, except if only the sync of the directory has failed: the file is
-// replaced, but a crash of the machine may undo that. An error of the parser
-// names the line.
+// It returns an error if ctx ends before Set begins to read and write the file,
+// if the file cannot be read, parsed, locked or written, or if another process
+// keeps changing it. The end of ctx does not end the wait for the lock. After
+// an error, the records are unchanged, except if only the sync of the directory
+// has failed: the file is replaced, but a crash of the machine may undo that.
+// An error of the parser names the line.
 func (f *File) Set(ctx context.Context, key types.NamespacedName, addresses []netip.Addr) (changed bool, err error) {
 	var want [][]byte
 	for _, address := range addresses {

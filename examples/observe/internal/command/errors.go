@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// ErrTooLarge means that an argument or a variable, or all of them together, are
-// larger than the kernel accepts. So the same call always fails.
+// ErrTooLarge means that a program was not started, because an argument or
+// variable has [MaxString] bytes or more, or because the kernel refused all
+// arguments and variables together as too large. A retry of the same call does
+// not help.
 var ErrTooLarge = errors.New("larger than the kernel accepts")
 
 // An ExitError is the error of a program that ended with an exit code other

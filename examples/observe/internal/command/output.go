@@ -12,8 +12,8 @@ import (
 // length are not mixed with the lines of other programs.
 const maxLine = 64 << 10
 
-// An Output receives lines from many writers and passes them on one at a time.
-// It is safe for concurrent use.
+// An Output receives lines from several programs, and writes them to one writer
+// with one call at a time. It is safe for concurrent use.
 type Output struct {
 	mu     sync.Mutex // guards writes to output
 	output io.Writer

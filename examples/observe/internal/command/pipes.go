@@ -24,8 +24,9 @@ const (
 	readPatience = lingerTime + time.Second
 )
 
-// ErrNotRead means that a program's output could not be passed on before this
-// process had to end, because no process was reading this process's own output.
+// ErrNotRead means that the end of a program's output was not passed on,
+// because this process's own output was not read in time. Run waits for a slow
+// reader, but only for three seconds after both the program and ctx have ended.
 var ErrNotRead = errors.New("the output is not being read")
 
 // pipes connect a program with this process. They replace the pipes of os/exec.

@@ -27,7 +27,8 @@ const (
 type Runner struct {
 	// Env is the environment of programs, without the additions of a Call.
 	Env []string
-	// Timeout limits the duration of a run. 0 means no limit.
+	// Timeout is how long a program may run before it gets SIGTERM. 0 means no
+	// limit.
 	Timeout time.Duration
 	// Grace is the time from SIGTERM to SIGKILL. Defaults to [DefaultGrace].
 	Grace time.Duration
@@ -50,8 +51,8 @@ type Call struct {
 //
 // Possible errors are [ExitError], [TimeoutError], [ErrTooLarge], [ErrNotRead],
 // errors of Stdout and Stderr, and the cause of the end of ctx. Any other error
-// means that the program could not be started, or was ended by a signal of
-// another process.
+// means that the program could not be started, or was ended by a signal that
+// did not come from Run. For example, a program that crashes ends by SIGSEGV.
 func (r *Runner) Run(ctx context.Context, call Call) error {
 	return r.run(ctx, call, r.Stdout.Lines(), r.Stderr.Lines())
 }

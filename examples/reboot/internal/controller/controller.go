@@ -45,7 +45,7 @@ type Controller struct {
 }
 
 // New returns a controller. The caller runs it with Run. If there are mistakes
-// in the arguments, New returns an error that joins all of them.
+// in the arguments, New returns an error that describes them.
 func New(nodes NodeClient, groups GroupClient, o *Options) (*Controller, error) {
 	options := o.withDefaults()
 	var errs []error

@@ -21,8 +21,10 @@ const (
 	DefaultName          = "reboot-controller"
 )
 
-// A Gate returns why no reboot may begin, or the empty string. It must be safe
-// for concurrent use.
+// A Gate can forbid the controller to reserve slots for reboots. Blocked
+// returns the reason, or the empty string if slots may be reserved. Slots that
+// are already reserved are not affected. A Gate must be safe for concurrent
+// use.
 type Gate interface {
 	Blocked(ctx context.Context) string
 }
@@ -35,7 +37,9 @@ type Options struct {
 	// Events receives the controller's Events. Defaults to no recorder.
 	Events events.EventRecorder
 	// StuckAfter is how long a slot may be held before its group's condition
-	// Stuck is True. Defaults to [DefaultStuckAfter].
+	// Stuck is True. With the drain policy wait, the condition is True earlier
+	// if the drain takes longer than its timeout. Defaults to
+	// [DefaultStuckAfter].
 	StuckAfter time.Duration
 	// EventInterval is the shortest interval between two MaxUnavailableReached
 	// Events of one group. Defaults to [DefaultEventInterval].
@@ -43,8 +47,9 @@ type Options struct {
 	// Gate can forbid new reservations for a while. Defaults to nil: they are
 	// always allowed.
 	Gate Gate
-	// GatePeriod is the interval at which a closed gate is asked again.
-	// Defaults to [DefaultGatePeriod].
+	// GatePeriod is the time after which a closed gate is asked again. It is
+	// asked earlier if the group is reconciled for another reason, such as a
+	// change of a node. Defaults to [DefaultGatePeriod].
 	GatePeriod time.Duration
 	// Workers is the number of groups that are reconciled at the same time.
 	// Defaults to the default of package reconcile.

@@ -40,7 +40,7 @@ func AllowNow(node *corev1.Node, m Permission, told, oldest metav1.Time) error {
 }
 
 // Forget removes an epoch from the recent reboots, because its machine was not
-// told to go down.
+// told to go down, or has refused.
 func Forget(node *corev1.Node, epoch int64) error {
 	recent := Read(node).Recent
 	left := slices.DeleteFunc(slices.Clone(recent), func(t Told) bool { return t.Epoch == epoch })

@@ -3,10 +3,12 @@ package protocol
 // The annotations of a node.
 const (
 	Prefix = "reboot.homeostat.dev/"
-	// Needed requests a reboot. Its value is the request, which can be any
-	// short text.
+	// Needed requests a reboot. Its value is the request, which can be any text
+	// of at most [MaxRequest] bytes without control characters.
 	Needed = Prefix + "reboot-needed"
-	// Paused prevents the reboot of a node while its value is "true".
+	// Paused prevents the reboot of a node while its value is "true", and also
+	// while its value is invalid. A reboot that the agent has accepted is not
+	// stopped.
 	Paused = Prefix + "reboot-paused"
 	// Now grants the reboot to the agent. Its value is a [Grant] as JSON.
 	Now = Prefix + "reboot-now"
@@ -15,7 +17,8 @@ const (
 	// Permit lets the agent tell its machine to reboot now. Its value is a
 	// [Permission] as JSON.
 	Permit = Prefix + "reboot-permit"
-	// Recent contains the controller's latest permits. Its value is a list of
+	// Recent contains the reboots that the controller has permitted recently.
+	// They count for spec.maxReboots of the group. Its value is a list of
 	// [Told] as JSON.
 	Recent = Prefix + "recent-reboots"
 	// Void is the number of the last void epoch. Reboots of this epoch and

@@ -70,7 +70,8 @@ func (t Terms) Expired(now time.Time) bool {
 }
 
 // Silence returns how long the controller waits for a beat of an agent that has
-// accepted. The agent sends a beat in each quarter of that time.
+// accepted, but has not told its machine to reboot. Until then, the agent sends
+// a beat about once in each quarter of that time.
 func (t Terms) Silence() time.Duration { return max(t.DrainTimeout(), time.Minute) }
 
 // A Progress is the state of a reboot that an agent has accepted.
@@ -156,7 +157,7 @@ type Told struct {
 // The results of a reboot.
 const (
 	Rebooted  = "rebooted"   // the reboot took place
-	CalledOff = "called-off" // the machine was not told to reboot
+	CalledOff = "called-off" // the machine was not told to reboot, or has refused
 	Unproven  = "unproven"   // the machine was told to reboot, but still reports the same boot
 )
 
@@ -164,11 +165,14 @@ const (
 type Outcome struct {
 	Request    `json:",inline"`
 	FromBootID string `json:"fromBootID"`
-	// ToBootID is the newest boot that the agent knows.
+	// ToBootID is the id of the newest boot that was known when the annotation
+	// was written. The agent writes it again after a later boot. It may be
+	// empty if the reboot was called off on a node that has never had an agent.
 	ToBootID string      `json:"toBootID"`
 	At       metav1.Time `json:"at"`
 	Result   string      `json:"result"`
-	// Why is the reason if the reboot was called off.
+	// Why is the reason for the result. It is empty if the agent has recorded
+	// that the reboot took place.
 	Why string `json:"why,omitempty"`
 }
 
@@ -233,10 +237,10 @@ func (s State) Permitted(epoch int64) time.Time {
 	return time.Time{}
 }
 
-// Spent returns the last epoch that cannot be granted any more, because its
-// reboot took place or was called off, or because the epoch is void. It returns
-// 0 if there is no such epoch. The result does not decrease, unless one of the
-// annotations is removed or cannot be parsed.
+// Spent returns the last epoch that cannot be granted any more: the epoch of
+// the last reboot, whatever its result was, or the last void epoch if that is
+// later. It returns 0 if there is no such epoch. The result does not decrease,
+// unless one of the annotations is removed or cannot be parsed.
 func (s State) Spent() int64 {
 	if s.Last == nil {
 		return s.Void
