@@ -30,10 +30,11 @@ const patienceShare = 3
 // If a request has no answer after a third of its time, it is sent again on a
 // second connection, and the first answer counts. If the second connection
 // answers first, the other one is closed. If neither answers, the client asks
-// the server's /readyz on a third connection for the cause, and the error of
-// the next request names it: for example, that the server is slow, that its
-// etcd is not ready, or that no packets come back. The client does not limit
-// its rate, unless config sets a QPS or a RateLimiter. Client sends no request.
+// the server's /readyz on a third connection for the cause. The errors of later
+// requests without an answer name the cause: for example, that the server is
+// slow, that its etcd is not ready, or that no packets come back. The client
+// does not limit its rate, unless config sets a QPS or a RateLimiter. Client
+// sends no request.
 //
 // Client returns an error if no client can be built from config.
 func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {

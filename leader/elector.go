@@ -93,9 +93,10 @@ func (e *Elector) RunOnce(ctx context.Context, fn func(context.Context) error) e
 // fn. Run returns when fn has returned and ctx has ended, or when fn returned
 // while this replica led.
 //
-// Run returns the error that fn returned while this replica led or while ctx
-// ended, and nil if ctx ended or fn is done. An error that fn returned because
-// the leadership was lost is logged instead.
+// If fn returns while this replica leads, Run returns the error of fn, or nil.
+// After the end of ctx, Run returns nil, unless fn then returns an error that
+// has a different cause. An error that fn returns after the leadership was lost
+// is logged instead.
 func (e *Elector) Run(ctx context.Context, fn func(context.Context) error) error {
 	return e.runTerms(ctx, false, fn)
 }

@@ -74,17 +74,19 @@ type Options struct {
 	// RenewDeadline is how long a leader trusts a renewal, from the moment it
 	// was sent. Defaults to two thirds of LeaseDuration, 10 s.
 	RenewDeadline time.Duration
-	// RequestTimeout is how long a request for the Lease may take before
-	// another attempt is made. When the process stops, a request in flight
-	// is given up after this time. RequestTimeout is also how long a fenced
-	// write may still be under way after the trust has ended. Defaults to a
-	// fifth of LeaseDuration, 3 s. If nine tenths of the time between
-	// RenewDeadline and LeaseDuration is shorter, it defaults to that time,
-	// but to no less than a twentieth of LeaseDuration.
+	// RequestTimeout is how long a write of the Lease may take before another
+	// attempt is made. When the process stops, a request for the Lease in
+	// flight is given up after this time. RequestTimeout is also how long a
+	// fenced write may still be under way after the trust has ended. Defaults
+	// to a fifth of LeaseDuration, 3 s. With a late RenewDeadline it defaults
+	// to nine tenths of the time that is left until LeaseDuration, without the
+	// fiftieth of LeaseDuration that is set aside for clocks that drift, but to
+	// no less than a twentieth of LeaseDuration.
 	RequestTimeout time.Duration
-	// RetryPeriod is the time between renewals, and between reads of a Lease
-	// that another replica holds. Defaults to two fifteenths of LeaseDuration,
-	// 2 s.
+	// RetryPeriod is the time between renewals. A replica that does not lead
+	// reads the Lease after the same time and a random addition of up to a
+	// fifth, or earlier if the Lease becomes free before that. Defaults to two
+	// fifteenths of LeaseDuration, 2 s.
 	RetryPeriod time.Duration
 
 	// DrainTimeout is how long the function given to [Elector.Run] may keep

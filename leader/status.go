@@ -33,8 +33,11 @@ type Status struct {
 	Ended time.Time
 
 	Transitions int32 // how often the Lease changed hands
-	// Problem is the reason why the last request for the Lease failed, and what
-	// to do about it. It is nil if the request succeeded.
+	// Problem is the reason why this replica cannot read, take or renew the
+	// Lease, and what to do about it. For example, a permission is missing, or
+	// another live replica has the same identity. It is nil if there is no such
+	// reason. A failed write remains the Problem until a write succeeds or
+	// another client holds the Lease: a read does not show that writes succeed.
 	Problem error
 }
 
@@ -100,11 +103,10 @@ func (e *Elector) Healthy() error {
 	return nil
 }
 
-// Ready returns nil if this replica leads. It also returns nil if this
-// replica's last request for the Lease succeeded and the Lease has a holder: a
-// standby is ready. Otherwise it returns the error of that request, such as
-// missing permissions, or an error that says that no replica leads yet. It is
-// for /readyz.
+// Ready returns nil if this replica leads. It also returns nil if this replica
+// has no Problem (see [Status]) and the Lease has a holder: a standby is ready.
+// Otherwise it returns the Problem, such as a missing permission, or an error
+// that says that no replica leads yet. It is for /readyz.
 func (e *Elector) Ready() error {
 	s := e.Status()
 	if s.Problem == nil && s.Leader == "" {

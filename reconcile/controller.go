@@ -28,9 +28,10 @@ type Controller struct {
 func (c *Controller) Name() string { return c.name }
 
 // QueueStats returns the counts of the controller's queue since it was made,
-// and the number of keys that it contains now. A standby replica also queues
-// the key of every change, in case it becomes the leader. QueueStats does not
-// count these keys, because the leader reconciles them.
+// and the number of keys that it contains now. With Options.Leader, a standby
+// replica also queues the key of every change, in case it becomes the leader.
+// The numbers of keys do not include these keys, because the leader reconciles
+// them. Counts of events, such as Added, include them.
 func (c *Controller) QueueStats() queue.Stats {
 	stats := c.queue.Stats()
 	if c.Phase() == inspect.Standby && c.slots == nil {

@@ -19,9 +19,8 @@ import (
 // writes. A nil o means the defaults. Several controllers may use one informer.
 // The controllers of one process need different names; [RunAll] checks that.
 //
-// New starts no goroutine and sends no request. It returns a joined error that
-// names everything that is wrong with the arguments, the options and the
-// informers.
+// New starts no goroutine and sends no request. It returns one joined error for
+// the mistakes in the arguments, the options and the informers.
 func New[T informer.Object](
 	name string, cache *informer.Informer[T], r Reconciler[T], o *Options,
 ) (*Controller, error) {

@@ -133,8 +133,9 @@ type Options struct {
 	// line. Defaults to ten seconds.
 	FreshnessDeadline time.Duration
 
-	// Backoff is the back-off of keys whose reconcile failed. Defaults to
-	// 100 ms, doubling up to five minutes.
+	// Backoff limits the random delay before a key whose reconcile failed is
+	// retried. By default the delay is at most 100 ms after the first failure,
+	// and the limit doubles with each failure, up to five minutes.
 	Backoff queue.Backoff
 	// MinInterval is the minimum time between the starts of two reconciles of one
 	// key, whether a change, a retry or [After] leads to the second. Defaults to

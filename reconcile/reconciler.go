@@ -109,9 +109,10 @@ func After(d time.Duration) Result {
 }
 
 // Terminal marks err as one that a retry cannot fix, such as a contradictory
-// spec. The error is logged and counted, and the key is not reconciled until a
-// watched object changes. An error that wraps the result is terminal too, and
-// errors.Is and errors.As find err in it. An error that joins several errors is
-// terminal only if all of them are, because a retry may fix the others.
-// Terminal(nil) is nil.
+// spec. The error is logged and counted, and the key is not retried. It is
+// reconciled again when a watched object changes, or for a reason other than a
+// failure, such as Options.Resync. An error that wraps the result is terminal
+// too, and errors.Is and errors.As find err in it. An error that joins several
+// errors is terminal only if all of them are, because a retry may fix the
+// others. Terminal(nil) is nil.
 func Terminal(err error) error { return terminal.Mark(err) }

@@ -103,7 +103,9 @@ const unauthorizedFor = 5 * time.Minute
 // Healthy returns nil, or an error that says why only a restart of the process
 // helps:
 //
-//   - Work continues after its leadership has ended.
+//   - The Healthy method of the Leader or of the Shards returns an error. For
+//     example, with a leader.Elector work still runs long after its leadership
+//     ended, or a request for the Lease does not return.
 //   - For a minute, all workers have been held by calls that ignore their
 //     context. A worker that is held is replaced by another worker, as long as
 //     there are fewer than twice as many as Options.Workers.
@@ -185,7 +187,8 @@ func (c *Controller) References(key Key) (references []inspect.Reference) {
 	return references
 }
 
-// Stats returns the counts of the controller since it was made.
+// Stats returns the counts of the controller since it was made, and its present
+// numbers, such as the number of reconciles that are running.
 func (c *Controller) Stats() inspect.Stats {
 	s := inspect.Stats{
 		Panics:       c.stats.panics.Load(),

@@ -53,8 +53,9 @@ type Reply struct {
 
 // ReplyWith sets a function that may answer a call in place of the server. If
 // the function returns nil, the server answers the call itself. It is not
-// called for the admin's calls and, with a [Scheduler], not for late calls and
-// for updates of a series of events. It runs in the goroutine of the caller.
+// called for the admin's calls and, with a [Scheduler], not for calls that a
+// fault answers, late calls, and updates of a series of events. It runs in the
+// goroutine of the caller.
 func (s *Server) ReplyWith(reply func(Call) *Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

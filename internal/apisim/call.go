@@ -25,7 +25,8 @@ type Call struct { //nolint:recvcheck // the methods that fill it in need a poin
 	Name string
 }
 
-// Write reports whether the call changes state.
+// Write reports whether the call may change state. It returns false for reads
+// and for reviews, such as a TokenReview. It returns true for a dry run.
 func (c Call) Write() bool {
 	return c.Verb != "get" && c.Verb != "list" && c.Verb != "watch" && !isReview(c.Resource)
 }

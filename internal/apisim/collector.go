@@ -8,9 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Collector does the work of the garbage collector and the namespace
-// controller. It makes one write at a time, when the scheduler chooses its
-// action, and has no cache that could be stale.
+// Collector does the work of the garbage collector, of the namespace
+// controller, and of the controllers that protect PersistentVolumes and their
+// claims while they are in use. It makes one write at a time, and has no cache
+// that could be stale.
 type Collector struct {
 	server *Server
 	idle   int64 // the version of the server at which no work was left
@@ -28,7 +29,7 @@ func (c *Collector) Extra() *Extra {
 	return &Extra{Name: "collect garbage", Enabled: c.Pending, Do: func() { c.Step() }}
 }
 
-// Pending reports whether there is an object to collect.
+// Pending reports whether the collector has a write to make.
 func (c *Collector) Pending() bool {
 	s := c.server
 	s.mu.Lock()
@@ -43,7 +44,7 @@ func (c *Collector) Pending() bool {
 	return false
 }
 
-// Step makes one write. It returns false if there is no object to collect.
+// Step makes one write. It returns false if the collector has no write to make.
 func (c *Collector) Step() bool {
 	s := c.server
 	s.mu.Lock()
@@ -56,7 +57,7 @@ func (c *Collector) Step() bool {
 	return work != nil
 }
 
-// Run collects all garbage.
+// Run takes steps until the collector has no write to make.
 func (c *Collector) Run() {
 	for range 1_000_000 {
 		if !c.Step() {

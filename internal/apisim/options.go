@@ -56,8 +56,8 @@ type Options struct {
 	Skew func(client string) time.Duration
 	// Seed determines the uids and generated names. A uid also depends on the
 	// resource, the namespace, the name, and the number of earlier objects of
-	// that name. A generated name also depends on the number of names that were
-	// made from its prefix.
+	// that name. A generated name also depends on the resource, the namespace,
+	// the prefix, and the number of names that were made from them before.
 	Seed uint64
 }
 

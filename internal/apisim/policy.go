@@ -36,7 +36,7 @@ func (Benign) Pick(enabled []Action) (Choice, bool) {
 // Odds are the probabilities, from 0 to 1, with which [Random] disturbs a run.
 type Odds struct {
 	Fault    float64       // the probability that a released call gets one of Faults
-	Faults   []Fault       // the faults that calls get; defaults to all faults of calls
+	Faults   []Fault       // the faults that calls get; defaults to all from Internal to CrashAfter
 	Drop     float64       // the probability that a delivery ends its stream, with 410 in half of the cases
 	Chaos    float64       // the probability that a step takes a chaos action, if one is enabled
 	Bookmark float64       // the probability that a step sends a bookmark, if one is due

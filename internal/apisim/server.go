@@ -95,7 +95,10 @@ func (s *store) OnCommit(hook func(Event)) {
 // Deny adds a function that is called before the server serves a call. If it
 // returns an error, the server answers the call with that error, and does not
 // call functions that were added later. It must be an error of package
-// apierrors. It is not called for the admin's calls.
+// apierrors. The server also calls the function to answer a
+// SelfSubjectAccessReview, with the call that the review asks about. It is not
+// called for the admin's calls. It is called while the server's lock is held,
+// so it must not call the server.
 func (s *Server) Deny(deny func(Call) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

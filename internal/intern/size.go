@@ -13,7 +13,8 @@ import (
 // shared counts once.
 //
 // Size counts structs, strings, the whole capacity of slices, and maps as Go
-// lays them out. It does not count the rounding of the allocator.
+// lays them out. It does not count the memory to which lazy values refer (see
+// [Lazy]), nor the rounding of the allocator.
 func Size[T any](objects iter.Seq[T]) (size int64) {
 	s := sizer{seen: map[place]struct{}{}}
 	for obj := range objects {

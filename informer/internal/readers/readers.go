@@ -38,8 +38,9 @@ type group struct {
 
 // Read calls receive for each event of a watch, one after the other, until stop
 // is called. When the watch's channel is closed, it calls receive once with
-// open false. A call that has begun may still be running when stop returns.
-// receive must not block, because other watches wait for it.
+// open false. stop does not wait: after it has returned, one last call of
+// receive may still run or begin. receive must not block, because other watches
+// wait for it.
 func (r *Readers) Read(events <-chan watch.Event, receive func(event watch.Event, open bool)) (stop func()) {
 	added := &reading{events: events, receive: receive}
 	r.mu.Lock()

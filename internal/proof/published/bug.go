@@ -38,8 +38,9 @@ type Bug struct {
 const Budget = time.Hour
 
 // Told explores the case with the version of the controller that is linked into
-// the test program. It fails the test if the exploration does not find the bug
-// in a version that has the bug, or finds anything in a version that does not.
+// the test program. If the version has the bug, the test fails unless the
+// exploration finds the bug. If the version does not have it, the test fails if
+// the exploration finds a failure, or does not try all deviations.
 func (b *Bug) Told(t *testing.T) {
 	t.Helper()
 	module, version := results.Version(t, b.Controller)

@@ -118,6 +118,8 @@ func (c *Cluster) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the control plane and waits until all its processes have ended. It
-// may be called again.
+// Stop ends the control plane and waits until all its processes have ended. If
+// that takes longer than 30 seconds, Stop kills the main process. The other
+// processes then end with it, but Stop does not wait for them. Stop may be
+// called again.
 func (c *Cluster) Stop() error { return c.server.stop() }

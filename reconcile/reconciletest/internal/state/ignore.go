@@ -18,7 +18,7 @@ import (
 // Concurrency: only one goroutine at a time may use an Ignore.
 type Ignore struct {
 	entries []string
-	used    []bool // whether each entry has matched a difference
+	used    []bool // whether each entry has matched a field of a compared object
 }
 
 // NewIgnore returns an Ignore with the given entries.
@@ -26,7 +26,8 @@ func NewIgnore(entries ...string) *Ignore {
 	return &Ignore{entries: entries, used: make([]bool, len(entries))}
 }
 
-// Unused returns the entries that have not matched any difference.
+// Unused returns the entries that have not matched a field of the objects and
+// writes that were compared. A matching field counts even if it did not differ.
 func (g *Ignore) Unused() []string {
 	var unused []string
 	for i, entry := range g.entries {

@@ -23,9 +23,10 @@ import (
 )
 
 // State holds one entry for each object, and one for each of its fields:
-// "configmaps d/a: data.x" → "1". Identifiers, times and generated names are
-// replaced by placeholders. A value that is the resourceVersion of an object is
-// followed by the object's name.
+// "configmaps d/a: data.x" → "1". It has no entries for ignored fields, and for
+// metadata that depends on the history of the object, such as its generation.
+// Identifiers, times and generated names are replaced by placeholders. A value
+// that is the resourceVersion of an object is followed by the object's name.
 type State map[string]string
 
 // Located is an object with the name of its resource.
@@ -76,7 +77,8 @@ type normalizer struct {
 
 // New returns the State of objects. They must be grouped by resource and,
 // within a resource, sorted by creation, because placeholders such as web-*1
-// are numbered in that order.
+// are numbered in that order. New removes ignored objects from the slice in
+// place.
 func New(objects []Located, ignore *Ignore) State {
 	objects = slices.DeleteFunc(objects, func(l Located) bool { return ignore.contains(l.Resource, "*") })
 	n := &normalizer{placeholders: map[string]string{}, versions: map[string]string{}, ignore: ignore, state: State{}}
