@@ -67,7 +67,9 @@ type Options struct {
 	// listed is retried. The log, the status page and /readyz name it, but
 	// /readyz is ready once one of the namespaces has been listed. Until a
 	// namespace has been listed, its keys wait, and no object in it is
-	// considered deleted. Defaults to waiting for all namespaces.
+	// considered deleted. If its watch fails later, a new leader waits for it
+	// only with the keys of this namespace. Defaults to waiting for all
+	// namespaces.
 	Independent bool
 	// LabelSelector selects the objects that the server sends, such as
 	// "app=web,tier!=cache". An object that no longer matches is delivered to

@@ -188,6 +188,25 @@ func (p parts[T]) WaitForLatestIn(ctx context.Context, namespace string) error {
 	return p.informer.waitForLatest(ctx, &types.NamespacedName{Namespace: namespace})
 }
 
+// WaitForLatestElsewhere does the same for all namespaces with a watch of their
+// own that have been listed, except for those in apart.
+func (p parts[T]) WaitForLatestElsewhere(ctx context.Context, apart map[string]bool) error {
+	watches, _ := p.informer.feed.current()
+	for _, r := range watches {
+		namespace := r.source.namespace
+		if namespace == "" { // the only watch
+			return p.informer.WaitForLatest(ctx)
+		}
+		if apart[namespace] || !r.progress.synced.Load() {
+			continue
+		}
+		if err := p.WaitForLatestIn(ctx, namespace); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Missing returns the namespaces that have not been listed yet.
 func (p parts[T]) Missing() (names []string) {
 	watches, _ := p.informer.feed.current()

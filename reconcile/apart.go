@@ -36,10 +36,11 @@ type parking struct {
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[string]map[Key]struct{}
-	// unlisted contains the namespaces that had no first list when this replica
-	// took over. Their lists may be older than the last writes of another
-	// replica.
-	unlisted map[string]bool
+	// apart contains the namespaces that had no first list, or whose watch
+	// failed, when this replica took over. Their caches may be older than the
+	// last writes of another replica. takeovers counts the takeovers.
+	apart     map[string]bool
+	takeovers int
 	// ctx is the context of requests. It is nil until the controller runs.
 	// running counts the requests.
 	ctx     context.Context //nolint:containedctx // from begin to the end of the controller
@@ -54,19 +55,29 @@ func (a *parking) begin(ctx context.Context, running *sync.WaitGroup) {
 	a.ctx, a.running = ctx, running
 }
 
-// noteUnlisted records, at a takeover, the namespaces that the caches have not
-// listed yet.
-func (a *parking) noteUnlisted(informers sources) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.unlisted = map[string]bool{}
+// setApart returns, at a takeover, the independent namespaces that the caches
+// have not listed yet, or whose watches fail. The keys of these namespaces are
+// held back until takeOverNamespace has returned, so that the keys of other
+// namespaces need not wait for them.
+func (a *parking) setApart(informers sources) map[string]bool {
+	apart := map[string]bool{}
 	for _, s := range informers {
-		if s.Parts().Independent() {
-			for _, namespace := range s.Parts().Missing() {
-				a.unlisted[namespace] = true
-			}
+		if !s.Parts().Independent() {
+			continue
+		}
+		for _, namespace := range s.Parts().Missing() {
+			apart[namespace] = true
+		}
+		for namespace := range s.Parts().Unwell() {
+			apart[namespace] = true
 		}
 	}
+	delete(apart, "") // a watch of all namespaces, for which all keys wait
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.apart = apart
+	a.takeovers++
+	return apart
 }
 
 // holdsBack reports whether the keys of a namespace must wait.
@@ -76,7 +87,7 @@ func (a *parking) holdsBack(namespace string, informers sources) bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.unlisted[namespace]
+	return a.apart[namespace]
 }
 
 // putBack ends an item without a reconcile. The key stays in the queue until it
@@ -120,14 +131,14 @@ func (c *core) awaitNamespace(ctx context.Context, namespace string) {
 			return // ctx has ended
 		}
 	}
-	if c.elects() != nil {
-		c.takeOverNamespace(ctx, namespace)
+	var keys []Key
+	for isFresh := false; !isFresh && ctx.Err() == nil; {
+		takeovers := c.parking.takeoverCount()
+		if c.elects() != nil {
+			c.takeOverNamespace(ctx, namespace)
+		}
+		keys, isFresh = c.parking.release(namespace, takeovers)
 	}
-	c.parking.mu.Lock()
-	keys := slices.Collect(maps.Keys(c.parking.waiting[namespace]))
-	delete(c.parking.waiting, namespace)
-	delete(c.parking.unlisted, namespace)
-	c.parking.mu.Unlock()
 	for _, key := range keys {
 		c.queue.Release(key)
 	}
@@ -136,19 +147,44 @@ func (c *core) awaitNamespace(ctx context.Context, namespace string) {
 	}
 }
 
+func (a *parking) takeoverCount() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.takeovers
+}
+
+// release returns the keys that have waited for a namespace, and holds back no
+// more keys of it. It returns false if there was a later takeover than
+// takeovers, for which the caches of the namespace may be too old.
+func (a *parking) release(namespace string, takeovers int) (keys []Key, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.apart[namespace] && a.takeovers != takeovers {
+		return nil, false
+	}
+	keys = slices.Collect(maps.Keys(a.waiting[namespace]))
+	delete(a.waiting, namespace)
+	delete(a.apart, namespace)
+	return keys, true
+}
+
 // takeOverNamespace waits, as takeOver does for all namespaces, until the
-// caches are as new as the server is now. It is for a namespace that was listed
-// after the takeover. For each cache that is not as new after takeoverDeadline,
+// caches are as new as the server is now. It is for a namespace that setApart
+// has set apart. For each cache that is not as new after takeoverDeadline,
 // it logs an error.
 func (c *core) takeOverNamespace(ctx context.Context, namespace string) {
 	limited, cancel := context.WithTimeout(ctx, takeoverDeadline)
 	defer cancel()
+	var waiting sync.WaitGroup
 	for _, s := range c.sources {
-		if err := s.Parts().WaitForLatestIn(limited, namespace); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "caches may not have seen the last writes of another replica, taking over",
-				"controller", c.name, "namespace", namespace)
-		}
+		waiting.Go(func() {
+			if err := s.Parts().WaitForLatestIn(limited, namespace); err != nil && ctx.Err() == nil {
+				klog.FromContext(ctx).Error(err, "caches may not have seen the last writes of another replica, taking over",
+					"controller", c.name, "namespace", namespace)
+			}
+		})
 	}
+	waiting.Wait()
 }
 
 // lookUp returns the cached object of key, and false if the object does not

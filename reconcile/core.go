@@ -80,8 +80,8 @@ func (c *core) takeOver(ctx context.Context) {
 		log.Info("caches may not have seen the last writes of another replica, waiting", "timeout", takeoverDeadline)
 	})
 	defer slow.Stop()
-	c.parking.noteUnlisted(c.sources)
-	if err := c.sources.waitForLatest(limited); err != nil && ctx.Err() == nil {
+	apart := c.parking.setApart(c.sources)
+	if err := c.sources.waitForLatest(limited, apart); err != nil && ctx.Err() == nil {
 		log.Error(err, "caches may not have seen the last writes of another replica, taking over")
 	}
 }

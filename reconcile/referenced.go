@@ -144,6 +144,8 @@ func (referencedParts) WaitForSyncIn(context.Context, string) error { return nil
 
 func (referencedParts) WaitForLatestIn(context.Context, string) error { return nil }
 
+func (referencedParts) WaitForLatestElsewhere(context.Context, map[string]bool) error { return nil }
+
 func (referencedParts) Missing() []string { return nil }
 
 func (referencedParts) Unwell() map[string]error { return nil }

@@ -225,13 +225,18 @@ func (informers sources) indexOf(s source) int {
 func isNil(s source) bool { return reflect.ValueOf(s.identity()).IsNil() }
 
 // waitForLatest waits until all caches are as new as the server was at the
-// call.
-func (informers sources) waitForLatest(ctx context.Context) error {
+// call. It leaves out the namespaces in apart, unless a cache needs all of its
+// namespaces.
+func (informers sources) waitForLatest(ctx context.Context, apart map[string]bool) error {
 	errs := make([]error, len(informers))
 	var waiting sync.WaitGroup
 	for i, s := range informers {
 		waiting.Go(func() {
-			if err := s.WaitForLatest(ctx); err != nil {
+			wait := s.WaitForLatest
+			if s.Parts().Independent() && len(apart) > 0 {
+				wait = func(ctx context.Context) error { return s.Parts().WaitForLatestElsewhere(ctx, apart) }
+			}
+			if err := wait(ctx); err != nil {
 				errs[i] = fmt.Errorf("updating the informer of %s: %w", s.Name(), err)
 			}
 		})

@@ -114,6 +114,9 @@ type Cache interface { //nolint:interfacebloat // it hides a type parameter, not
 	// WaitForLatestIn waits until the objects of namespace are at least as new
 	// as the server's were at the call.
 	WaitForLatestIn(ctx context.Context, namespace string) error
+	// WaitForLatestElsewhere does the same for all namespaces with a watch of
+	// their own that have been listed, except for those in apart.
+	WaitForLatestElsewhere(ctx context.Context, apart map[string]bool) error
 	// Missing returns the namespaces that have not been listed yet.
 	Missing() []string
 	// Unwell returns the errors of failing watches by their namespace. The key
