@@ -141,12 +141,13 @@ const refusedFor = time.Minute
 
 // Refused returns an error that names the missing permissions if the API server
 // has refused the writes of nearly all keys for a minute. Nearly all means nine
-// tenths of the keys that this replica reconciles and, if the controller has
-// several namespaces, keys of several of them. If fewer keys are refused, for
-// example because one tenant has not granted a permission, they are only in
-// [Controller.Problems]. The error names at most three permissions and counts
-// the others. Refused returns nil while the controller does not reconcile:
-// before its caches are filled, as a standby, and while stopping.
+// tenths of the keys that this replica reconciles or, if it reconciles more
+// than 1,000 keys, 900 of them. They must also be of several namespaces or, if
+// the controller has only one namespace, at least two keys. If fewer keys are
+// refused, for example because one tenant has not granted a permission, they
+// are only in [Controller.Problems]. The error names at most three permissions
+// and counts the others. Refused returns nil while the controller does not
+// reconcile: before its caches are filled, as a standby, and while stopping.
 func (c *Controller) Refused() error {
 	if c.Phase() != inspect.Working {
 		return nil

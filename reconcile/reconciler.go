@@ -29,7 +29,7 @@ type Reconciler[T informer.Object] interface {
 	// five minutes at the latest. A client that is not of package cluster waits
 	// within the call first, up to ten times, and holds the worker meanwhile.
 	// If a Result is returned with an error, only the delay of an [After]
-	// counts.
+	// counts, and with a Terminal error not even that.
 	Reconcile(ctx context.Context, request Request[T]) (Result, error)
 }
 
@@ -100,7 +100,8 @@ type Result struct {
 // now.
 //
 // Returned with an error, it replaces the back-off: the key is retried after
-// exactly d. A d of less than 50 ms leaves the back-off unchanged.
+// exactly d. A d of less than 50 ms leaves the back-off unchanged. A [Terminal]
+// error is not retried, with any d.
 func After(d time.Duration) Result {
 	if d < firstPause {
 		return Result{repeat: true}

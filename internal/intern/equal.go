@@ -11,7 +11,7 @@ import (
 
 // Alike reports whether two pointers of one type point to values that are
 // deeply equal. Floating-point numbers are equal only if their bits are.
-// Quantities in maps are equal if their amounts are.
+// Quantities in maps are equal if their amounts and formats are.
 //
 // Alike ignores lazy values, such as Quantities outside of maps, because their
 // methods write to them (see [Lazy]). Reading them here would be a data race

@@ -91,7 +91,8 @@ var parsed = sync.OnceValue(func() map[schema.GroupResource]map[string]Rule {
 func Builtin(group string) bool { return group == "" || strings.Contains(groups, " "+group+" ") }
 
 // Of returns the rules of a built-in kind, by field. It returns nil for a custom
-// kind, and for a kind that is selected by its metadata only. The map is shared; do not modify it.
+// kind, and for a kind that is selected by its metadata only. The map is shared;
+// do not modify it.
 func Of(resource schema.GroupResource) map[string]Rule { return parsed()[resource] }
 
 // TakesNamespace reports whether a kind can be selected by metadata.namespace.

@@ -20,9 +20,10 @@ import (
 // define, for reconciletest.Case.Definitions. Documents of other kinds are
 // skipped.
 //
-// Read returns an error if a file does not parse, if a definition has no
-// storage version or a schema that is not structural, or if the folder has no
-// definition.
+// Of each definition, the simulated server serves only the storage version. Read
+// returns an error if a file does not parse, if a definition has no storage
+// version, if that version has no schema or a schema that is not structural, or
+// if the folder has no definition.
 //
 // The files may have any names, and are read in the order of their paths. The
 // folder may be the output of controller-gen, a kustomize folder, or the crds/

@@ -81,8 +81,8 @@ func (o *Output) visible(lines []byte) []byte {
 // Lines returns a writer for the output of one program.
 func (o *Output) Lines() *Lines { return &Lines{output: o} }
 
-// Lines passes text on to its Output line by line. It is not safe for
-// concurrent use.
+// Lines passes text on to its Output in whole lines, except for a line that is
+// longer than maxLine. It is not safe for concurrent use.
 type Lines struct {
 	output *Output
 	rest   []byte

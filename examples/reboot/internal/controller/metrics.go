@@ -22,7 +22,7 @@ type collector struct {
 //	reboot_group_requests                   requests that wait for a slot
 //	reboot_group_oldest_request_seconds     age of the oldest request, 0 without one
 //	reboot_group_oldest_slot_seconds        age of the oldest slot, 0 without one
-//	reboot_group_blocked_drains             nodes whose drain a disruption budget blocks
+//	reboot_group_blocked_drains             nodes on which evictions are refused
 //	reboot_group_held_back                  nodes that wait for a person, because reboots do not help
 //	reboot_group_condition{type}            1 if the condition is True, else 0
 func (c *Controller) Collector() prometheus.Collector {

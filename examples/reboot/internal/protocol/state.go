@@ -82,7 +82,8 @@ type Progress struct {
 	// reboot. The reboot is complete when the kernel has a different boot id.
 	BootID string `json:"bootID"`
 	// CordonedByAgent is true if the agent cordoned the node when it accepted
-	// the reboot. It is false if the node had been cordoned before.
+	// the reboot. It is false if the node had been cordoned before, and becomes
+	// false if another client uncordons the node.
 	CordonedByAgent bool        `json:"cordonedByAgent"`
 	AcceptedAt      metav1.Time `json:"acceptedAt"`
 	// Start identifies the run of the agent that last wrote this state. It is
@@ -104,7 +105,8 @@ type Progress struct {
 	Try   int64 `json:"try,omitempty"`
 	Waits bool  `json:"waits,omitempty"`
 	// Asked is set before the machine is told to reboot. After that the machine
-	// may go down at any time, so the reboot cannot be called off any more.
+	// may go down at any time, so the reboot cannot be called off any more. Only
+	// if the machine refuses, Asked is removed again.
 	Asked *Asked `json:"asked,omitempty"`
 	// Refused is why the machine has refused to reboot. A machine that has
 	// accepted the call, or has not answered, has not refused: it may still go
@@ -112,7 +114,7 @@ type Progress struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// Asked records that the machine was told to reboot.
+// Asked records that the machine was told to reboot, or is about to be told.
 type Asked struct {
 	// Start identifies the run of the agent that told the machine. If the agent
 	// starts again and finds the same boot id, it cannot know whether the
