@@ -71,7 +71,8 @@ func (r *request) pageStatus(res *http.Response) metav1.Status {
 		page, _ := io.ReadAll(io.LimitReader(res.Body, pageTextBytes)) // what can be read is said
 		text = strings.TrimSpace(string(page))
 	}
-	status := apierrors.NewGenericServerResponse(res.StatusCode, strings.ToLower(r.method), r.Resource, r.Name, text, 0, true)
+	verb := strings.ToLower(r.method)
+	status := apierrors.NewGenericServerResponse(res.StatusCode, verb, r.Resource, r.Name, text, 0, true)
 	status.ErrStatus.APIVersion, status.ErrStatus.Kind = "v1", "Status"
 	return status.ErrStatus
 }

@@ -171,7 +171,7 @@ func TestADelayIsInTheErrorOfTheRequest(t *testing.T) {
 					}
 					var status apierrors.APIStatus
 					g.Expect(err).To(BeAssignableToTypeOf(&apierrors.StatusError{}))
-					g.Expect(err).To(Satisfy(func(err error) bool { status = err.(apierrors.APIStatus); return true })) //nolint:errorlint // as above
+					g.Expect(err).To(Satisfy(func(err error) bool { status = err.(apierrors.APIStatus); return true }))
 					g.Expect(status.Status().Code).To(BeEquivalentTo(c.answer.status))
 					g.Expect(fmt.Sprint(err, status.Status().Details.Causes)).To(ContainSubstring(c.text))
 				}

@@ -31,9 +31,11 @@ func (c *onDemand) observeWrites(config *rest.Config, client *http.Client) error
 
 // observer sends requests, and records the writes to kinds on demand.
 type observer struct {
-	cache  *onDemand
-	next   http.RoundTripper
-	writes http.RoundTripper // sends requests through next, and reports each write to the observer in the request's context
+	cache *onDemand
+	next  http.RoundTripper
+	// writes sends requests through next, and reports each write to the
+	// observer in the request's context.
+	writes http.RoundTripper
 }
 
 // WrappedRoundTripper returns the inner transport, as client-go requires of

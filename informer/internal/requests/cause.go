@@ -38,13 +38,13 @@ func RemedyOf(cause string) string { return remedies[cause] }
 var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseUnauthorized: "renew the credentials of this program",
 	CauseForbidden:    "grant the verbs list and watch",
-	CauseForeign: "check the proxies and gateways in between: this refusal is not in the form of the API server's, so it says " +
-		"nothing about the credentials and permissions there",
+	CauseForeign: "check the proxies and gateways in between: this refusal is not in the form of the API server's, so it " +
+		"says nothing about the credentials and permissions there",
 	CauseNotServed: "run `kubectl get crd` with the name in the brackets: if it is not found, the kind was deleted " +
 		"together with its objects; otherwise serve this version of the kind again, or upgrade this program",
 	CauseUnreachable: "check that the API server is running, and check the network in between",
-	CauseNoAnswer: "check whether the API server is overloaded, the network in between, and the credential plugin of the " +
-		"kubeconfig",
+	CauseNoAnswer: "check whether the API server is overloaded, the network in between, and the credential plugin of " +
+		"the kubeconfig",
 	CauseCertificate: "check the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
 	CauseThrottled:   "check the API server's priority levels and flow schemas",
 	CauseMute: "check the proxies and load balancers in between: perhaps one of them holds the data of watches back, " +

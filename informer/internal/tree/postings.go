@@ -60,7 +60,8 @@ func NewPostings[T any, V comparable](compute func(T) []V) *Postings[T, V] {
 // such as a slice in an interface, or are not equal to themselves, such as NaN.
 func mayBeOdd(t reflect.Type) bool {
 	switch t.Kind() {
-	case reflect.Interface, reflect.Struct, reflect.Array, reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
+	case reflect.Interface, reflect.Struct, reflect.Array,
+		reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
 		return true
 	}
 	return false
@@ -77,7 +78,7 @@ func (p *Postings[T, V]) values(object T) []V {
 	kept := make([]V, 0, len(values))
 	for _, value := range values {
 		maphash.Comparable(p.seed, value)
-		if value == value { //nolint:gocritic,staticcheck // false for NaN
+		if value == value { //nolint:gocritic // false for NaN
 			kept = append(kept, value)
 		}
 	}

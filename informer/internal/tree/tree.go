@@ -307,7 +307,8 @@ func (n *Node[T]) endOf(namespace string, start int) int {
 	if start == end || n.items[end-1].Key.Namespace == namespace {
 		return end
 	}
-	return start + sort.Search(end-start, func(offset int) bool { return n.items[start+offset].Key.Namespace != namespace })
+	isOther := func(offset int) bool { return n.items[start+offset].Key.Namespace != namespace }
+	return start + sort.Search(end-start, isOther)
 }
 
 // AppendItems appends the items of n to items, in the order of their keys, and

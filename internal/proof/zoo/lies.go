@@ -159,8 +159,8 @@ func observedIsDone(w *reconciletest.World) error {
 			}
 		}
 		if noted != imageOf(&d) {
-			return fmt.Errorf("Deployment %s has observedGeneration %d and image %q, but its Secret records image %q",
-				d.Name, d.Generation, imageOf(&d), noted)
+			return fmt.Errorf("the Secret records image %q, but Deployment %s has image %q and observedGeneration %d",
+				noted, d.Name, imageOf(&d), d.Generation)
 		}
 	}
 	return nil

@@ -92,7 +92,8 @@ func (l *SecretMirrorList) DeepCopyObject() runtime.Object {
 	out.ListMeta = *l.ListMeta.DeepCopy() //nolint:staticcheck // as above
 	out.Items = make([]SecretMirror, 0, len(l.Items))
 	for i := range l.Items {
-		out.Items = append(out.Items, *l.Items[i].DeepCopyObject().(*SecretMirror)) //nolint:forcetypeassert // DeepCopyObject of a SecretMirror returns a SecretMirror
+		copied := l.Items[i].DeepCopyObject()
+		out.Items = append(out.Items, *copied.(*SecretMirror)) //nolint:forcetypeassert // a copy has the type of its object
 	}
 	return &out
 }

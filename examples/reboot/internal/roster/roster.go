@@ -102,7 +102,11 @@ func decodeEach(
 			return Roster{}, fmt.Errorf("listing RebootGroups: %w", cause)
 		}
 		r.Unreadable[named.Name] = fmt.Errorf("reading RebootGroup %q: %w", named.Name, err)
-		r.salvage(named.ObjectMeta, item, cached)
+		group, isClear := salvage(named.ObjectMeta, item, cached)
+		r.Groups = append(r.Groups, group)
+		if !isClear {
+			r.Unclear = append(r.Unclear, named.Name)
+		}
 	}
 	return r, nil
 }
@@ -110,11 +114,12 @@ func decodeEach(
 // unknown stands for a selector that cannot be decoded. It is malformed.
 var unknown = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Operator: "Unknown"}}}
 
-// salvage adds a group that cannot be decoded as a whole, with only its
-// selector and its slots. If one of these cannot be decoded, either, salvage
-// adds the group's name to Unclear, and takes that one from the last state of
-// the group that could be decoded, if cached returns a state with the same UID.
-func (r *Roster) salvage(named metav1.ObjectMeta, item json.RawMessage, cached func(name string) *api.RebootGroup) {
+// salvage returns a group that cannot be decoded as a whole, with only its
+// selector and its slots. If one of these cannot be decoded, either, isClear is
+// false, and the group has that one from the last state that could be decoded,
+// if cached returns a state with the same UID.
+func salvage(named metav1.ObjectMeta, item json.RawMessage, cached func(name string) *api.RebootGroup,
+) (group *api.RebootGroup, isClear bool) {
 	var spec struct {
 		Spec struct {
 			NodeSelector *metav1.LabelSelector `json:"nodeSelector"`
@@ -138,10 +143,7 @@ func (r *Roster) salvage(named metav1.ObjectMeta, item json.RawMessage, cached f
 	if statusErr != nil {
 		status.Status.Slots = last.Status.Slots
 	}
-	if specErr != nil || statusErr != nil {
-		r.Unclear = append(r.Unclear, named.Name)
-	}
-	group := &api.RebootGroup{ObjectMeta: named}
+	group = &api.RebootGroup{ObjectMeta: named}
 	group.Spec.NodeSelector, group.Status.Slots = spec.Spec.NodeSelector, status.Status.Slots
-	r.Groups = append(r.Groups, group)
+	return group, specErr == nil && statusErr == nil
 }

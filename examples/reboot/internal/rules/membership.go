@@ -99,7 +99,8 @@ func (m Membership) Doubt(group string) string {
 	if group != api.DefaultName || len(m.unclear) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("RebootGroup %s may select it: its spec.nodeSelector or its slots cannot be read", strings.Join(m.unclear, " or "))
+	groups := strings.Join(m.unclear, " or ")
+	return fmt.Sprintf("RebootGroup %s may select it: its spec.nodeSelector or its slots cannot be read", groups)
 }
 
 // Contested returns the reason why a node gets no slot if several groups, the

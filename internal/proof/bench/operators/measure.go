@@ -99,7 +99,7 @@ func (l *laboratory) measureOnce(ctx context.Context, w *world, o *operator, v v
 	return f, err
 }
 
-// changes changes objects of the kind for a period. It returns the number of
+// changes writes to objects of the kind for a period. It returns the number of
 // changes, and the processor seconds that 1,000 of them cost the program. Each
 // object is changed once before the measurement, because its first change after
 // a list can cost more than its later ones.

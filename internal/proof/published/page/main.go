@@ -2,8 +2,8 @@
 // the prose in the template proof.md in its own folder. No number of an
 // exploration is written by hand.
 //
-//	page begin results.jsonl COMMIT    creates results.jsonl with a line about the machine; the tests add their results
-//	page merge results.jsonl LATER     adds the results of a later run, which replace those of the same tests and versions
+//	page begin results.jsonl COMMIT    creates results.jsonl with a line about the machine; tests add results
+//	page merge results.jsonl LATER     adds the results of a later run; they replace those of the same tests
 //	page write results.jsonl proof.md  makes proof.md
 //	page check results.jsonl proof.md  fails if proof.md was not made from these results
 package main

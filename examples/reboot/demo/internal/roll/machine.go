@@ -20,8 +20,8 @@ const (
 	offTime        = 1200 * time.Millisecond
 	offSpread      = 800 * time.Millisecond
 	unknownAfter   = 500 * time.Millisecond // the time without power until the node counts as Unknown
-	kubeletLate    = 400 * time.Millisecond // the shortest time from the boot until the kubelet reports; the longest is twice as long
-	readyLate      = 500 * time.Millisecond // the shortest time from that report until the node is Ready; the longest is twice as long
+	kubeletLate    = 400 * time.Millisecond // until the kubelet reports after a boot, at least; at most twice as long
+	readyLate      = 500 * time.Millisecond // from that report until the node is Ready, at least; at most twice as long
 	restartPause   = 1 * time.Second        // the pause before a kubelet starts a dead agent again
 	machinePoll    = 20 * time.Millisecond
 	bootIDFileName = "boot_id"

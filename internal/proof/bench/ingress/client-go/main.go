@@ -90,7 +90,7 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 		}
 		return err
 	case !metav1.IsControlledBy(ingress, service):
-		return fmt.Errorf("Ingress %s does not belong to the Service", key)
+		return fmt.Errorf("found Ingress %s, which does not belong to the Service", key)
 	}
 	if spec := desired.Spec(service); !equality.Semantic.DeepEqual(ingress.Spec, spec) {
 		edited := ingress.DeepCopy()

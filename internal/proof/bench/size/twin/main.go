@@ -55,7 +55,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, ingress, func() error {
 		if ingress.UID != "" && !metav1.IsControlledBy(ingress, &service) {
 			r.events.Eventf(&service, ingress, corev1.EventTypeWarning, "Foreign", "Reconcile", "another Ingress has this name")
-			return fmt.Errorf("Ingress %s does not belong to the Service", request)
+			return fmt.Errorf("found Ingress %s, which does not belong to the Service", request)
 		}
 		pathType := networkingv1.PathTypePrefix
 		ingress.Spec.Rules = []networkingv1.IngressRule{{
