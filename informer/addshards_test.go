@@ -41,6 +41,7 @@ func TestAUserOfAllObjectsWaitsForAll(t *testing.T) {
 		go func() { done <- d.in.Parts().RunWhole(whole, func() { close(joined) }) }()
 		<-joined
 		d.Expect(d.in.HasSynced()).To(BeFalse())
+		d.Expect(d.in.Status().Reason).To(ContainSubstring("a user of the informer needs all objects"))
 		remove(shardOf(1))
 		limited, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

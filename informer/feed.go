@@ -252,6 +252,13 @@ func (f *feed[T]) hasSynced() bool {
 		!slices.ContainsFunc(f.session.watches, func(r *reflectorStore[T]) bool { return !r.progress.synced.Load() })
 }
 
+// isLacking is lacks for callers that do not hold mu.
+func (f *feed[T]) isLacking() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.session != nil && f.lacks()
+}
+
 // whyNotSynced explains why hasSynced returns false.
 func (f *feed[T]) whyNotSynced() string {
 	watches, running := f.current()
@@ -263,6 +270,9 @@ func (f *feed[T]) whyNotSynced() string {
 		if reason := r.progress.whyNotSynced(); reason != "" {
 			reasons = append(reasons, reason)
 		}
+	}
+	if len(reasons) == 0 && f.isLacking() {
+		reasons = append(reasons, "the objects of the other shards are being listed, because a user of the informer needs all objects")
 	}
 	return strings.Join(reasons, "; ")
 }

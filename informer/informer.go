@@ -364,12 +364,18 @@ func (i *Informer[T]) inScope(key types.NamespacedName) bool {
 // rules for the kinds of Kubernetes 1.36. For other kinds it uses the value in
 // the object. It does not know the value of an object with metadata only, of a
 // Go type that may lack the field, or of a field that newer servers have added.
+// It also does not know the namespaces of some clients, such as a client that
+// is embedded in a struct. For these it knows only the namespaces of the objects
+// that the client has returned.
 func (i *Informer[T]) Matches(obj metav1.Object) (matches, known bool) {
 	if bound.IsNil(obj) {
 		return false, false
 	}
-	if !i.feed.watchesNamespace(obj.GetNamespace()) || !i.scope.labels.Matches(labels.Set(obj.GetLabels())) {
+	if !i.feed.keeps(obj.GetNamespace()) || !i.scope.labels.Matches(labels.Set(obj.GetLabels())) {
 		return false, true
+	}
+	if reads, known := i.feed.reads(obj.GetNamespace()); !reads {
+		return false, known
 	}
 	return i.scope.matchesFields(obj, i.Resource())
 }

@@ -1,9 +1,11 @@
 package informer_test
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientinformers "k8s.io/client-go/informers"
@@ -140,6 +143,44 @@ func TestWhatDecidesNothingIsNotKnown(t *testing.T) {
 			g.Expect(matches).To(Equal(c.matches))
 		})
 	}
+}
+
+// unshown is a client, written by hand, that does not show its namespace.
+type unshown struct {
+	pods func() typedcorev1.PodInterface
+}
+
+func (u unshown) Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Pod, error) {
+	return u.pods().Get(ctx, name, o)
+}
+
+func (u unshown) List(ctx context.Context, o metav1.ListOptions) (*corev1.PodList, error) {
+	return u.pods().List(ctx, o)
+}
+
+func (u unshown) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return u.pods().Watch(ctx, o)
+}
+
+func TestANamespaceThatAClientDoesNotShowIsNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		pods := fake.NewClientset(pod("a", "x")).CoreV1().Pods("a")
+		in := informer.For(unshown{func() typedcorev1.PodInterface { return pods }}, &informer.Options{LabelSelector: "app!=db"})
+		answers := func(p *corev1.Pod) []bool {
+			matches, known := in.Matches(p)
+			return []bool{matches, known}
+		}
+		g.Expect(answers(pod("a", "y"))).To(Equal([]bool{false, false}), "before the client has returned an object")
+		stop := running(t.Context(), in)
+		defer stop()
+		g.Expect(in.WaitForSync(t.Context())).To(Succeed())
+		g.Expect(answers(pod("a", "y"))).To(Equal([]bool{true, true}))
+		g.Expect(answers(pod("b", "y"))).To(Equal([]bool{false, false}))
+		db := pod("b", "y")
+		db.Labels = map[string]string{"app": "db"}
+		g.Expect(answers(db)).To(Equal([]bool{false, true}), "the label decides")
+	})
 }
 
 var widgetsResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
