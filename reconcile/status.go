@@ -218,10 +218,11 @@ func (c *Controller) Stats() inspect.Stats {
 // It returns nil if the key is not recorded. The caller owns the slice; its
 // Causes and Writes are shared; do not modify them.
 //
-// A controller records 500 keys. A reconcile that wrote or failed, and a call
-// of History, make room for a new key by replacing the history that was used
-// longest ago. Other reconciles replace no history, and their causes are
-// recorded only during the 10 minutes after a call of History for their key.
+// A controller records 500 keys. A reconcile that wrote, failed or was overdue
+// (see [inspect.Attempt]), and a call of History, make room for a new key by
+// replacing the history that was used longest ago. Other reconciles replace no
+// history, and their causes are recorded only during the 10 minutes after a
+// call of History for their key.
 func (c *Controller) History(key Key) []inspect.Attempt {
 	h := &c.histories
 	h.mu.Lock()

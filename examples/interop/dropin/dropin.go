@@ -23,8 +23,8 @@ func NewManager(config *rest.Config, options manager.Options) (manager.Manager, 
 // NewObservedManager returns a manager like [NewManager]. In addition, the
 // process's metrics show the state of the manager's informers, and unchanged
 // specs of built-in kinds are not decoded again (see [clientgo.ReuseSpecs]).
-// Call it once in a process. If two managers cache the same kind, the metrics
-// of their informers have the same labels, and every scrape fails.
+// Call it once in a process. If two running managers cache the same kind, the
+// metrics of their informers have the same labels, and every scrape fails.
 func NewObservedManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
 	// region specs
 	config = rest.CopyConfig(config)

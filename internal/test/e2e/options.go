@@ -17,7 +17,8 @@ type Options struct {
 	// Flags are passed to the components. Each has the form "component:flag",
 	// such as "kube-apiserver:--watch-cache=false".
 	Flags []string
-	// Progress receives lines about the build and the start. By default they
+	// Progress receives lines about the build and, until Stop, everything that
+	// the control plane prints to its standard error. By default these lines
 	// are discarded.
 	Progress io.Writer
 }

@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A ServiceAccount is an identity with exactly the permissions of its rules.
+// A ServiceAccount is an identity with exactly the permissions of its rules, and
+// the permissions that the server grants to every account, such as discovery.
 type ServiceAccount struct {
 	// Namespace and Name identify the account. The namespace must exist.
 	Namespace, Name string

@@ -8,11 +8,12 @@ import (
 )
 
 // RivalKey is the key of the annotation, label and finalizer that the
-// exploration adds as another client. They are left out of every comparison.
+// exploration adds as another client. A [State] leaves out the annotation and
+// the label. The exploration removes the finalizer again.
 const RivalKey = "reconciletest/rival"
 
 // RivalName is the name of the container that a mutating webhook adds, and the
-// value of foreign fields that are strings.
+// value of foreign fields that may have any text.
 const RivalName = "reconciletest-rival"
 
 // Foreign returns the parts of an object that the exploration adds as another

@@ -11,8 +11,9 @@ import (
 const rivalVariable = "RECONCILETEST_RIVAL"
 
 // Mutate changes an object of a request as a mutating webhook does. It adds a
-// label and sets the fields where they are not set. It adds a container to a
-// new Pod, and an environment variable to its other containers.
+// label, and sets the fields where they have no value or the server's default.
+// It adds a container to a new Pod, and an environment variable to its other
+// containers.
 func Mutate(fields []ForeignField, resource, verb string, object map[string]any) {
 	o := &unstructured.Unstructured{Object: object}
 	labels := maps.Clone(o.GetLabels())
