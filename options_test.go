@@ -107,8 +107,10 @@ var optionTypes = map[string]optionType{
 			_, err := set.Ensure(context.Background(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "a", UID: "a"}})
 			return err
 		},
-		good:  children.Options{},
-		wrong: map[string]any{"MaxCount": -1, "MaxShare": 1.5, "MaxRecreate": -1, "Mark": map[string]string{"a b": ""}, "Parallel": -1},
+		good: children.Options{},
+		wrong: map[string]any{
+			"MaxCount": -1, "MaxShare": 1.5, "MaxRecreate": -1, "Mark": map[string]string{"a b": ""}, "Parallel": -1, "Origin": "a",
+		},
 		taken: "ByLabel Adopt",
 	},
 	"names.Options": {

@@ -29,8 +29,10 @@ type Name struct {
 // Names returns all of these names, or an error. A name that is missing from
 // the result is not cleaned up, so an incomplete result does no harm. A name
 // that the outside system does not keep does harm, because it may be taken for
-// an orphan. Names must return soon after ctx ends, and may return a name
-// twice. The caller does not modify the slice.
+// an orphan. So does a name that the program of another cluster keeps there:
+// return only the names that this cluster has made. Names must return soon
+// after ctx ends, and may return a name twice. The caller does not modify the
+// slice.
 type Lister interface {
 	Names(ctx context.Context) ([]Name, error)
 }

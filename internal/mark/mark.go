@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"strings"
 
@@ -19,13 +20,15 @@ import (
 
 // The labels are for selectors. UIDLabel decides which owner an object has.
 // OwnerAnnotation has the owner's group, namespace and full name, from which
-// the owner's key is made. ChildAnnotation has the namespace and the name of
+// the owner's key is made. OriginLabel names the cluster of the owner, if that
+// is another than the object's. ChildAnnotation has the namespace and the name of
 // the marked object itself: a copy of the object under another name has the
 // labels and annotations of the original, and is recognised by it.
 const (
 	KindLabel       = "homeostat.dev/owner-kind"
 	NameLabel       = "homeostat.dev/owner-name"
 	UIDLabel        = "homeostat.dev/owner-uid"
+	OriginLabel     = "homeostat.dev/owner-origin"
 	OwnerAnnotation = "homeostat.dev/owner"
 	ChildAnnotation = "homeostat.dev/child"
 )
@@ -36,6 +39,9 @@ type Owner struct {
 	schema.GroupKind
 	types.NamespacedName
 	UID types.UID
+	// Origin names the cluster that has the owner. It is empty if that is the
+	// cluster of the marked object.
+	Origin string
 }
 
 // Of returns the owner that obj's mark names. It reports false if obj has no
@@ -47,7 +53,7 @@ func Of(obj metav1.Object) (Owner, bool) {
 	}
 	o := parse(obj.GetAnnotations()[OwnerAnnotation])
 	o.Kind = cmp.Or(o.Kind, obj.GetLabels()[KindLabel])
-	o.UID = types.UID(uid)
+	o.UID, o.Origin = types.UID(uid), obj.GetLabels()[OriginLabel]
 	return o, true
 }
 
@@ -62,13 +68,17 @@ func (o Owner) ID() string {
 }
 
 func (o Owner) String() string {
-	if o.Name == "" {
-		return o.Kind + " with UID " + string(o.UID)
+	name := fmt.Sprintf("%s %q", o.Kind, o.NamespacedName)
+	switch {
+	case o.Name == "":
+		name = o.Kind + " with UID " + string(o.UID)
+	case o.Namespace == "":
+		name = fmt.Sprintf("%s %q", o.Kind, o.Name)
 	}
-	if o.Namespace == "" {
-		return o.Kind + " \"" + o.Name + "\""
+	if o.Origin != "" {
+		name += fmt.Sprintf(" of %q", o.Origin)
 	}
-	return o.Kind + " \"" + o.NamespacedName.String() + "\""
+	return name
 }
 
 // IsCopied reports whether obj has the mark of another object. For example, a
@@ -97,6 +107,10 @@ func (o Owner) Put(obj metav1.Object) {
 		annotations = map[string]string{}
 	}
 	labels[KindLabel], labels[NameLabel], labels[UIDLabel] = o.Kind, short(o.Name), string(o.UID)
+	labels[OriginLabel] = o.Origin
+	if o.Origin == "" {
+		delete(labels, OriginLabel)
+	}
 	annotations[OwnerAnnotation], annotations[ChildAnnotation] = o.ID(), childID(obj)
 	obj.SetLabels(labels)
 	obj.SetAnnotations(annotations)

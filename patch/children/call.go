@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type call[T informer.Object] struct {
 func (s *Set[T]) begin(ctx context.Context, owner metav1.Object) (*call[T], error) {
 	c := &call[T]{Set: s, owner: owner, wanted: map[types.NamespacedName]bool{}}
 	c.mark = markOf(s.kind, bound.KeyOf(owner), owner.GetUID())
+	c.mark.Origin = s.options.Origin
 	if s.err != nil {
 		return c, s.err
 	}
@@ -62,7 +64,7 @@ func (c *call[T]) describe(err error) error {
 // validate returns the mistakes in the arguments of Ensure, joined, and records
 // the keys of the wanted children.
 func (c *call[T]) validate(wanted []Child[T]) error {
-	if err := c.mayOwn(c.owner.GetNamespace()); err != nil {
+	if err := cmp.Or(c.mayOwn(c.owner.GetNamespace()), c.checkServers(c.owner)); err != nil {
 		return err
 	}
 	var errs []error

@@ -25,6 +25,10 @@ func TestContract(t *testing.T) {
 			TestAMarkOwnsAcrossNamespaces, TestANamespacedOwnerHasClusterScopedChildrenByLabel),
 		"A mark makes an object a child only of the owner whose UID it contains.": all(
 			TestWhatIsNotMarkedWithTheUIDIsNeitherWrittenNorDeleted, TestADeletedOwnerDoesNotTakeTheChildrenOfTheNewOne),
+		"With Options.Origin, the children of owners of other clusters are neither adopted nor " +
+			"deleted.": TestTheChildrenOfAnotherClustersOwnersAreNeitherTakenNorDeleted,
+		"Owners that are known to be in another cluster than their children are refused without " +
+			"it.": TestOwnersInAnotherClusterNeedAnOrigin,
 		"A copy of a marked child that another client has made is not deleted.": all(
 			TestACopyOfAChildIsNotDeleted, TestDeleteAllLeavesCopiesOfAChild),
 		"It becomes a child only if it has the name of a wanted one.": TestACopyInThePlaceOfAWantedChildBecomesIt,

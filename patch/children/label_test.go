@@ -225,7 +225,9 @@ func TestAnAnswerThatProvesNothingDeletesNoOrphans(t *testing.T) {
 		w.Expect(w.ensureIn("a")).To(Succeed())
 		w.deleteOwner()
 		for _, page := range absenttest.Pages(schema.GroupResource{Resource: "configmaps"}, "site") {
-			proxy := kubernetes.NewForConfigOrDie(page.Config())
+			config := page.Config()
+			config.Host = "http://apisim" // as the children's
+			proxy := kubernetes.NewForConfigOrDie(config)
 			set := children.New(ownerKind, proxy.CoreV1().ConfigMaps, w.secrets, w.client.CoreV1().Secrets, byLabel)
 			err := set.DeleteOrphans(w.t.Context(), key("site"))
 			w.Expect(err).To(MatchError(ContainSubstring("checking whether the owner was deleted")), page.Name)

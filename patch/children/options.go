@@ -3,9 +3,11 @@ package children
 import (
 	"cmp"
 	"errors"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
@@ -37,6 +39,15 @@ type Options struct {
 	// namespaces and cluster-scoped children. The garbage collector does not
 	// delete them; [Set.DeleteOrphans] does.
 	ByLabel bool
+	// Origin names the cluster that has the owners, if the children are in
+	// another one. Each child gets it as the label homeostat.dev/owner-origin,
+	// and children of owners with a different Origin, or with none, are neither
+	// adopted nor deleted. For example, if two management clusters keep objects
+	// in the same workload cluster, each of them needs an Origin of its own:
+	// its API server does not have the owners of the other cluster, and would
+	// say of all of them that they do not exist. Origin must be empty without
+	// ByLabel. Defaults to owners in the cluster of the children.
+	Origin string
 	// Parallel is the maximum number of requests that one call has under way.
 	// In one call of Ensure, the calls of Child.Edit do not overlap. Defaults
 	// to 10.
@@ -94,6 +105,9 @@ func (o Options) validate() error {
 	check.That(o.MaxRecreate >= 0, "MaxRecreate", o.MaxRecreate, option.Negative)
 	isShare := o.MaxShare > 0 && o.MaxShare <= 1 // NaN is neither
 	check.That(isShare, "MaxShare", o.MaxShare, "must be more than 0 and at most 1")
+	check.That(o.Origin == "" || o.ByLabel, "Origin", o.Origin, "must be empty without ByLabel")
+	problems := validation.IsValidLabelValue(o.Origin)
+	check.That(len(problems) == 0, "Origin", o.Origin, "must be the value of a label: %s", strings.Join(problems, ", "))
 	_, err := labels.ValidatedSelectorFromSet(o.Mark)
 	check.That(err == nil, "Mark", o.Mark, "must be labels: %w", err)
 	return check.Err()

@@ -1,6 +1,7 @@
 package children
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ import (
 // reconcile.Owned adds the keys of the owners of all cached children, including
 // owners that were deleted without a finalizer, or while the program was down.
 //
-// A child is deleted only if the server confirms that there is no owner with
-// that name, or that its UID is not the UID in the child's mark. The latter
+// A child is deleted only if the server of the owners confirms that there is no
+// owner with that name, or that its UID is not the UID in the child's mark. The latter
 // means that the owner was recreated. Ensure for the new owner would also adopt
 // or delete the child.
 //
@@ -34,7 +35,8 @@ import (
 // [Set.DeleteAll] does. It sends no request if the cache has no such child.
 // Otherwise it sends one request to read the owner and one for each deletion.
 // DeleteOrphans returns the errors of the requests, and terminal errors for
-// invalid arguments of New.
+// invalid arguments of New, and for owners in another cluster without
+// [Options].Origin.
 func (s *Set[T]) DeleteOrphans(ctx context.Context, owner types.NamespacedName) error {
 	if s.err != nil {
 		return terminal.Mark(fmt.Errorf("deleting the children left behind by %s %q: %w", s.kind.Kind, owner, s.err))
@@ -48,7 +50,8 @@ func (s *Set[T]) DeleteOrphans(ctx context.Context, owner types.NamespacedName) 
 func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) error {
 	var candidates []T
 	for child := range s.byOwner.Get(markOf(s.kind, owner, "").ID()) {
-		if child.GetDeletionTimestamp() == nil && !isCopy(child) {
+		marked, _ := mark.Of(child)
+		if child.GetDeletionTimestamp() == nil && !isCopy(child) && marked.Origin == s.options.Origin {
 			candidates = append(candidates, child)
 		}
 	}
@@ -56,8 +59,9 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 		return nil
 	}
 	former, _ := mark.Of(candidates[0]) // with any UID, the reader refuses an owner without a UID
-	read, err := s.reader(&metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name, UID: former.UID})
-	if err != nil {
+	named := &metav1.ObjectMeta{Namespace: owner.Namespace, Name: owner.Name, UID: former.UID}
+	read, err := s.reader(named)
+	if err := cmp.Or(err, s.checkServers(named)); err != nil {
 		return terminal.Mark(err)
 	}
 	liveUID := types.UID("")

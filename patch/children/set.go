@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +14,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/bound"
+	internalclients "github.com/homeostat/homeostat/internal/clients"
 	"github.com/homeostat/homeostat/internal/terminal"
 	"github.com/homeostat/homeostat/patch"
 )
@@ -40,11 +42,14 @@ type Set[T informer.Object] struct {
 	kind    schema.GroupVersionKind // the kind of the owners
 	reader  func(owner metav1.Object) (readOwner, error)
 	absent  func(err error, owner types.NamespacedName) bool
+	server  func(owner metav1.Object) string // the URL of the API server of the owners, or "" if it is not known
 	cache   *informer.Informer[T]
 	byOwner *informer.Index[T, string] // the children, by the values of ownersIn
 	clients func(namespace string) client[T]
 	options Options
 	err     error // the mistakes in the arguments of New
+
+	together atomic.Bool // the owners and the children are known to be on the same server
 
 	mu    sync.Mutex // guards the fields below
 	notes map[types.UID]note
@@ -107,6 +112,13 @@ func New[K interface {
 		client, refusal := bound.ClientFor(owners, named)
 		return refusal == nil && absent.OfType[O](err, owner.Name) && absent.From(client, err, named)
 	}
+	s.server = func(owner metav1.Object) string {
+		client, err := bound.ClientFor(owners, owner)
+		if err != nil {
+			return ""
+		}
+		return internalclients.ServerOf(client)
+	}
 	s.clients = func(namespace string) client[T] { return clients(namespace) }
 	s.byOwner = informer.NewIndex(cache, ownersIn[T])
 	s.err = s.options.validate()
@@ -132,10 +144,11 @@ func New[K interface {
 // [patch.IsStale] means that the owner or a child has changed since it was
 // read. If all wanted children were written, [ErrLimit] and errors of deletions
 // are returned together with the children, and [ErrLimit] is terminal. Ensure
-// returns a terminal error for invalid arguments of New, and for an owner that
-// is nil, is being deleted or has no client. It does so as well for children
-// that have no name, no namespace or no Edit, that are given twice, or that
-// owner cannot own (see [Own]).
+// returns a terminal error for invalid arguments of New, for an owner that is
+// nil, is being deleted or has no client, and for an owner in another cluster
+// without [Options].Origin. It does so as well for children that have no name,
+// no namespace or no Edit, that are given twice, or that owner cannot own (see
+// [Own]).
 func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Child[T]) ([]T, error) {
 	if bound.IsNil(owner) {
 		return nil, terminal.Mark(fmt.Errorf("ensuring the children of a %s: the owner is nil", s.kind.Kind))

@@ -63,7 +63,7 @@ func (c *call[T]) relationOf(obj metav1.Object) relation {
 		return orphan
 	case owner.UID == c.owner.GetUID():
 		return ownChild
-	case c.options.ByLabel && owner.ID() == c.mark.ID():
+	case c.options.ByLabel && owner.ID() == c.mark.ID() && owner.Origin == c.mark.Origin:
 		return former
 	}
 	return foreign
