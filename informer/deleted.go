@@ -41,7 +41,7 @@ import (
 // a type that embeds the interface of a client. In the last case make the
 // informer with [ForNamespaces].
 func (i *Informer[T]) IsDeleted(ctx context.Context, key types.NamespacedName) bool {
-	if i.mayExist(key) || !i.scope.admits(key) {
+	if i.mayExist(key) || !i.admits(key) {
 		return false
 	}
 	r := i.feed.completeFor(key)

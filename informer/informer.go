@@ -349,7 +349,19 @@ func (e *MutationError) Is(target error) bool { return target == simhook.ErrModi
 
 // inScope reports whether an object of key could be in the cache.
 func (i *Informer[T]) inScope(key types.NamespacedName) bool {
-	return i.feed.watchesNamespace(key.Namespace) && i.scope.admits(key)
+	return i.feed.watchesNamespace(key.Namespace) && i.admits(key)
+}
+
+// admits does what [scope.admits] does. If neither the options nor the client
+// nor the Go type shows whether the kind has namespaces, the cached objects
+// show it.
+func (i *Informer[T]) admits(key types.NamespacedName) bool {
+	if key.Namespace != "" {
+		for range i.Snapshot().Namespace("") {
+			return i.namespaced() && i.scope.admits(key)
+		}
+	}
+	return i.scope.admits(key)
 }
 
 // Matches reports whether obj is in the informer's scope, and whether this is

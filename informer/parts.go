@@ -98,7 +98,7 @@ func (p parts[T]) Absent(ctx context.Context, key types.NamespacedName) (namespa
 	}
 	watch, part := i.feed.watchOf(key.Namespace), i.feed.part()
 	switch reads, _ := i.feed.reads(key.Namespace); {
-	case !reads, !i.scope.admits(key),
+	case !reads, !i.admits(key),
 		part != nil && (watch == nil || key.Namespace != "" && !keyspace.Has(part.Complete(), key.Namespace)):
 		return namespaces.OutOfScope, nil
 	case watch == nil || !watch.progress.synced.Load():

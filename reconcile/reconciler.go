@@ -65,9 +65,10 @@ type Request[T informer.Object] struct {
 // key is not reconciled, and a log line says so. An object is out of scope if
 // its namespace is no longer watched, or has not been listed yet, or if the
 // object does not match the label or field selector. With a selector, the
-// server is asked when the cache has no object. Keys without a namespace are
-// reconciled even if the kind is namespaced, because such keys are your own and
-// not names of objects.
+// server is asked when the cache has no object. A key with a namespace is out of
+// scope, too, if the kind has no namespaces, as the client, the Go type or the
+// cached objects show. Keys without a namespace are reconciled even if the kind
+// is namespaced, because such keys are your own and not names of objects.
 //
 // An API that shows each account only the objects that it may see, such as the
 // Projects of OpenShift or a filtering proxy, reports an object as deleted when
