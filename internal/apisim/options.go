@@ -42,7 +42,8 @@ type Options struct {
 	Shards bool
 	// Incomplete accepts new objects of built-in kinds without the fields that
 	// the real server requires, such as a Pod without containers or a
-	// Deployment without a selector.
+	// Deployment without a selector. It also turns off other rules for them,
+	// such as the rule that the PriorityClass of a Pod must exist.
 	Incomplete bool
 	// Silent is an aggregated API whose server does not answer. Discovery lists
 	// it without resources, and every other request for it gets 503. Defaults

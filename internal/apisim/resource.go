@@ -18,7 +18,8 @@ type Resource struct {
 	Group, Version, Resource, Kind string
 	Namespaced                     bool
 	// Status makes the status a subresource. Writes to the object itself then
-	// ignore the status, and writes to /status ignore all other fields.
+	// ignore the status, and writes to /status ignore all other fields. For a
+	// built-in kind, writes to /status also change most of the metadata.
 	Status bool
 	// Singular, ShortNames and Categories are for discovery. Singular defaults
 	// to the kind in lower case.
