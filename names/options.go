@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	"github.com/homeostat/homeostat/internal/option"
@@ -26,8 +27,8 @@ const (
 // Options configures a [Sweep]. Nil and zero fields mean the defaults.
 type Options struct {
 	// Namespaces are the namespaces whose names this program cleans up. Names
-	// in other namespaces are counted and left alone. Defaults to all
-	// namespaces.
+	// in other namespaces, or in none, are counted and left alone. Defaults to
+	// all names.
 	Namespaces []string
 	// Scope reports whether this program cleans up a name. For example, it may
 	// compare a prefix, a zone or a shard. To filter by the content of an
@@ -84,6 +85,11 @@ func (o *Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	check := option.Of("names.Options")
+	for n, namespace := range o.Namespaces {
+		for _, problem := range validation.IsDNS1123Label(namespace) {
+			check.Wrong(fmt.Sprintf("Namespaces[%d]", n), namespace, "%s", problem)
+		}
+	}
 	positive := func(field string, d time.Duration) { check.That(d > 0, field, d, "must be more than 0") }
 	positive("Period", o.Period)
 	positive("Timeout", o.Timeout)

@@ -140,6 +140,18 @@ func TestNewSweepNamesEveryWrongArgument(t *testing.T) {
 		"target is nil"))
 }
 
+// A program may split an environment variable at its commas. Such a list cleaned
+// up nothing, or not all, without a word.
+func TestNamespacesThatCannotExistAreRefused(t *testing.T) {
+	for _, list := range [][]string{{""}, {"a", "b", ""}, {"a", " b"}, {"a,b"}, {"*"}} {
+		g := NewWithT(t)
+		_, err := names.NewSweep(names.Func(func(context.Context) ([]names.Name, error) { return nil, nil }), newFixture(),
+			&names.Options{Namespaces: list})
+		last := len(list) - 1
+		g.Expect(err).To(MatchError(ContainSubstring("names.Options.Namespaces[%d] is %q: ", last, list[last])))
+	}
+}
+
 func TestNilFunctionsAndListersAreRefused(t *testing.T) {
 	for name, lister := range map[string]names.Lister{
 		"a nil function":   names.Func(nil),
