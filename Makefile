@@ -43,6 +43,8 @@ demo-real: controlplane-build ## The same on a real API server.
 	go run $(COMPILE) ./examples/reboot/demo --real
 
 .PHONY: race
+# Without this, the race detector sleeps for a second at the end of each test program.
+race: export GORACE := atexit_sleep_ms=0
 race: ## Unit tests of what users import or deploy under the race detector; part of make check.
 	@# backwards, since the longest come last; the tests of the root, which are about documents, and of the scaffold start no
 	@# goroutine; those of the laboratory explore programs by a kit that is raced itself

@@ -124,7 +124,8 @@ func (s settings) runOnce(ctx context.Context, binary, packagePath string, procs
 	var output bytes.Buffer
 	test := exec.CommandContext(ctx, binary, "-test.run="+s.run, "-test.timeout=15m", "-test.count=1")
 	test.Dir = strings.TrimSpace(string(folder))
-	test.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs))
+	// The race detector would sleep for a second at the end of each run.
+	test.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs), "GORACE=atexit_sleep_ms=0")
 	test.Stdout, test.Stderr = &output, &output
 	err = test.Run()
 	return output.String(), err
