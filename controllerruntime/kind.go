@@ -45,7 +45,7 @@ type reading struct {
 	// rv is the newest resourceVersion that the manager's client has written.
 	// asks is set if the server must be asked, because a write has no
 	// resourceVersion to wait for. For example, the answer to a deletion may
-	// have none. written counts the writes.
+	// lack it. written counts the writes.
 	rv      string
 	asks    bool
 	written int

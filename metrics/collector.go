@@ -16,8 +16,11 @@ type Collector struct {
 }
 
 // New returns a collector of controllers. They must not be nil, and need not
-// run yet. Controllers of different collectors in one registry need different
-// names. Register the collector once:
+// run yet, and must have different names. Pass all controllers to one
+// collector. If a registry has several collectors, controllers of different
+// collectors must not share a name, a Lease or an informer, or have informers
+// with the same name and kind. Otherwise every scrape fails. Register the
+// collector once:
 //
 //	registry.MustRegister(metrics.New(nodes, groups))
 func New(controllers ...*reconcile.Controller) *Collector {

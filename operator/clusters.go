@@ -92,8 +92,9 @@ func (r *remote) watch(ctx context.Context) {
 	}
 }
 
-// answer returns the result of a check. It returns an error if the check takes
-// longer than its requests may take, and then waits for the same check again.
+// answer returns the result of a check. If the check takes longer than its
+// requests may take, answer returns an error, and the next call waits for the
+// same check instead of starting another.
 // Something in the program may hold a request and ignore its context, as
 // client-go does until the credential plugin of the kubeconfig has returned.
 func (r *remote) answer(ctx context.Context) error {

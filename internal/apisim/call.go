@@ -61,7 +61,7 @@ var verbs = map[string]string{
 
 // ParseCall derives the call from the method, path and query of a request. The
 // client and the name of a created object are empty. It returns false if the
-// method and path are not those of an API call.
+// method and path do not belong to an API call.
 func ParseCall(req *http.Request) (Call, bool) {
 	var c Call
 	query := req.URL.Query()

@@ -128,9 +128,11 @@ func (t *tree) key(names []string) string {
 }
 
 // joinByKey joins elements that have the same key. An element whose key has
-// disappeared was either removed or renamed. It is doubtful if a new element
-// shares some of its values. For example, a container that disappears while one
-// with the same image is added may have been renamed.
+// disappeared was either removed or renamed. joinByKey adds it to p.doubtful if
+// it may have been renamed: if a new element shares some of its values, if it
+// has no values outside the key, or if another element differs from it only in
+// the key. For example, a container that disappears while a container with the
+// same image is added may have been renamed.
 func (p *pairing) joinByKey(a, b []*tree, key []string) {
 	places := make(map[string]int, len(b))
 	for j, e := range b {

@@ -39,10 +39,10 @@ type Options struct {
 	// namespaces and cluster-scoped children. The garbage collector does not
 	// delete them; [Set.DeleteOrphans] does.
 	ByLabel bool
-	// Origin names the cluster that has the owners, if the children are in
-	// another one. Each child gets it as the label homeostat.dev/owner-origin,
-	// and children of owners with a different Origin, or with none, are neither
-	// adopted nor deleted. For example, if two management clusters keep objects
+	// Origin names the cluster that has the owners, if the children are in a
+	// different cluster. Each child gets it as the label
+	// homeostat.dev/owner-origin, and children of owners with a different
+	// Origin, or without one, are neither adopted nor deleted. For example, if two management clusters keep objects
 	// in the same workload cluster, each of them needs an Origin of its own:
 	// its API server does not have the owners of the other cluster, and would
 	// say of all of them that they do not exist. Origin must be empty without

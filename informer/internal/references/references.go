@@ -65,7 +65,7 @@ type Source interface {
 	Object(obj runtime.Object) (metav1.Object, error)
 	// Put stores the state of an object. Remove removes an object whose last
 	// state is last. The change is delivered to the handlers by this goroutine,
-	// or by another one that is already calling handlers.
+	// or by a different goroutine that is already calling handlers.
 	Put(object metav1.Object) error
 	Remove(last metav1.Object) error
 }

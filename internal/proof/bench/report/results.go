@@ -106,9 +106,10 @@ func (w *row) median(impl string) (float64, bool) {
 	return benchmath.AssumeNothing.Summary(sample, 0.95).Center, true
 }
 
-// ratio returns the cost of an implementation divided by ours. It returns false
-// for our own implementation, if one of the two was not measured or is zero, or
-// if the unit is not a cost.
+// ratio returns how many times worse an implementation is than ours: its cost
+// divided by ours, or our value divided by its value if more is better. It
+// returns false for our own implementation, if one of the two was not measured
+// or is zero, or if the unit only describes the benchmark.
 func (w *row) ratio(impl string) (float64, bool) {
 	mine, ok := w.median(ours)
 	theirs, measured := w.median(impl)

@@ -58,8 +58,8 @@ func (p *past) objects(
 	return found
 }
 
-// located returns the objects for which want returns true. They are in the
-// order of resources, and those of one resource in the order of their creation.
+// located returns the objects for which want returns true. They are sorted by
+// resource, and the objects of one resource by the order of their creation.
 func (p *past) located(
 	resources []apisim.Resource, want func(string, *unstructured.Unstructured) bool,
 ) []state.Located {
