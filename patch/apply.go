@@ -56,6 +56,11 @@ type applied struct {
 	rv       string            // the newest resourceVersion at which owned was seen
 	owned    [sha256.Size]byte // checksum of the fields that were applied; see ownedBy
 	agreedAt time.Time         // when the server or the cache last showed these fields
+
+	// unseen is the checksum of the same fields as the cache has them at rv, if
+	// that is not owned. The server has then confirmed that these are the
+	// fields: the cache or the Go type lacks some of them.
+	unseen [sha256.Size]byte
 }
 
 // NewApplier returns an Applier. clients returns the client of a namespace; see
@@ -85,6 +90,10 @@ func NewApplier[K interface {
 // values, a cached object with an older resourceVersion is attributed to a
 // cache that is late, and the request is not repeated. Do not modify the
 // result.
+//
+// If the cache does not show a field in config, because a Transform has dropped
+// it, the request is repeated once after each change of the object: a change of
+// that field is reverted, and an unchanged object causes no request.
 //
 // The values in the server's answer are taken for the outcome, since a webhook
 // may have changed what was sent. So an answer with an older state at a newer
@@ -129,7 +138,7 @@ func (a *Applier[C, T]) Apply(ctx context.Context, cached T, o *Options, config 
 	}
 	if !opts.DryRun {
 		ownwrites.Wrote(ctx, got)
-		a.remember(target, got, request, opts.FieldManager)
+		a.remember(target, cached, got, request, opts.FieldManager)
 	}
 	return got, nil
 }
@@ -223,7 +232,7 @@ func (a *Applier[C, T]) isApplied(target endpoint, cached T, request [sha256.Siz
 	case !listed:
 		return rv == last.rv // without managed fields, only an unchanged object is known to be right
 	case owned != last.owned:
-		return false
+		return rv == last.rv && owned == last.unseen
 	case rvorder.Comparable(rv, last.rv):
 		a.confirm(target, last, rv)
 	}
@@ -238,7 +247,7 @@ func (a *Applier[C, T]) confirm(target endpoint, last applied, rv string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.memory[target] == last {
-		last.rv, last.agreedAt = rv, time.Now()
+		last.rv, last.agreedAt, last.unseen = rv, time.Now(), [sha256.Size]byte{}
 		a.memory[target] = last
 	}
 }
@@ -247,9 +256,12 @@ func (a *Applier[C, T]) confirm(target endpoint, last applied, rv string) {
 // not known whether the server handled this request or the remembered one last,
 // it stores nothing. If the memory is full, it forgets arbitrary other
 // endpoints. In both cases, the cost is one needless request.
-func (a *Applier[C, T]) remember(target endpoint, got T, request [sha256.Size]byte, manager string) {
+func (a *Applier[C, T]) remember(target endpoint, cached, got T, request [sha256.Size]byte, manager string) {
 	last := applied{uid: got.GetUID(), request: request, rv: got.GetResourceVersion(), agreedAt: time.Now()}
 	last.owned, _ = ownedBy(got, manager) // without managed fields, it is the hash of nothing, which no other object has
+	if !bound.IsNil(cached) && cached.GetUID() == last.uid && cached.GetResourceVersion() == last.rv {
+		last.unseen, _ = ownedBy(cached, manager)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	previous, known := a.memory[target]

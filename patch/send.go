@@ -116,8 +116,9 @@ func explainRefusal[C Client[T], T informer.Object](
 		return apierrors.NewConflict(schema.GroupResource{Resource: kindOf(cached)}, cached.GetName(),
 			fmt.Errorf("the object was changed since it was read: %w", refusal))
 	}
-	return fmt.Errorf("the server has fields in %s that the Go type lacks or a Transform removes, "+
-		"and the edit could delete them: add the missing fields to the type, or edit fewer elements at once: %w",
+	return fmt.Errorf("the server has fields in %s that the Go type lacks or a Transform removes, or values that the "+
+		"type writes in another form, such as 60s as 1m0s, and the edit could lose them: add the missing fields to the "+
+		"type, write the values as it does, or edit fewer elements at once: %w",
 		strings.Join(p.Fields, ", "), refusal)
 }
 
