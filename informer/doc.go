@@ -34,9 +34,9 @@
 //     for.
 //   - An object that was deleted while the watch was down is delivered as
 //     Deleted, once. A recreated object is first Deleted and then Added.
-//   - A stalled watch, a streaming list that never ends, and a request that
-//     gets no answer are replaced. A server that cannot be reached is logged
-//     within two seconds, with the cause.
+//   - A stalled watch, a list that never ends, and a request that gets no
+//     answer are replaced. A server that cannot be reached is logged within two
+//     seconds, with the cause.
 //   - A watch that delivers nothing and outlives its timeout proves nothing:
 //     all objects are listed again, and a second such watch in a row is named.
 //   - When a watch broke off, a server that was restored to an earlier state is

@@ -70,6 +70,7 @@ type request struct {
 	page       int // the page of a list, counted from 1
 	sent       time.Time
 	unanswered bool
+	list       *requests.Deadline // nil if the request is not a list
 	// patience is how long the request may be unanswered before this is logged
 	// again.
 	patience time.Duration
@@ -96,6 +97,22 @@ func (p *progress) beginPage(page int) {
 	p.mu.Lock()
 	p.request.page = page
 	p.mu.Unlock()
+}
+
+// asking records the deadline of the list that is about to be sent.
+func (p *progress) asking(d *requests.Deadline) {
+	p.mu.Lock()
+	p.request.list = d
+	p.mu.Unlock()
+}
+
+// silence says that the request under way has not been answered for a time, or
+// that only a part of the answer has arrived.
+func (r *request) silence(elapsed time.Duration) string {
+	if r.list != nil && r.list.Answered() {
+		return fmt.Sprintf("no complete answer for %s", elapsed)
+	}
+	return fmt.Sprintf("no answer for %s", elapsed)
 }
 
 // begin records that a request is sent.
@@ -359,9 +376,9 @@ func (p *progress) firstList() string {
 	case !p.request.unanswered:
 		return p.err.Error()
 	case p.err != nil:
-		return fmt.Sprintf("%s: no answer for %s; before that, %s", phase, elapsed, p.err)
+		return fmt.Sprintf("%s: %s; before that, %s", phase, p.request.silence(elapsed), p.err)
 	default:
-		return fmt.Sprintf("%s: no answer for %s", phase, elapsed)
+		return fmt.Sprintf("%s: %s", phase, p.request.silence(elapsed))
 	}
 }
 

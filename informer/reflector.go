@@ -36,6 +36,9 @@ import (
 // shortest pause.
 const calm = 2 * time.Minute
 
+// mostDoublings limits how often requests.ListTime is doubled.
+const mostDoublings = 6
+
 // sink is the part of an informer that its watches write to.
 type sink[T Object] struct {
 	options  *Options
@@ -79,10 +82,12 @@ type reflectorStore[T Object] struct {
 	disordered atomic.Bool
 	// lists counts the lists in flight. The reflector may leave one behind when
 	// it ends.
-	lists  requests.Calls
-	pages  requests.Pages  // the pages of the last list
-	ctx    context.Context //nolint:containedctx // the parent of additional requests
-	cancel context.CancelFunc
+	lists requests.Calls
+	// cutLists counts the lists in a row whose answers have not ended in time.
+	cutLists atomic.Int32
+	pages    requests.Pages  // the pages of the last list
+	ctx      context.Context //nolint:containedctx // the parent of additional requests
+	cancel   context.CancelFunc
 	// ended is closed when the goroutines of the watch have ended.
 	ended chan struct{}
 
@@ -206,10 +211,16 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 		page += r.pages.Count()
 	}
 	r.progress.beginPage(page)
-	limited, d := requests.WithDeadline(ctx, requests.WatchIdle, 0)
+	limited, d := requests.WithDeadline(ctx, requests.WatchIdle, requests.ListTime<<min(r.cutLists.Load(), mostDoublings))
 	defer d.End()
+	r.progress.asking(d)
 	list, err := r.list(limited, opts)
-	if err != nil && errors.Is(context.Cause(limited), requests.ErrNoAnswer) {
+	switch {
+	case err == nil || !errors.Is(context.Cause(limited), requests.ErrNoAnswer):
+	case d.Answered():
+		r.cutLists.Add(1)
+		err = requests.ErrIncomplete
+	default:
 		err = requests.ErrNoAnswer
 	}
 	if err == nil {
@@ -220,6 +231,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	if err != nil {
 		return list, err
 	}
+	r.cutLists.Store(0)
 	r.consistent.Store(false)
 	if r.source.mayShare() {
 		list = list.DeepCopyObject()

@@ -2,6 +2,7 @@ package informer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -328,8 +329,23 @@ func (p *progress) hang() outage {
 	if !r.unanswered {
 		return outage{}
 	}
-	silence := time.Since(r.sent).Round(time.Second)
-	return outage{began: r.sent, err: fmt.Errorf("%s: no answer for %s", r.phase, silence), cause: requests.CauseNoAnswer}
+	silence := r.silence(time.Since(r.sent).Round(time.Second))
+	return outage{began: r.sent, err: fmt.Errorf("%s: %s", r.phase, silence), cause: requests.CauseNoAnswer}
+}
+
+// current returns the outage with its last failure. A request that has had no
+// answer for requests.OutageTime is a later failure than the ones before it,
+// unless its answer made client-go wait. mu must be held.
+func (p *progress) current() outage {
+	o, hanging := p.outage, p.hang()
+	switch {
+	case o.began.IsZero():
+		return hanging
+	case hanging.began.IsZero() || time.Since(hanging.began) < requests.OutageTime || errors.Is(o.err, requests.ErrAsksToWait):
+		return o
+	}
+	o.err, o.cause = hanging.err, hanging.cause
+	return o
 }
 
 // problem returns the outage as a problem, if it has lasted for
@@ -339,10 +355,7 @@ func (p *progress) hang() outage {
 func (p *progress) problem() (found []Problem, unauthorizedSince time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.outage
-	if o.began.IsZero() {
-		o = p.hang()
-	}
+	o := p.current()
 	if o.began.IsZero() || p.watchWorks() || !p.synced.Load() {
 		return nil, time.Time{}
 	}

@@ -212,7 +212,7 @@ func TestAListThatIsNotAnsweredIsAskedForAgain(t *testing.T) {
 }
 
 // A large list over a slow connection counts as answered when its first byte
-// arrives.
+// arrives. Its answers have 10, 20, 40 and 80 minutes.
 func TestAListMayTakeLongOnceItIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
@@ -232,7 +232,7 @@ func TestAListMayTakeLongOnceItIsAnswered(t *testing.T) {
 		defer running(t.Context(), pods)()
 		began := time.Now()
 		g.Expect(pods.WaitForSync(t.Context())).To(Succeed())
-		g.Expect(time.Since(began)).To(BeNumerically("~", time.Hour, time.Second))
+		g.Expect(time.Since(began)).To(BeNumerically("~", 130*time.Minute, 3*time.Minute))
 	})
 }
 

@@ -42,6 +42,10 @@ const (
 	// the answer. If it takes longer, this package assumes that the server has
 	// asked client-go to wait.
 	asksToWait = 5 * time.Second
+	// ListTime is how long the answer to a list may take after its first byte.
+	// It doubles with each list that is given up, so that a list which is only
+	// slow succeeds in the end.
+	ListTime = 10 * time.Minute
 	// OutageTime is how long watches may keep failing before the failures are
 	// reported as a problem. An API server restarts in less time.
 	OutageTime = time.Minute
@@ -50,6 +54,9 @@ const (
 var (
 	// ErrNoAnswer is the error of a request that was not answered in time.
 	ErrNoAnswer = errors.New("the server did not answer in time")
+	// ErrIncomplete is the error of a list whose answer has begun, but has not
+	// ended in time.
+	ErrIncomplete = fmt.Errorf("the answer has begun, but has not ended: %w", ErrNoAnswer)
 	// ErrAsksToWait is the failure of a watch whose request the server answers by
 	// asking to wait, with a Retry-After. client-go then waits inside of the call,
 	// for as long as the server asks and up to ten times.
@@ -201,6 +208,10 @@ func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 		},
 	}), d
 }
+
+// Answered reports whether the first byte of an answer to the last request has
+// arrived. The answer may be one that makes client-go wait.
+func (d *Deadline) Answered() bool { return d.answered.Load() }
 
 // End ends the context that [WithDeadline] has returned, and so the request.
 func (d *Deadline) End() { d.cancel(nil) }
