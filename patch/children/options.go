@@ -42,11 +42,12 @@ type Options struct {
 	// Origin names the cluster that has the owners, if the children are in a
 	// different cluster. Each child gets it as the label
 	// homeostat.dev/owner-origin, and children of owners with a different
-	// Origin, or without one, are neither adopted nor deleted. For example, if two management clusters keep objects
-	// in the same workload cluster, each of them needs an Origin of its own:
-	// its API server does not have the owners of the other cluster, and would
-	// say of all of them that they do not exist. Origin must be empty without
-	// ByLabel. Defaults to owners in the cluster of the children.
+	// Origin, or without one, are neither adopted nor deleted. For example, if
+	// two management clusters keep objects in the same workload cluster, each
+	// of them needs an Origin of its own: its API server does not have the
+	// owners of the other cluster, and would say of all of them that they do
+	// not exist. Origin must be empty without ByLabel. Defaults to owners in
+	// the cluster of the children.
 	Origin string
 	// Parallel is the maximum number of requests that one call has under way.
 	// In one call of Ensure, the calls of Child.Edit do not overlap. Defaults
