@@ -48,9 +48,13 @@ func (i Item[K]) Causes() []Cause {
 // Own reports whether every addition that led to the dispatch was marked with
 // [AddOptions].Own. For example, it is false if the event of the caller's own
 // write was merged with a change by another client. A timer that has expired
-// counts as the addition that set it. The timers of [Item.After], [Item.Retry]
-// and [Item.RetryAfter] are not own. They count only if they expire before the
-// key is added without a delay. Own returns false once the item has ended.
+// counts as the addition that set it.
+//
+// The timer of [Item.After] is not own. It counts only if it expires before the
+// key is added without a delay. A retry is not own, either, even if the key was
+// added while it was held or backed off. It does not count if it was replaced
+// or cancelled, or if an addition with ResetBackoff has ended its back-off
+// early. Own returns false once the item has ended.
 func (i Item[K]) Own() bool {
 	if i.queue == nil {
 		return false
@@ -222,7 +226,7 @@ func (s *schedule[K]) dispatch(now int64, item *Item[K]) {
 	s.lastTicket++
 	l := s.leases.value(place)
 	l.entry, l.causes, l.ticket, l.dispatched, l.waited = n, e.causes, s.lastTicket, now, s.waitOf(e, now)
-	l.isOwn = e.marks&notOwn == 0
+	l.isOwn = e.marks&(notOwn|retried) == 0
 	item.key, item.lease, item.ticket = e.key, place, s.lastTicket
 	s.counters.recordWait(e.lane, l.waited)
 	e.causes, e.marks, e.state, e.pending = 0, 0, held, noAddition
@@ -306,6 +310,7 @@ func (s *schedule[K]) fail(e *entry[K], failed uint32, end *ending, now int64) (
 		delay = s.options.Backoff.delay(r.failures, end.jitter)
 	}
 	r.backoff = deadline(now, delay)
+	e.marks |= retried
 	if e.pending != demand {
 		e.marks &^= ownTimer
 		s.setPending(e, timer, r.backoff)

@@ -36,6 +36,7 @@ type modelKey struct {
 	later               time.Duration // a delayed addition by the adapter; 0: none
 	failures            int
 	notOwn, ownTimer    bool
+	retried             bool
 }
 
 func newModel(o *queue.Options[string]) *model {
@@ -67,6 +68,7 @@ func (m *model) add(name string, a queue.AddOptions) {
 	k := m.key(name)
 	waits := m.ready(k)
 	if a.ResetBackoff {
+		k.retried = k.retried && k.backoff <= m.now
 		k.failures, k.backoff = 0, 0
 		k.reset = k.reset || k.held
 	}
@@ -93,7 +95,7 @@ func (m *model) ask(k *modelKey, a queue.AddOptions) {
 		}
 	case k.asked == "now":
 	case k.asked == "" || a.Replace || due < k.due:
-		k.asked, k.due, k.ownTimer = "timer", due, a.Own
+		k.asked, k.due, k.ownTimer, k.retried = "timer", due, a.Own, k.retried && !a.Replace
 	}
 }
 
@@ -104,7 +106,7 @@ func (m *model) cancel(name string) bool {
 	if k.asked != "timer" || m.ready(k) {
 		return dropped
 	}
-	k.asked, k.due, k.notOwn = "", 0, false
+	k.asked, k.due, k.notOwn, k.retried = "", 0, false, false
 	return true
 }
 
@@ -165,8 +167,8 @@ func (m *model) pass(d time.Duration) {
 // take reports whether all that led to the dispatch was own.
 func (m *model) take(name string) (own bool) {
 	k := m.key(name)
-	own = !k.notOwn && (k.asked == "now" || k.ownTimer)
-	k.held, k.asked, k.due, k.reset, k.notOwn = true, "", 0, false, false
+	own = !k.notOwn && !k.retried && (k.asked == "now" || k.ownTimer)
+	k.held, k.asked, k.due, k.reset, k.notOwn, k.retried = true, "", 0, false, false, false
 	if m.interval > 0 {
 		k.rest = m.now + m.interval
 	}
@@ -184,7 +186,7 @@ func (m *model) fail(k *modelKey, delay time.Duration, drawn bool) {
 	if drawn {
 		delay = min(m.backoff.Cap, m.backoff.Base<<(k.failures-1)) / 2
 	}
-	k.backoff = m.now + max(delay, 0)
+	k.backoff, k.retried = m.now+max(delay, 0), true
 	if k.asked != "now" {
 		k.asked, k.due, k.ownTimer = "timer", k.backoff, false
 	}

@@ -147,7 +147,7 @@ func (q *Queue[K]) Cancel(key K) bool {
 		s.setPending(e, noAddition, 0)
 		s.causes.drop(e.causes)
 		e.causes, dropped = 0, true
-		e.marks &^= notOwn | ownTimer
+		e.marks &^= notOwn | ownTimer | retried
 	}
 	if dropped && e.pending == noAddition && e.state != held {
 		s.reschedule(n, s.now())

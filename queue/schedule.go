@@ -87,6 +87,9 @@ func (s *schedule[K]) merge(n uint32, a *AddOptions, now int64) {
 		s.causes.add(&e.causes, &e.key, &a.Cause)
 	}
 	if a.ResetBackoff {
+		if r := s.retries.get(e.retry); r != nil && r.backoff > s.now() {
+			e.marks &^= retried
+		}
 		s.clearFailures(e)
 		if e.state == held {
 			e.marks |= wasReset
@@ -137,6 +140,9 @@ func (s *schedule[K]) mergeAddition(e *entry[K], a *AddOptions, now int64) {
 	case e.pending == demand:
 	case e.pending == noAddition || a.Replace || due < s.due(e):
 		e.note(a)
+		if a.Replace {
+			e.marks &^= retried
+		}
 		s.setPending(e, timer, due)
 	}
 }

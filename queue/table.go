@@ -31,6 +31,7 @@ const (
 	wasReset marks = 1 << iota // an addition had ResetBackoff while the key was held
 	notOwn                     // an addition that leads to the next dispatch is not [AddOptions].Own
 	ownTimer                   // the addition that set the pending timer is [AddOptions].Own
+	retried                    // the next dispatch is a retry, even if the key was added since its failure
 )
 
 type state uint8

@@ -284,6 +284,34 @@ func TestNewValuesThatOnlyOwnWritesLeadToAreAHotLoop(t *testing.T) {
 	}
 }
 
+// A failed reconcile is retried after its back-off. It is not the event of the
+// report of the failure that leads to the next report.
+func TestReportsOfFailedAttemptsAreNoHotLoop(t *testing.T) {
+	for name, early := range map[string]bool{"the event arrives during the attempt": true, "and after it": false} {
+		t.Run(name, func(t *testing.T) {
+			inLoops(t, func(l *loopFixture) {
+				l.wake("k")
+				for n := range 30 {
+					item, err := l.queue.Get(l.t.Context())
+					l.Expect(err).NotTo(HaveOccurred())
+					l.begin(item.Key(), &arrivals{})
+					report := l.patched(fmt.Sprintf(`{"status":{"attempt":"%d"}}`, n))
+					if early {
+						l.event("k")
+					}
+					seen := l.observe(item, []write{report})
+					l.Expect(seen.worst.delay).To(BeZero(), "attempt %d", n)
+					l.Expect(seen.loops).To(BeEmpty())
+					item.RetryAfter(time.Second)
+					if !early {
+						l.event("k")
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestValuesThatToggleAreNoHotLoop(t *testing.T) {
 	for name, patches := range map[string][]string{
 		"a field":        {`{"data":{"v":"1"}}`, `{"data":{"v":"2"}}`},
