@@ -7,7 +7,7 @@ import (
 )
 
 // ErrTooLarge means that a program was not started, because an argument or
-// variable has [MaxString] bytes or more, or because the kernel refused all
+// variable is longer than [MaxString], or because the kernel refused all
 // arguments and variables together as too large. A retry of the same call does
 // not help.
 var ErrTooLarge = errors.New("larger than the kernel accepts")

@@ -17,9 +17,9 @@ import (
 const (
 	// DefaultGrace is the default of Runner.Grace.
 	DefaultGrace = 5 * time.Second
-	// MaxString is the length in bytes from which a Runner refuses an argument
-	// or variable of a Call. Linux limits each of them to MAX_ARG_STRLEN,
-	// 128 KiB with pages of 4 KiB, including the NUL at its end.
+	// MaxString is the longest argument or variable of a Call, in bytes. Linux
+	// limits each of them to MAX_ARG_STRLEN, 128 KiB with pages of 4 KiB,
+	// including the NUL at its end.
 	MaxString = 128<<10 - 1
 )
 
@@ -144,7 +144,7 @@ func explainEnd(ctx, running context.Context, program string, err error) error {
 // because an argument is too long or contains a NUL.
 func fits(call Call) error {
 	for i, argument := range call.Argv {
-		if len(argument) >= MaxString {
+		if len(argument) > MaxString {
 			return fmt.Errorf("argument %d has %d bytes, %w (%d): pass the object with --stdin",
 				i, len(argument), ErrTooLarge, MaxString)
 		}
@@ -153,7 +153,7 @@ func fits(call Call) error {
 		}
 	}
 	for _, variable := range call.Env {
-		if len(variable) >= MaxString {
+		if len(variable) > MaxString {
 			name, _, _ := strings.Cut(variable, "=")
 			return fmt.Errorf("variable %s has %d bytes, %w (%d): pass the object with --stdin",
 				name, len(variable), ErrTooLarge, MaxString)
