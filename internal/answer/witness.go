@@ -66,6 +66,9 @@ func (w *Witness) Saw(d Deletion) {
 // or is being deleted. cached is the resourceVersion of the object in the
 // cache.
 func (w *Witness) IsDeleted(cached string) bool {
+	if w == nil {
+		return false
+	}
 	d := w.deletion.Load()
 	switch {
 	case d == nil:
