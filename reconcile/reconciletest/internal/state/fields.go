@@ -148,7 +148,8 @@ func (f ForeignField) Unset(object map[string]any) {
 // Union returns the fields together with others. The resources of others must
 // have no field yet.
 func (f ForeignFields) Union(others ForeignFields) ForeignFields {
-	union := maps.Clone(f)
+	union := ForeignFields{}
+	maps.Copy(union, f)
 	maps.Copy(union, others)
 	return union
 }

@@ -72,3 +72,14 @@ func TestFieldsOfObjectsAreThoseThatOnlySomeHave(t *testing.T) {
 	})).To(gomega.Equal([]state.ForeignField{{Path: []string{"some"}, Value: int64(7_000_007)}}))
 	g.Expect(state.FieldsOfObjects([]map[string]any{object(map[string]any{"all": "x"})})).To(gomega.BeEmpty())
 }
+
+// The fields of neither side are changed by the union, and either may be nil.
+func TestTheUnionOfForeignFieldsHasBoth(t *testing.T) {
+	g := gomega.NewWithT(t)
+	custom := state.ForeignFields{"widgets": nil}
+	g.Expect(state.ForeignFields(nil).Union(custom)).To(gomega.Equal(custom))
+	g.Expect(custom.Union(nil)).To(gomega.Equal(custom))
+	both := state.BuiltinFields.Union(custom)
+	g.Expect(both).To(gomega.HaveLen(len(state.BuiltinFields) + 1))
+	g.Expect(state.BuiltinFields).NotTo(gomega.HaveKey("widgets"))
+}
