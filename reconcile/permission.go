@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
@@ -24,11 +27,43 @@ var forbiddenWrite = regexp.MustCompile( //nolint:gochecknoglobals // compiled o
 	`(?:User "([^"]*)" )?cannot (create|update|patch|delete|deletecollection) resource "([^"]+)" in API group "([^"]*)"` +
 		`(?: in the namespace "([^"]*)")?`)
 
+// quotedRefusal matches the refusal of an admission webhook, or a failed call of
+// it, up to the end of the line. What follows may be the API server's message
+// about a request of the webhook.
+var quotedRefusal = regexp.MustCompile( //nolint:gochecknoglobals // compiled once
+	`(?:admission webhook "[^"]*" denied the request|failed calling webhook "[^"]*").*`)
+
+// refusalOf returns the text of err without the refusals of admission webhooks.
+// A webhook may quote the answer to a request of its own, for which its own
+// account lacks a permission.
+func refusalOf(err error) string {
+	text := err.Error()
+	var remove func(error)
+	remove = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // this walks through all wrapped errors
+		case apierrors.APIStatus:
+			if message := e.Status().Message; absent.IsWebhookRefusal(message) {
+				text = strings.ReplaceAll(text, message, "") // it may have several lines
+			}
+		case interface{ Unwrap() error }:
+			if wrapped := e.Unwrap(); wrapped != nil {
+				remove(wrapped)
+			}
+		case interface{ Unwrap() []error }:
+			for _, wrapped := range e.Unwrap() {
+				remove(wrapped)
+			}
+		}
+	}
+	remove(err)
+	return quotedRefusal.ReplaceAllString(text, "")
+}
+
 // missingPermission returns the permission without which a write failed, with
 // all the namespaces that err names. It returns nil if err has another reason.
 func missingPermission(err error) *permission {
 	var p *permission
-	for _, found := range forbiddenWrite.FindAllStringSubmatch(err.Error(), -1) {
+	for _, found := range forbiddenWrite.FindAllStringSubmatch(refusalOf(err), -1) {
 		account, verb, resource, group, namespace := found[1], found[2], found[3], found[4], found[5]
 		target, subresource, _ := strings.Cut(resource, "/")
 		if group != "" {

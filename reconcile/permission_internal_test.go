@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -71,6 +72,34 @@ func TestAMissingPermissionNamesTheNamespacesAndTheAccount(t *testing.T) {
 			p := missingPermission(row.err)
 			g.Expect(p.String()).To(Equal(row.permission))
 			g.Expect(p.remedy(p.allowedNamespaces(row.writes))).To(Equal(row.remedy))
+		})
+	}
+}
+
+// A webhook may quote the API server's answer to a request of its own. The
+// permission is then missing for the account of the webhook.
+func TestAPermissionThatAWebhookLacksIsNotThePrograms(t *testing.T) {
+	const quoted = `secrets is forbidden: User "system:serviceaccount:w:w" cannot create resource "secrets" in API group ` +
+		`"" in the namespace "a"`
+	refusal := func(text string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+			Message: `admission webhook "inject.example.com" denied the request: ` + text,
+		}}
+	}
+	for name, err := range map[string]error{
+		"refusal":            fmt.Errorf("creating: %w", refusal(quoted)),
+		"several lines":      fmt.Errorf("creating: %w", errors.Join(errors.New("other"), refusal("blocked:\n\n  rule: "+quoted))),
+		"without the status": fmt.Errorf("creating: %v", refusal(quoted)), //nolint:errorlint // as a program may do
+		"failed call": apierrors.NewInternalError(errors.New(`failed calling webhook "inject.example.com": failed to call ` +
+			`webhook: ` + quoted)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(missingPermission(err)).To(BeNil())
+			p := missingPermission(errors.Join(err, refusedIn("b")))
+			g.Expect(p.String()).To(Equal(`patch secrets in namespace "b"`), "the program lacks it")
+			g.Expect(missingPermission(errors.Join(refusedIn("b"), err)).String()).To(Equal(p.String()))
 		})
 	}
 }

@@ -147,7 +147,7 @@ func IsConflict(err error) bool {
 	return each(err, func(err error) bool {
 		var answer apierrors.APIStatus
 		return (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) && !IsForeign(err) &&
-			(!errors.As(err, &answer) || !isWebhookRefusal(answer.Status().Message))
+			(!errors.As(err, &answer) || !IsWebhookRefusal(answer.Status().Message))
 	})
 }
 
@@ -198,7 +198,7 @@ func detailsOf(err error, name string) *metav1.StatusDetails {
 		return nil
 	}
 	details := status.Details
-	if details == nil || details.Name != name || isWebhookRefusal(status.Message) || IsForeign(err) {
+	if details == nil || details.Name != name || IsWebhookRefusal(status.Message) || IsForeign(err) {
 		return nil
 	}
 	return details
@@ -210,10 +210,11 @@ func foreign(cause metav1.StatusCause) bool {
 	return cause.Type == metav1.CauseTypeUnexpectedServerResponse
 }
 
-// isWebhookRefusal reports whether message is the refusal of an admission
+// IsWebhookRefusal reports whether message is the refusal of an admission
 // webhook. The webhook may have made a request of its own, and may quote the
-// answer to it. That answer is about a different object.
-func isWebhookRefusal(message string) bool {
+// answer to it. That answer is about a different object, and about a different
+// account.
+func IsWebhookRefusal(message string) bool {
 	return strings.HasPrefix(message, "admission webhook ") && strings.Contains(message, " denied the request")
 }
 
