@@ -25,6 +25,9 @@ const Name = "dns-zone"
 // DefaultResync is the default of Options.Resync.
 const DefaultResync = time.Minute
 
+// longestLock is how long New waits for the lock of the file.
+const longestLock = 10 * time.Second
+
 // maxOrigin is the length of the longest origin. It leaves room for the names
 // of a Service and its namespace in a domain name of 253 bytes.
 const maxOrigin = 253 - 2*(validation.DNS1123LabelMaxLength+1)
@@ -48,7 +51,8 @@ type Options struct {
 
 // New returns a controller for the Services of all namespaces. The caller must
 // run the controller. New returns an error if a field of file or of o is
-// invalid, or if the zone file is missing or cannot be parsed.
+// invalid, if the zone file is missing or cannot be parsed, or if another
+// process has its lock for ten seconds.
 func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconcile.Controller, error) {
 	var options Options
 	if o != nil {
@@ -74,8 +78,8 @@ func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconci
 // namesIn returns a function that lists the names of the Services that have
 // records in file.
 func namesIn(file *zonefile.File) names.Func {
-	return func(context.Context) ([]names.Name, error) {
-		keys, err := file.Keys()
+	return func(ctx context.Context) ([]names.Name, error) {
+		keys, err := file.Keys(ctx)
 		list := make([]names.Name, len(keys))
 		for i, key := range keys {
 			list[i].Key = key
@@ -94,7 +98,7 @@ func validate(file *zonefile.File) error {
 	var errs []error
 	if file.Path == "" {
 		errs = append(errs, errors.New("File.Path (--zone) is empty: must be the path of the zone file"))
-	} else if _, err := file.Keys(); err != nil {
+	} else if err := try(file); err != nil {
 		errs = append(errs, err)
 	}
 	origin, dot := strings.CutSuffix(file.Origin, ".")
@@ -106,4 +110,13 @@ func validate(file *zonefile.File) error {
 		errs = append(errs, fmt.Errorf("File.TTL (--ttl) is %d: must not be negative", file.TTL))
 	}
 	return errors.Join(errs...)
+}
+
+// try reads the file. It returns an error if another process has the lock for
+// longer than longestLock, because that process hangs.
+func try(file *zonefile.File) error {
+	ctx, cancel := context.WithTimeout(context.Background(), longestLock)
+	defer cancel()
+	_, err := file.Keys(ctx)
+	return err
 }

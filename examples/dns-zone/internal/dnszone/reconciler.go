@@ -31,7 +31,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request request) (result, er
 	service, _ := request.Object()
 	want := addressesOf(service)
 	if len(want) == 0 {
-		known, err := r.file.Keys()
+		known, err := r.file.Keys(ctx)
 		if err != nil || !slices.Contains(known, request.Key) {
 			return result{}, err
 		}

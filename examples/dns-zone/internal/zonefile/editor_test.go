@@ -3,6 +3,9 @@
 package zonefile_test
 
 import (
+	"context"
+	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -52,7 +55,7 @@ func TestAFileThatAnEditorCreatesIsNotOverwritten(t *testing.T) {
 	g.Expect(syscall.Mkfifo(f.Skeleton, 0o644)).To(Succeed())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := f.Keys()
+		_, err := f.Keys(t.Context())
 		ended <- err
 	}()
 	pipe, err := os.OpenFile(f.Skeleton, os.O_WRONLY, 0) // returns when the other side reads
@@ -63,7 +66,7 @@ func TestAFileThatAnEditorCreatesIsNotOverwritten(t *testing.T) {
 	g.Expect(pipe.Close()).To(Succeed())
 	g.Expect(<-ended).To(MatchError(ContainSubstring("another process")))
 	g.Expect(text(t, f)).To(Equal(skeleton + web))
-	g.Expect(f.Keys()).To(ConsistOf(key("web")))
+	g.Expect(f.Keys(t.Context())).To(ConsistOf(key("web")))
 }
 
 // The lock is held from the read to the write: the file is a pipe, so the test
@@ -74,7 +77,7 @@ func TestTheFileIsLockedWhileItChanges(t *testing.T) {
 	g.Expect(syscall.Mkfifo(path, 0o644)).To(Succeed())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := (&zonefile.File{Path: path, Origin: "example.com."}).Keys()
+		_, err := (&zonefile.File{Path: path, Origin: "example.com."}).Keys(t.Context())
 		ended <- err
 	}()
 	pipe, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when the other side reads
@@ -89,6 +92,51 @@ func TestTheFileIsLockedWhileItChanges(t *testing.T) {
 	g.Expect(pipe.Close()).To(Succeed())
 	g.Expect(<-ended).To(Succeed())
 	g.Expect(lock()).To(Succeed())
+}
+
+// A process that hangs while it has the lock must not keep this one from ending.
+func TestTheWaitForTheLockEndsWithTheContext(t *testing.T) {
+	g := NewWithT(t)
+	f := file(t, skeleton)
+	path := filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+".lock")
+	open := func() *os.File {
+		opened, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		g.Expect(err).NotTo(HaveOccurred())
+		return opened
+	}
+	hung := open()
+	g.Expect(syscall.Flock(int(hung.Fd()), syscall.LOCK_EX)).To(Succeed())
+	lost := errors.New("the leadership is lost")
+	for name, call := range map[string]func(ctx context.Context) error{
+		"Set": func(ctx context.Context) error {
+			_, err := f.Set(ctx, key("web"), []netip.Addr{netip.MustParseAddr("10.0.0.1")})
+			return err
+		},
+		"Keys": func(ctx context.Context) error {
+			_, err := f.Keys(ctx)
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- call(ctx) }()
+		cancel(lost)
+		g.Eventually(ended).WithTimeout(time.Minute).Should(Receive(And(MatchError(lost),
+			MatchError(ContainSubstring("another process holds the lock")))), name)
+	}
+	g.Expect(text(t, f)).To(Equal(skeleton))
+
+	ended := make(chan error, 1)
+	go func() {
+		_, err := set(t, f, "web", "10.0.0.1")
+		ended <- err
+	}()
+	g.Expect(hung.Close()).To(Succeed())
+	g.Expect(<-ended).To(Succeed(), "it goes on when the lock is free")
+	g.Expect(text(t, f)).To(Equal(with("42") + web))
+	other := open()
+	defer other.Close()
+	g.Expect(syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)).To(Succeed(), "no call has kept the lock")
 }
 
 // Each of the ways in which editors save is noticed.

@@ -44,10 +44,12 @@ var errMoved = errors.New("another process keeps changing the file")
 
 const attempts = 5
 
-// Keys returns the keys that have records, sorted and without duplicates.
-func (f *File) Keys() ([]types.NamespacedName, error) {
+// Keys returns the keys that have records, sorted and without duplicates. It
+// returns an error if the file cannot be locked, read or parsed, or if ctx ends
+// while another process holds the lock.
+func (f *File) Keys(ctx context.Context) ([]types.NamespacedName, error) {
 	var keys []types.NamespacedName
-	err := f.locked(func() error {
+	err := f.locked(ctx, func() error {
 		read, err := f.read()
 		if err != nil {
 			return err
@@ -68,17 +70,17 @@ func (f *File) Keys() ([]types.NamespacedName, error) {
 // the records.
 //
 // It returns an error if ctx ends before Set begins to read and write the file,
-// if the file cannot be read, parsed, locked or written, or if another process
-// keeps changing it. The end of ctx does not end the wait for the lock. After
-// an error, the records are unchanged, except if only the sync of the directory
-// has failed: the file is replaced, but a crash of the machine may undo that.
-// An error of the parser names the line.
+// for example while another process holds the lock. It also returns an error if
+// the file cannot be read, parsed, locked or written, or if another process
+// keeps changing it. After an error, the records are unchanged, except if only
+// the sync of the directory has failed: the file is replaced, but a crash of
+// the machine may undo that. An error of the parser names the line.
 func (f *File) Set(ctx context.Context, key types.NamespacedName, addresses []netip.Addr) (changed bool, err error) {
 	var want [][]byte
 	for _, address := range addresses {
 		want = append(want, record(key, f.Origin, cmp.Or(f.TTL, DefaultTTL), address))
 	}
-	err = f.locked(func() error {
+	err = f.locked(ctx, func() error {
 		err := errMoved
 		for i := 0; i < attempts && errors.Is(err, errMoved); i++ {
 			if err := ctx.Err(); err != nil {
@@ -100,11 +102,12 @@ func (f *File) set(key types.NamespacedName, want [][]byte) (changed bool, err e
 }
 
 // locked calls change while it holds the lock of the file, so no other dns-zone
-// changes the file. An editor does not take the lock: see errMoved.
-func (f *File) locked(change func() error) error {
+// changes the file. It does not wait for the lock after the end of ctx. An
+// editor does not take the lock: see errMoved.
+func (f *File) locked(ctx context.Context, change func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	unlock, err := lock(f.siblingPath("lock"))
+	unlock, err := lock(ctx, f.siblingPath("lock"))
 	if err != nil {
 		return fmt.Errorf("locking %s: %w", f.Path, err)
 	}

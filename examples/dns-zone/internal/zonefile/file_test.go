@@ -106,7 +106,7 @@ func TestRecordsStayWhereAPersonHasMovedThem(t *testing.T) {
 	f := file(t, web+skeleton+api+"after A 192.0.2.9\n; the end")
 	g.Expect(set(t, f, "web", "10.0.0.1", "fd00::1")).To(BeTrue())
 	g.Expect(text(t, f)).To(Equal(web + web6 + with("42", api) + "after A 192.0.2.9\n; the end"))
-	g.Expect(f.Keys()).To(Equal([]types.NamespacedName{key("api"), key("web")}))
+	g.Expect(f.Keys(t.Context())).To(Equal([]types.NamespacedName{key("api"), key("web")}))
 	g.Expect(set(t, f, "api", "10.0.0.2", "10.0.0.4")).To(BeTrue())
 	g.Expect(text(t, f)).To(HavePrefix(web + web6 + with("43", api)))
 	g.Expect(set(t, f, "web")).To(BeTrue())
@@ -153,7 +153,7 @@ func TestAFileIsMadeFromTheSkeleton(t *testing.T) {
 	f := file(t, skeleton)
 	f.Skeleton = f.Path
 	f.Path = filepath.Join(t.TempDir(), "db.example.com")
-	g.Expect(f.Keys()).To(BeEmpty())
+	g.Expect(f.Keys(t.Context())).To(BeEmpty())
 	g.Expect(text(t, f)).To(Equal(skeleton))
 }
 
@@ -174,7 +174,7 @@ func TestAFileThatIsNotUnderstoodIsNotWritten(t *testing.T) {
 			f := file(t, content)
 			_, err := set(t, f, "api", "10.0.0.2")
 			g.Expect(err).To(MatchError(ContainSubstring(says)))
-			_, err = f.Keys()
+			_, err = f.Keys(t.Context())
 			g.Expect(err).To(HaveOccurred())
 			g.Expect(text(t, f)).To(Equal(content))
 		})
@@ -184,7 +184,7 @@ func TestAFileThatIsNotUnderstoodIsNotWritten(t *testing.T) {
 func TestTaggedTextThatIsNoRecordIsForeign(t *testing.T) {
 	g := NewWithT(t)
 	f := file(t, skeleton+"long TXT (\nx ; managed-by=dns-zone shop/web\n)\n ; managed-by=dns-zone shop/web\n")
-	g.Expect(f.Keys()).To(BeEmpty())
+	g.Expect(f.Keys(t.Context())).To(BeEmpty())
 }
 
 func TestAStoppedReconcileWritesNothing(t *testing.T) {
@@ -200,7 +200,7 @@ func TestAStoppedReconcileWritesNothing(t *testing.T) {
 
 func TestWithoutAFileThereIsAnError(t *testing.T) {
 	f := &zonefile.File{Path: filepath.Join(t.TempDir(), "none"), Origin: "example.com."}
-	_, err := f.Keys()
+	_, err := f.Keys(t.Context())
 	NewWithT(t).Expect(err).To(MatchError(os.ErrNotExist))
 	NewWithT(t).Expect(err).To(MatchError(HaveSuffix(": create the file, or set --skeleton")))
 }
@@ -219,7 +219,7 @@ func FuzzForeignTextStays(f *testing.F) {
 		}
 		before := text(t, zone)
 		g.Expect(set(t, zone, "zz", "10.0.0.1")).To(BeTrue())
-		g.Expect(zone.Keys()).To(ContainElement(key("zz")))
+		g.Expect(zone.Keys(t.Context())).To(ContainElement(key("zz")))
 		g.Expect(set(t, zone, "zz")).To(BeTrue())
 		after := text(t, zone)
 		if !strings.HasSuffix(before, "\n") && strings.HasSuffix(after, "\n") {

@@ -104,6 +104,6 @@ func TestTheFileIsNeverTornUnderKill9(t *testing.T) {
 	}
 	g.Expect(other.Process.Kill()).To(Succeed())
 	_ = other.Wait() // it was killed
-	g.Expect(f.Keys()).NotTo(BeEmpty())
+	g.Expect(f.Keys(t.Context())).NotTo(BeEmpty())
 	t.Logf("%d kills, %d changes", kills, newest-41)
 }

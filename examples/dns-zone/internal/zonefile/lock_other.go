@@ -2,8 +2,11 @@
 
 package zonefile
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
-func lock(string) (unlock func(), err error) {
+func lock(context.Context, string) (unlock func(), err error) {
 	return nil, errors.New("file locks are supported only on Unix systems")
 }
