@@ -380,7 +380,9 @@ func TestRequestThatNeverReturnsIsUnhealthy(t *testing.T) {
 		pass(time.Until(client.asked.Add(15 * time.Second)))
 		x.Expect(e.Healthy()).To(Succeed(), "for a LeaseDuration")
 		pass(1)
-		x.Expect(e.Healthy()).To(MatchError(ContainSubstring("a request has been in flight")))
+		x.Expect(e.Healthy()).To(MatchError(`requesting lease "default/test": a request has not returned for 15s, longer than ` +
+			"leader.Options.LeaseDuration (15s), so this replica cannot lead: restart the process, and find what ignores the end " +
+			"of requests, such as the credential plugin of a kubeconfig"))
 		close(client.hang)
 		stop()
 	})
@@ -433,7 +435,9 @@ func TestWorkThatOutlivesItsLeadershipIsUnhealthy(t *testing.T) {
 				pass(time.Until(ended.Add(time.Minute)))
 				x.Expect(e.Healthy()).To(Succeed())
 				pass(1)
-				x.Expect(e.Healthy()).To(MatchError(ContainSubstring("after the leadership ended")))
+				x.Expect(e.Healthy()).To(MatchError(`leading under lease "default/test": work still runs 1m0s after the leadership ` +
+					"ended, longer than leader.Options.DrainTimeout (1m0s), so this replica cannot lead again: restart the process, " +
+					"and make the work end with its context"))
 				close(release)
 				stop()
 				x.Expect(e.Healthy()).To(Succeed())

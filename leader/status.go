@@ -94,11 +94,13 @@ func (e *Elector) Healthy() error {
 	c.mu.Unlock()
 	if d := now.Sub(ended); !ended.IsZero() && d > e.options.DrainTimeout {
 		return fmt.Errorf("leading under lease %q: work still runs %v after the leadership ended, longer than "+
-			"leader.Options.DrainTimeout (%v)", c.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
+			"leader.Options.DrainTimeout (%v), so this replica cannot lead again: restart the process, and make the work end "+
+			"with its context", c.lease.key(), d.Round(time.Second), e.options.DrainTimeout)
 	}
 	if d := now.Sub(pending); !pending.IsZero() && d > e.options.LeaseDuration {
-		return fmt.Errorf("requesting lease %q: a request has been in flight for %v, longer than "+
-			"leader.Options.RenewDeadline (%v)", c.lease.key(), d.Round(time.Second), e.options.RenewDeadline)
+		return fmt.Errorf("requesting lease %q: a request has not returned for %v, longer than leader.Options.LeaseDuration "+
+			"(%v), so this replica cannot lead: restart the process, and find what ignores the end of requests, such as the "+
+			"credential plugin of a kubeconfig", c.lease.key(), d.Round(time.Second), e.options.LeaseDuration)
 	}
 	return nil
 }
