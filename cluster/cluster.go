@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/internal/option"
+	"github.com/homeostat/homeostat/internal/proxied"
 )
 
 // Options configures a [Cluster]. Nil and zero fields mean the defaults.
@@ -91,6 +92,7 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 		c.config.Burst = cmp.Or(config.Burst, rest.DefaultBurst)
 	}
 	c.config.DisableCompression = config.DisableCompression || isNear(server.Hostname())
+	c.config.Wrap(proxied.Of(config).Wrap)
 	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &observer{next: next, prefix: server.Path}
 	})

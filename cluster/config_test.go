@@ -2,9 +2,13 @@ package cluster_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
@@ -37,6 +41,26 @@ func TestAConfigThatReachesNoServerIsRefused(t *testing.T) {
 			g.Expect(err).To(MatchError(And(HavePrefix("configuring "), ContainSubstring(row.says))))
 		})
 	}
+}
+
+// A proxy that refuses to connect to the server says "Forbidden", as the server
+// does about a missing permission.
+func TestTheErrorOfAProxyNamesIt(t *testing.T) {
+	g := NewWithT(t)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	defer proxy.Close()
+	address, err := url.Parse(proxy.URL)
+	g.Expect(err).NotTo(HaveOccurred())
+	c, err := cluster.New(&rest.Config{Host: "https://10.96.0.1", Proxy: http.ProxyURL(address)}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = c.Client().CoreV1().Pods("d").Get(t.Context(), "a", metav1.GetOptions{})
+	g.Expect(err).To(MatchError(HaveSuffix("Forbidden: the request goes through the proxy " + proxy.URL +
+		" (proxy-url in the kubeconfig, or rest.Config.Proxy)")))
+	g.Expect(apierrors.IsForbidden(err)).To(BeFalse())
 }
 
 func TestConfigReturnsACopy(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/connrotation"
 
 	"github.com/homeostat/homeostat/internal/hostclock"
+	"github.com/homeostat/homeostat/internal/proxied"
 )
 
 // patienceShare says when a request without an answer is sent again, on the
@@ -32,9 +33,10 @@ const patienceShare = 3
 // answers first, the other one is closed. If neither answers, the client asks
 // the server's /readyz on a third connection for the cause. The errors of later
 // requests without an answer name the cause: for example, that the server is
-// slow, that its etcd is not ready, or that no packets come back. The client
-// does not limit its rate, unless config sets a QPS or a RateLimiter. Client
-// sends no request.
+// slow, that its etcd is not ready, or that no packets come back. Each error
+// without an answer names the proxy of the requests, if there is one. The
+// client does not limit its rate, unless config sets a QPS or a RateLimiter.
+// Client sends no request.
 //
 // Client returns an error if no client can be built from config.
 func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {
@@ -81,6 +83,7 @@ func newWay(config *rest.Config) (*way, error) {
 	}
 	w := &way{dialer: connrotation.NewDialer(connrotation.DialFunc(dial))}
 	own.Dial = w.dialer.DialContext
+	own.Wrap(proxied.Of(config).Wrap)
 	var err error
 	w.RoundTripper, err = rest.TransportFor(own)
 	return w, err

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/homeostat/homeostat/internal/proxied"
 	"github.com/homeostat/homeostat/leader/internal/record"
 )
 
@@ -36,6 +38,7 @@ const (
 type probe struct {
 	way    *way
 	server *url.URL
+	place  string // the server in messages, with the proxy of the requests, if there is one
 
 	mu      sync.Mutex // guards the fields below
 	running bool
@@ -48,8 +51,12 @@ func newProbe(config *rest.Config) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
+	place := server.Host
+	if proxy := proxied.Of(config).Proxy(server); proxy != "" {
+		place += " (through the proxy " + proxy + ")"
+	}
 	w, err := newWay(config)
-	return &probe{way: w, server: server}, err
+	return &probe{way: w, server: server, place: place}, err
 }
 
 // explain adds the cause, as far as it is known, to the error of a request
@@ -156,18 +163,21 @@ func (p *probe) unanswered(s *stages, began time.Time, err error) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	waited := coarse(time.Since(began))
+	if named, ok := errors.AsType[*proxied.Error](err); ok {
+		err = named.Unwrap() // place has the proxy already
+	}
 	switch {
 	case s.connected.IsZero():
 		return fmt.Sprintf("no new connection to %s can be made (%v): %s; on the way look for a firewall or a route "+
 			"that drops "+
-			"packets, and at the server for a machine that is down", p.server.Host, err, record.HowToDecide)
+			"packets, and at the server for a machine that is down", p.place, err, record.HowToDecide)
 	case s.secure.IsZero():
 		return fmt.Sprintf("nothing comes back: %s accepts a new connection, but its TLS handshake has no answer after "+
-			"%v: %s; on the way look for a proxy or load balancer without a server, and for lost packets", p.server.Host,
+			"%v: %s; on the way look for a proxy or load balancer without a server, and for lost packets", p.place,
 			waited, record.HowToDecide)
 	}
 	return fmt.Sprintf("/readyz has no answer: a new connection to %s is made at once, TLS included, but the request is "+
-		"not answered within %v: %s, or its etcd", p.server.Host, waited, record.HowToDecide)
+		"not answered within %v: %s, or its etcd", p.place, waited, record.HowToDecide)
 }
 
 // judge returns the likely reason why earlier requests had no answer, although
@@ -192,7 +202,7 @@ func (p *probe) judge(status int, body []byte, parts timings) string {
 			subject, network = "the network to the API server at %s", ""
 		}
 		return fmt.Sprintf(subject+" is slow: a new connection was made after %v%s; its TLS handshake took %v, and /readyz "+
-			"was answered %v later; as a stopgap, until it is faster, a lease duration of more than %v helps", p.server.Host,
+			"was answered %v later; as a stopgap, until it is faster, a lease duration of more than %v helps", p.place,
 			coarse(parts.connection), network, coarse(parts.handshake), coarse(parts.answer), coarse(share*took))
 	}
 	return fmt.Sprintf("the API server and the way to it are quick: /readyz on a new connection was answered with %d "+

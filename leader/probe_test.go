@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -210,6 +211,27 @@ func TestACandidateWithoutAnswersSaysWhatANewConnectionShows(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection through a proxy shows nothing of a connection to the server.
+func TestACandidateWithoutAnswersNamesItsProxy(t *testing.T) {
+	inBubble(t, func(x *fixture) {
+		n, config := x.secured(x.serve)
+		config.Proxy = http.ProxyURL(&url.URL{Scheme: "http", User: url.UserPassword("me", "secret"), Host: "proxy:3128"})
+		n.breaks(true) // the proxy accepts connections, and answers nothing
+		leases, err := leader.Client(config)
+		x.Expect(err).NotTo(HaveOccurred())
+		e := newElector(x.T, leader.Lease{Client: leases, Namespace: "default", Name: "test", Identity: "a"}, nil)
+		stop := x.campaign(e, "a")
+		pass(2 * time.Minute)
+		x.Expect(e.Ready()).To(MatchError(And(
+			HavePrefix(`reading lease "default/test": no answer in time: no new connection to example.com (through the proxy `+
+				"http://proxy:3128) can be made (context deadline exceeded): "),
+			HaveSuffix("the request goes through the proxy http://proxy:3128 (proxy-url in the kubeconfig, or rest.Config.Proxy)"))))
+		stop()
+		pass(time.Minute)
+		n.closeAll()
+	})
 }
 
 // A client that is not of this package has no connection of its own to ask on.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/proxied"
 	"github.com/homeostat/homeostat/internal/suspect"
 )
 
@@ -123,6 +124,9 @@ func unreachable(host string, timeout time.Duration, err error) error {
 	format := "no answer in %v: check that it runs and that the kubeconfig names it"
 	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); refused {
 		format = "no certificate that this program accepts in %v: check the address and the authority in the kubeconfig"
+	} else if _, ok := errors.AsType[*proxied.Error](err); ok {
+		format = "no answer in %v: check the proxy that is named at the end, that the server runs, and that the kubeconfig " +
+			"names it"
 	}
 	return fmt.Errorf("reaching the API server at %s: "+format+": %w", host, timeout, err)
 }

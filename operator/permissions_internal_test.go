@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net/http"
+	"net/url"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/proxied"
 )
 
 // The end of the timeout cuts the last attempt off. What the attempts before it
@@ -21,6 +24,7 @@ import (
 // server that is down.
 func TestTheReasonOfAStartThatFailsIsTheLastOneThatIsKnown(t *testing.T) {
 	refused := &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}
+	byProxy := refusedByProxy(t)
 	for name, row := range map[string]struct {
 		err  error
 		want string
@@ -33,6 +37,10 @@ func TestTheReasonOfAStartThatFailsIsTheLastOneThatIsKnown(t *testing.T) {
 		"a certificate": {
 			refused, "reaching the API server at https://api: no certificate that this program accepts in 3s: check the address " +
 				"and the authority in the kubeconfig: " + refused.Error(),
+		},
+		"a proxy": {
+			byProxy, "reaching the API server at https://api: no answer in 3s: check the proxy that is named at the end, that " +
+				"the server runs, and that the kubeconfig names it: " + byProxy.Error(),
 		},
 		"no answer at all": {
 			nil, "reaching the API server at https://api: no answer in 3s: check that it runs and that the kubeconfig names it: " +
@@ -56,6 +64,22 @@ func TestTheReasonOfAStartThatFailsIsTheLastOneThatIsKnown(t *testing.T) {
 		})
 	}
 }
+
+// refusedByProxy returns the error of a request that a proxy has refused.
+func refusedByProxy(t *testing.T) error {
+	t.Helper()
+	g := NewWithT(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api", http.NoBody)
+	g.Expect(err).NotTo(HaveOccurred())
+	way := proxied.Of(&rest.Config{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy:3128"})})
+	_, err = way.Wrap(refusing{}).RoundTrip(req) //nolint:bodyclose // there is none
+	g.Expect(err).To(MatchError(HavePrefix("Forbidden: the request goes through the proxy http://proxy:3128 ")))
+	return err
+}
+
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("Forbidden") }
 
 // KUBECONFIG may name a file that does not exist.
 func TestTheFilesInWhichThereIsNoKubeconfigAreNamed(t *testing.T) {

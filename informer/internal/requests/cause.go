@@ -12,6 +12,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/proxied"
 )
 
 // Causes of failed requests. They are labels of a metric, so they are constant.
@@ -42,7 +43,8 @@ var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 		"says nothing about the credentials and permissions there",
 	CauseNotServed: "run `kubectl get crd` with the name in the brackets: if it is not found, the kind was deleted " +
 		"together with its objects; otherwise serve this version of the kind again, or upgrade this program",
-	CauseUnreachable: "check that the API server is running, and check the network in between",
+	CauseUnreachable: "check that the API server is running, and check the network in between, and the proxy if one is " +
+		"named",
 	CauseNoAnswer: "check whether the API server is overloaded, the network in between, and the credential plugin of " +
 		"the kubeconfig",
 	CauseCertificate: "check the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",
@@ -103,6 +105,7 @@ func isOfCertificate(err error) bool {
 func isOfNetwork(err error) bool {
 	_, ok := errors.AsType[*net.OpError](err)
 	_, noHost := errors.AsType[*net.DNSError](err)
-	return ok || noHost || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+	_, byProxy := errors.AsType[*proxied.Error](err) // such as a proxy that refuses to connect to the server
+	return ok || noHost || byProxy || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
 		utilnet.IsProbableEOF(err)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/proxied"
 )
 
 // complaining is a watch that reports an error when it is stopped, as
@@ -235,3 +240,19 @@ func TestARepetitionWithoutAnAnswerIsNoRequestToWait(t *testing.T) {
 		})
 	}
 }
+
+// A proxy that refuses to connect to the server has not asked it for a
+// permission, and net/http says only "Forbidden".
+func TestARefusalOfAProxyIsAServerThatIsNotReached(t *testing.T) {
+	g := NewWithT(t)
+	way := proxied.Of(&rest.Config{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy:3128"})})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/pods", http.NoBody)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = way.Wrap(refusing{}).RoundTrip(req) //nolint:bodyclose // there is none
+	g.Expect(CauseOf(&url.Error{Op: "Get", URL: "https://server", Err: err})).To(Equal(CauseUnreachable))
+	g.Expect(CauseOf(errors.New("Forbidden"))).To(Equal(CauseOther))
+}
+
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("Forbidden") }

@@ -1,0 +1,127 @@
+// Package proxied names the proxy of a request in the error of the request.
+//
+// A client sends its requests through a proxy if the kubeconfig has a proxy-url,
+// or if HTTPS_PROXY is set in the environment and NO_PROXY does not contain the
+// server. The errors of package net/http do not show this. For example, a proxy
+// that refuses to connect to the server causes the error "Forbidden", and one
+// that swallows all packets "context deadline exceeded". So a person looks at
+// the permissions of the program, or at the API server.
+package proxied
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"net/url"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/ownwrites"
+)
+
+// Way is the way of a client's requests to the server. The zero Way has no
+// proxy. Make it with [Of].
+type Way struct {
+	proxy         func(*http.Request) (*url.URL, error)
+	byEnvironment bool
+}
+
+// Of returns the way of the clients of config. A config with a transport of its
+// own shows no proxy.
+func Of(config *rest.Config) Way {
+	switch {
+	case config.Transport != nil:
+		return Way{}
+	case config.Proxy != nil:
+		return Way{proxy: config.Proxy}
+	}
+	return Way{proxy: http.ProxyFromEnvironment, byEnvironment: true}
+}
+
+// Proxy returns the address of the proxy for requests to server, without
+// credentials, such as "http://proxy.example.com:3128". It returns "" if there
+// is no proxy.
+func (w Way) Proxy(server *url.URL) string {
+	if w.proxy == nil || server == nil {
+		return ""
+	}
+	proxy, err := w.proxy(&http.Request{URL: server, Header: http.Header{}})
+	if err != nil || proxy == nil {
+		return ""
+	}
+	return (&url.URL{Scheme: proxy.Scheme, Host: proxy.Host}).String()
+}
+
+// Wrap returns a transport that names the proxy in the error of a request that
+// has no answer.
+func (w Way) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{w, next} }
+
+type transport struct {
+	way  Way
+	next http.RoundTripper
+}
+
+// WrappedRoundTripper returns the inner transport, as client-go requires of
+// wrappers.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := t.next.RoundTrip(req)
+	if err == nil || isPlain(err) {
+		return res, err
+	}
+	proxy := t.way.Proxy(req.URL)
+	if proxy == "" {
+		return res, err
+	}
+	return res, &Error{err, t.way.text(proxy, req.URL)}
+}
+
+// isPlain reports whether err stays as it is: because it is not about the way to
+// the server, because client-go knows it only by its text or type, or because
+// it names the proxy already.
+func isPlain(err error) bool {
+	_, named := errors.AsType[*Error](err)
+	_, neverSent := errors.AsType[ownwrites.NeverSent](err)
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	return named || neverSent || noTLS || errors.Is(err, context.Canceled) || utilnet.IsProbableEOF(err)
+}
+
+// text says that a request to server goes through proxy, and who says so.
+func (w Way) text(proxy string, server *url.URL) string {
+	text := "the request goes through the proxy " + proxy
+	if !w.byEnvironment {
+		return text + " (proxy-url in the kubeconfig, or rest.Config.Proxy)"
+	}
+	variable := "HTTPS_PROXY"
+	if server.Scheme == "http" {
+		variable = "HTTP_PROXY"
+	}
+	return text + " (" + variable + " in the environment); if the API server needs no proxy, add " + server.Hostname() +
+		" to NO_PROXY"
+}
+
+// Error is the error of a request without an answer that went through a proxy.
+type Error struct {
+	err  error
+	text string
+}
+
+func (e *Error) Error() string { return e.err.Error() + ": " + e.text }
+
+// Unwrap returns the error without the proxy.
+func (e *Error) Unwrap() error { return e.err }
+
+// Timeout reports whether the error is that of a request whose time was over,
+// as package net/http asks.
+func (e *Error) Timeout() bool {
+	inner, ok := errors.AsType[timeout](e.err)
+	return ok && inner.Timeout()
+}
+
+type timeout interface {
+	error
+	Timeout() bool
+}
