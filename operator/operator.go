@@ -62,7 +62,8 @@ type Program struct {
 	// and an entry to [Env.Clusters]. The Lease and the Events are in the
 	// cluster of --kubeconfig. With --leader-elect, writes to all clusters are
 	// fenced. If one of Clusters stops answering, /readyz names it but stays
-	// 200. Defaults to no additional clusters.
+	// 200. Children in a different cluster than their owners need
+	// children.Options.Origin. Defaults to no additional clusters.
 	Clusters []Cluster
 	// FencingPolicy adds the flag --print-fencing-policy. With the flag, the
 	// program prints an admission policy and exits. With that policy, the API

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/clients"
 )
 
 // A Client patches objects of one kind in one namespace, or of one
@@ -119,6 +120,9 @@ var (
 
 // dynamicClient is a dynamic client with the methods of a generated one.
 type dynamicClient struct{ dynamic.ResourceInterface }
+
+// Wrapped returns the dynamic client, which shows its server and its namespace.
+func (d dynamicClient) Wrapped() clients.Inner { return clients.Inner{Client: d.ResourceInterface} }
 
 func (d dynamicClient) Get(ctx context.Context, name string, o metav1.GetOptions) (*unstructured.Unstructured, error) {
 	return d.ResourceInterface.Get(ctx, name, o)

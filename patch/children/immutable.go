@@ -159,8 +159,8 @@ func (c *call[T]) handleImmutable(ctx context.Context, w Child[T], base T, field
 		}
 	}
 	if int(c.recreated.Add(1)) > c.options.MaxRecreate {
-		return c.keep(ctx, w, base, kept, fmt.Errorf("the child's fields %s are immutable: delete the child, give it another "+
-			"name, or set children.Options.MaxRecreate: %w", names, refusal))
+		return c.keep(ctx, w, base, kept, fmt.Errorf("the child's fields %s are immutable: delete the child, give it "+
+			"another name, or set children.Options.MaxRecreate: %w", names, refusal))
 	}
 	if err := patch.Delete(ctx, c.clients, base, &patch.Options{Lock: base.GetResourceVersion() != ""}); err != nil {
 		return base, err

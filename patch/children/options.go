@@ -46,8 +46,10 @@ type Options struct {
 	// two management clusters keep objects in the same workload cluster, each
 	// of them needs an Origin of its own: its API server does not have the
 	// owners of the other cluster, and would say of all of them that they do
-	// not exist. Origin must be empty without ByLabel. Defaults to owners in
-	// the cluster of the children.
+	// not exist. Let the informer select the label as well; otherwise
+	// reconcile.Owned also adds the keys of the owners of other clusters.
+	// Origin must be empty without ByLabel. Defaults to owners in the cluster
+	// of the children.
 	Origin string
 	// Parallel is the maximum number of requests that one call has under way.
 	// In one call of Ensure, the calls of Child.Edit do not overlap. Defaults

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/apisim"
 	"github.com/homeostat/homeostat/internal/terminal"
+	"github.com/homeostat/homeostat/patch"
 	"github.com/homeostat/homeostat/patch/children"
 )
 
@@ -158,6 +160,15 @@ func TestOwnersInAnotherClusterNeedAnOrigin(t *testing.T) {
 			named.Expect(named.has()).To(BeEmpty())
 		})
 	}
+	synctest.Test(t, func(t *testing.T) { // owners that a dynamic client reads
+		spoke, err := apisim.New(nil)
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		hub := newHub(t, spoke, "http://blue", byLabel)
+		there := dynamic.NewForConfigOrDie(&rest.Config{Host: "http://blue"}).Resource(corev1.SchemeGroupVersion.WithResource("configmaps"))
+		set := children.New(ownerKind, patch.Dynamic(there), hub.cache, hub.spoke.CoreV1().Secrets, byLabel)
+		_, err = set.Ensure(t.Context(), hub.owner(), wants("a")...)
+		hub.Expect(err).To(MatchError(ContainSubstring("set children.Options.Origin")))
+	})
 	synctest.Test(t, func(t *testing.T) {
 		spoke, err := apisim.New(nil)
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
