@@ -138,7 +138,7 @@ func (s Situation) barred(slot api.Slot, state protocol.State) string {
 	case s.Stray != "":
 		return s.Stray
 	case s.Over:
-		return "maxUnavailable was lowered"
+		return "the group has more slots than maxUnavailable allows"
 	case state.Paused:
 		return "the node is paused"
 	case ended(state, protocol.Unproven):
