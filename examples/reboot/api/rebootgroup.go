@@ -114,8 +114,9 @@ type RebootGroupStatus struct {
 	// Slots are the ledger: the nodes that may be disrupted, in the order of
 	// reservation.
 	Slots []Slot `json:"slots,omitempty"`
-	// Queue contains the requests without a slot, oldest first, but at most
-	// 1000 of them. Further requests join it when it gets shorter.
+	// Queue contains the requests without a slot, oldest first. If it contains
+	// 1000 or more, further requests join it when it gets shorter. Only a
+	// request whose reboot was called off returns to it at once.
 	Queue []Waiting `json:"queue,omitempty"`
 	// Conditions explain why nodes are not rebooting.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -77,7 +77,8 @@ func (c *Controller) step(
 }
 
 // release removes a slot. A request that was called off joins the queue at
-// once, with the time of its next attempt.
+// once, even if the queue is full, with the time of its next attempt; see
+// [rules.MaxQueue].
 func (c *Controller) release(ctx context.Context, ledger *api.RebootGroup, slot api.Slot, d rules.SlotDecision) error {
 	return c.patchStatus(ctx, ledger, func(s *api.RebootGroupStatus) {
 		s.Slots = slices.DeleteFunc(s.Slots, func(candidate api.Slot) bool { return candidate.Node == slot.Node })

@@ -14,7 +14,10 @@ import (
 
 // MaxQueue limits the queue of a ledger, because the ledger is a single object
 // of the API server. When it gets shorter, further requests join it, in the
-// order of the names of their nodes.
+// order of the names of their nodes. A request whose reboot was called off
+// returns to the queue even if the queue is full. Otherwise the time of its
+// next attempt would be lost. So the queue can exceed MaxQueue by the number of
+// slots.
 const MaxQueue = 1000
 
 // A Reservation is what Reserve changes in a ledger: it adds slots, and

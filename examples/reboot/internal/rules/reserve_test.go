@@ -126,6 +126,20 @@ var _ = Describe("Reserve", func() {
 		Expect(r.Queue).To(HaveLen(rules.MaxQueue))
 	})
 
+	It("keeps requests that returned to a full queue, and lets no other request join", func() {
+		members, ledger := []*corev1.Node{makeNode("new", needed)}, api.RebootGroupStatus{Slots: slotsOf("x")}
+		for i := range rules.MaxQueue + 1 {
+			n := makeNode("n"+strconv.Itoa(i), needed)
+			members = append(members, n)
+			ledger.Queue = append(ledger.Queue, api.Waiting{
+				Node: n.Name, NodeUID: n.UID, NotBefore: metav1.Time{Time: start.Add(time.Hour)},
+			})
+		}
+		r := rules.Reserve(&ledger, rules.Terms{Limit: 1, Now: start}, members)
+		Expect(r.Queue).To(Equal(ledger.Queue))
+		Expect(r.Joined).To(BeEmpty())
+	})
+
 	It("leaves a request that was called off alone for a while, and lets the next one go", func() {
 		calledOff := makeNode("a", func(n *corev1.Node) {
 			Expect(protocol.CallOff(n, protocol.Outcome{
