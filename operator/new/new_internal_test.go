@@ -144,6 +144,8 @@ func TestWrongCommandLinesWriteNothing(t *testing.T) {
 		{"--group=example.com --kind=Widget --version=1", `--version is "1": must be a Kubernetes API version`},
 		{"--group=example.com --kind=Widget --plural=Widgets", `--plural is "Widgets": a DNS-1035 label`},
 		{"--group=" + strings.Repeat("a.", 125) + "io --kind=Widget", "--plural and --group are too long"},
+		{"--group=" + strings.Repeat("a.", 120) + "com --kind=Widget", "--plural and --group are too long"},
+		{"--group=example.com --kind=Widget --module=k8s.io/api", `--module is "k8s.io/api": the new module requires`},
 		{"--group=example.com --kind=Widget --module=../x", `--module: malformed module path "../x"`},
 		{"--group=example.com --kind=Widget extra", `unexpected argument "extra"`},
 		{"--group=example.com --kind=Widget --colour=red", "flag provided but not defined: -colour"},

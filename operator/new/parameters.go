@@ -37,6 +37,22 @@ var protocolKinds = []string{
 	"CreateOptions", "DeleteOptions", "GetOptions", "List", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent",
 }
 
+// requiredModules are the modules whose packages the new module imports or runs.
+var requiredModules = []string{
+	homeostat, "gopkg.in/evanphx/json-patch.v4", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go",
+	"sigs.k8s.io/controller-tools",
+}
+
+// maxNames is how many characters the plural and the group may have together.
+// The file of the CustomResourceDefinition is GROUP_PLURAL.yaml, and names of
+// files have at most 255 bytes. The name of the definition itself, PLURAL.GROUP,
+// may have 253.
+const maxNames = 255 - len("_.yaml")
+
+// isWithin reports whether the path of a package or a module is module, or a
+// path in it.
+func isWithin(path, module string) bool { return path == module || strings.HasPrefix(path, module+"/") }
+
 // withDefaults returns p with the names that follow from the kind and the
 // group. For example, it derives the plural widgets and the program
 // widget-operator from the kind Widget. A plural and a module that are set stay
@@ -88,14 +104,26 @@ func (p parameters) validate() error {
 	if problems := validation.IsDNS1035Label(p.Plural); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--plural is %q: %s", p.Plural, strings.Join(problems, "; ")))
 	}
-	if name := p.Plural + "." + p.Group; len(name) > validation.DNS1123SubdomainMaxLength {
-		errs = append(errs, fmt.Errorf("--plural and --group are too long: %q has %d characters, must have at most %d",
-			name, len(name), validation.DNS1123SubdomainMaxLength))
+	if length := len(p.Plural) + len(p.Group); length > maxNames {
+		errs = append(errs, fmt.Errorf("--plural and --group are too long: they have %d characters, must have at most %d, "+
+			"because a file of the new module has both in its name", length, maxNames))
 	}
+	return errors.Join(append(errs, p.validateModule())...)
+}
+
+// validateModule returns an error if the path of the module is malformed, or if
+// Go would look for packages of a module that it requires in the module itself.
+func (p parameters) validateModule() error {
 	if err := module.CheckPath(p.Module); err != nil {
-		errs = append(errs, fmt.Errorf("--module: %w", err))
+		return fmt.Errorf("--module: %w", err)
 	}
-	return errors.Join(errs...)
+	for _, required := range requiredModules {
+		if isWithin(required, p.Module) || isWithin(p.Module, required) {
+			return fmt.Errorf("--module is %q: the new module requires %s, and Go could not tell them apart: "+
+				"use a path that you own, such as %s/%s", p.Module, required, p.Group, p.Program)
+		}
+	}
+	return nil
 }
 
 func (p parameters) validateGroup() error {

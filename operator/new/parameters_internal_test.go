@@ -2,7 +2,11 @@ package main
 
 import (
 	"bytes"
+	"go/parser"
+	"go/token"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,6 +27,58 @@ func TestThePluralIsEnglish(t *testing.T) {
 		"Topaz": "topazes", "DNSZone": "dnszones", "Y": "ys", "Endpoints": "endpoints",
 	} {
 		NewWithT(t).Expect(named(kind).Plural).To(Equal(plural))
+	}
+}
+
+// The longest names have a file of 255 bytes for their CustomResourceDefinition.
+func TestNamesThatFitInNoFileAreRefused(t *testing.T) {
+	g := NewWithT(t)
+	n := parameters{Group: strings.Repeat("a.", 119) + "com", Kind: "Widget", Version: "v1"}.withDefaults()
+	g.Expect(len(n.Group) + len(n.Plural)).To(Equal(248))
+	n.Plural += "s"
+	g.Expect(n.validate()).To(Succeed())
+	files, err := render(n, source{Homeostat: "v1.2.3"})
+	g.Expect(err).NotTo(HaveOccurred())
+	for name := range files {
+		g.Expect(len(path.Base(name))).To(BeNumerically("<=", 255))
+	}
+	n.Plural += "s"
+	g.Expect(n.validate()).To(MatchError(ContainSubstring("--plural and --group are too long: they have 250 characters")))
+}
+
+// Go would look for the packages of such a module in the new module itself.
+func TestAModuleThatHidesOneThatItRequiresIsRefused(t *testing.T) {
+	g := NewWithT(t)
+	for name, ok := range map[string]bool{
+		"k8s.io/api": false, "k8s.io/client-go/v2": false, "k8s.io": false, "sigs.k8s.io/controller-tools": false,
+		homeostat: false, homeostat + "/operator": false, "github.com/homeostat": false,
+		"k8s.io/apis": true, "github.com/homeostat/operator": true, "example.com/k8s.io/api": true,
+	} {
+		n := named("Widget")
+		n.Module = name
+		if ok {
+			g.Expect(n.validate()).To(Succeed(), name)
+		} else {
+			g.Expect(n.validate()).To(MatchError(MatchRegexp(`^--module is ".*": the new module requires `)), name)
+		}
+	}
+	n := named("Widget")
+	n.Secret = true
+	files, err := render(n, source{Homeostat: "v1.2.3"})
+	g.Expect(err).NotTo(HaveOccurred())
+	for name, text := range files {
+		if path.Ext(name) != ".go" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, i := range file.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			g.Expect(err).NotTo(HaveOccurred())
+			isOther := strings.Contains(strings.Split(imported, "/")[0], ".") && !isWithin(imported, n.Module)
+			g.Expect(!isOther || slices.ContainsFunc(requiredModules, func(m string) bool { return isWithin(imported, m) })).
+				To(BeTrue(), imported)
+		}
 	}
 }
 
