@@ -83,11 +83,13 @@ type Report struct {
 	// failed, or if only a rule of the case is broken.
 	Reason string
 	// Unused lists declarations of the case and the options that no run needed.
-	// These are entries of Ignore that matched no difference, KnownFindings
-	// that did not occur, Unwatched resources that the run without faults did
-	// not need, and Unneeded rules that are needed. Unused is filled in only by
-	// a process without Shards that has made all runs. [Explore] also prints it
-	// to stderr.
+	// These are entries of Ignore that matched no field of any object that was
+	// compared, KnownFindings that did not occur, Unwatched resources that the
+	// run without faults did not need, and Unneeded rules that are needed. An
+	// entry of Ignore counts as used even if its field never differed, because
+	// the exploration also does not edit that field. Unused is filled in only
+	// by a process without Shards that has made all runs. [Explore] also prints
+	// it to stderr.
 	Unused []string
 	// Failing is the first error that the program logged in the run without
 	// faults. It is empty if the program logged no error.

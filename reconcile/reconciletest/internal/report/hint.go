@@ -60,7 +60,7 @@ var hints = map[Reason]string{
 		"have read",
 	WrongObject: "after a restart, a cache may be of the past: pass the UID of the object that you mean as a " +
 		"precondition of the delete, and read from the server itself before you delete",
-	NotGranted: "add the rule to the program's Role: Report.Rules has the fewest rules that grant all of its calls",
+	NotGranted: "add the rule to the program's Role: Report.Rules lists the rules that all of its calls need",
 	Modified:   "objects of a cache are shared: edit a copy (DeepCopy), as patch.Merge does",
 	MissedDeletion: "a cache of your own must list again after its watch has failed; a handler of client-go gets a " +
 		"missed deletion as a cache.DeletedFinalStateUnknown, which contains the object",
