@@ -39,8 +39,8 @@ func RemedyOf(cause string) string { return remedies[cause] }
 var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 	CauseUnauthorized: "renew the credentials of this program",
 	CauseForbidden:    "grant the verbs list and watch",
-	CauseForeign: "check the proxies and gateways in between: this refusal is not in the form of the API server's, so it " +
-		"says nothing about the credentials and permissions there",
+	CauseForeign: "check the proxies and gateways in between: this refusal is not in the form of the API server's, so " +
+		"it says nothing about the credentials and permissions there",
 	CauseNotServed: "run `kubectl get crd` with the name in the brackets: if it is not found, the kind was deleted " +
 		"together with its objects; otherwise serve this version of the kind again, or upgrade this program",
 	CauseUnreachable: "check that the API server is running, and check the network in between, and the proxy if one is " +
