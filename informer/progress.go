@@ -106,10 +106,13 @@ func (p *progress) asking(d *requests.Deadline) {
 	p.mu.Unlock()
 }
 
+// isAnswering reports whether a part of the answer to a list has arrived.
+func (r *request) isAnswering() bool { return r.list != nil && r.list.Answered() }
+
 // silence says that the request under way has not been answered for a time, or
 // that only a part of the answer has arrived.
 func (r *request) silence(elapsed time.Duration) string {
-	if r.list != nil && r.list.Answered() {
+	if r.isAnswering() {
 		return fmt.Sprintf("no complete answer for %s", elapsed)
 	}
 	return fmt.Sprintf("no answer for %s", elapsed)
@@ -445,8 +448,12 @@ func (p *progress) warnOfSilence() (next time.Time) {
 	}
 	silence := time.Since(r.sent)
 	r.patience = 2 * silence
-	if p.logged.isDue("no answer", time.Now()) {
-		p.log.Info("no answer from the server yet", "phase", r.phase.String(), "waiting", p.waitingFor(),
+	message := "no answer from the server yet"
+	if r.isAnswering() {
+		message = "no complete answer from the server yet"
+	}
+	if p.logged.isDue(message, time.Now()) {
+		p.log.Info(message, "phase", r.phase.String(), "waiting", p.waitingFor(),
 			"for", silence.String(), "server", p.source.server, "namespace", p.source.namespace)
 	}
 	return r.sent.Add(r.patience)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http/httptrace"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,6 +69,28 @@ func TestAWatchThatEndsWithItsServerIsNoErrorUntilThatLasts(t *testing.T) {
 		g.Expect(said(time.Second, errors.New("another one"))).To(Equal([]string{"error"}))
 		g.Expect(said(0, nil)).To(BeEmpty())
 		g.Expect(said(0, refused)).To(Equal([]string{"info"}))
+	})
+}
+
+func TestTheLogSaysWhetherTheAnswerToAListHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		var line string
+		p := &progress{
+			counted: &counters{}, wake: make(chan struct{}, 1),
+			log: funcr.New(func(_, args string) { line = args }, funcr.Options{}),
+		}
+		p.begin(phaseList)
+		asked, list := requests.WithDeadline(t.Context(), time.Minute, time.Minute)
+		defer list.End()
+		p.asking(list)
+		<-time.After(2 * time.Second)
+		p.warnOfSilence()
+		g.Expect(line).To(ContainSubstring(`"no answer from the server yet"`))
+		httptrace.ContextClientTrace(asked).GotFirstResponseByte()
+		<-time.After(4 * time.Second)
+		p.warnOfSilence()
+		g.Expect(line).To(ContainSubstring(`"no complete answer from the server yet"`))
 	})
 }
 
