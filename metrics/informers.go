@@ -17,8 +17,10 @@ import (
 //
 // The collector calls statuses at each scrape; statuses must not wait. It adds
 // a number to the name of an informer if an earlier one has the same name and
-// kind. Controllers in the same registry must not have informers with the same
-// names and kinds; see [New].
+// kind. Other collectors and controllers in the same registry must not have
+// informers with the same names and kinds, or every scrape fails; see [New].
+// The registry does not refuse a second collector. So register one collector
+// for the informers of all managers of a process.
 func Informers(statuses func() []informer.Status) prometheus.Collector {
 	return statusCollector(statuses)
 }

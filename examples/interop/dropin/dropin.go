@@ -3,6 +3,8 @@
 package dropin
 
 import (
+	"sync"
+
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -22,20 +24,30 @@ func NewManager(config *rest.Config, options manager.Options) (manager.Manager, 
 
 // NewObservedManager returns a manager like [NewManager]. In addition, the
 // process's metrics show the state of the manager's informers, and unchanged
-// specs of built-in kinds are not decoded again (see [clientgo.ReuseSpecs]).
-// Call it once in a process. If two running managers cache the same kind, the
-// metrics of their informers have the same labels, and every scrape fails.
+// specs of built-in kinds are not decoded again (see [clientgo.ReuseSpecs]). If
+// two running managers cache the same kind, the metrics of the second informer
+// have a number in their label informer, for example "secrets-2".
 func NewObservedManager(config *rest.Config, options manager.Options) (manager.Manager, error) {
 	// region specs
 	config = rest.CopyConfig(config)
 	config.Wrap(clientgo.ReuseSpecs)
 	// endregion
-	// region observed
-	var informers clientgo.Informers
 	options.Cache.NewInformer = informers.New
-	if err := metrics.Registry.Register(homeostat.Informers(informers.Status)); err != nil {
+	if err := register(); err != nil {
 		return nil, err
 	}
-	// endregion
 	return ctrl.NewManager(config, options)
 }
+
+// region observed
+
+// informers are the informers of all managers of this process. The managers
+// share the registry of controller-runtime, which must not get the same metric
+// from two collectors.
+var informers clientgo.Informers
+
+var register = sync.OnceValue(func() error {
+	return metrics.Registry.Register(homeostat.Informers(informers.Status))
+})
+
+// endregion

@@ -32,13 +32,8 @@ func TestAReconcilerReadsTheOtherCache(t *testing.T) {
 			g := NewWithT(t)
 			sim, err := apisim.New(nil)
 			g.Expect(err).NotTo(HaveOccurred())
-			mapper := meta.NewDefaultRESTMapper(nil)
-			mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
 			address := freeAddress(g)
-			mgr, err := newManager(sim.Config("manager"), manager.Options{
-				MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
-				Metrics:        metricsserver.Options{BindAddress: address},
-			})
+			mgr, err := newManager(sim.Config("manager"), options(address))
 			g.Expect(err).NotTo(HaveOccurred())
 			read := make(chan string, 10)
 			r := reconcile.Func(func(ctx context.Context, r ctrl.Request) (ctrl.Result, error) {
@@ -70,6 +65,40 @@ func TestAReconcilerReadsTheOtherCache(t *testing.T) {
 			cancel()
 			g.Expect(<-ended).To(Succeed())
 		})
+	}
+}
+
+// All managers of a process have one registry of metrics.
+func TestTheMetricsTellTheInformersOfTwoManagersApart(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	address := freeAddress(g)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	for _, served := range []string{address, "0"} {
+		mgr, err := dropin.NewObservedManager(sim.Config("manager"), options(served))
+		g.Expect(err).NotTo(HaveOccurred())
+		go func() { ended <- mgr.Start(ctx) }()
+		_, err = mgr.GetCache().GetInformer(ctx, &corev1.Secret{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Eventually(func() (string, error) { return get("http://" + address + "/metrics") }, time.Minute).Should(And(
+		ContainSubstring(`homeostat_informer_objects{informer="secrets",kind="Secret"} 0`),
+		ContainSubstring(`homeostat_informer_objects{informer="secrets-2",kind="Secret"} 0`)))
+	cancel()
+	g.Expect(<-ended).To(Succeed())
+	g.Expect(<-ended).To(Succeed())
+}
+
+// options are the options of a manager that knows Secrets, and whose metrics
+// are at an address.
+func options(address string) manager.Options {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	return manager.Options{
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
+		Metrics:        metricsserver.Options{BindAddress: address},
 	}
 }
 
