@@ -245,9 +245,9 @@ func (s source) isSimulated() bool { return s.fake || s.sends != nil && !s.sends
 func (s source) mayShare() bool { return s.returnsShared || s.sends != nil && !s.sends.Load() }
 
 // unpacked returns a new list with the transformed objects of list. Each object
-// is allocated by itself, so that one cached object does not keep the whole
-// list in memory. Parts that equal parts of other cached objects are shared
-// with them.
+// is allocated by itself. Otherwise one cached object would keep the whole list
+// in memory. Parts that equal parts of other cached objects are shared with
+// them.
 func (r *reflectorStore[T]) unpacked(list runtime.Object) (runtime.Object, error) {
 	items, err := meta.ExtractListWithAlloc(list)
 	if err != nil {

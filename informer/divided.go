@@ -25,7 +25,7 @@ import (
 
 // divided is the cache of a session that keeps only the objects of the shards
 // in holds. Its only watch runs while there are holds. Only the code for shards
-// refers to this type, so that it is not linked into a program that never calls
+// refers to this type. So it is not linked into a program that never calls
 // RunShards.
 type divided[T Object] struct {
 	feed  *feed[T]
@@ -96,9 +96,8 @@ func (d *divided[T]) isPast(c tree.Change[T]) bool {
 }
 
 // isOutdated is like isPast, for an item of a list. Unlike isPast, it returns
-// false for an item whose newer state is unreadable, so that the object is not
-// mistaken for a deleted one. store.readable replaces such an item with the
-// cached one.
+// false for an item whose newer state is unreadable, because such an object was
+// not deleted. store.readable replaces such an item with the cached one.
 func (d *divided[T]) isOutdated(c tree.Change[T]) bool {
 	return isBack(c) || c.Old == nil && d.cover.IsOutdated(c.New.Key, c.New.Object.GetResourceVersion())
 }

@@ -106,8 +106,8 @@ type delivery[T Object] struct {
 	log     func() logr.Logger
 	calls   *calls.Calls
 
-	// mu guards the fields below. store.latest is also changed under it, so
-	// that no change is published while a handler is being added.
+	// mu guards the fields below. store.latest is also changed under it. So no
+	// change is published while a handler is being added.
 	mu         sync.Mutex
 	handlers   []*handler[T]
 	batches    []batch[T]

@@ -80,9 +80,9 @@ func wrongType[T Object](obj any) error {
 	return fmt.Errorf("the server sent a %T, not a %s", obj, reflect.TypeFor[T]())
 }
 
-// transform applies the options to an object before its parts are shared, so
-// that dropped parts use no memory. The result is a stub if Transform panics,
-// or if the metadata of an untyped object cannot be decoded.
+// transform applies the options to an object before its parts are shared. So
+// dropped parts use no memory. The result is a stub if Transform panics, or if
+// the metadata of an untyped object cannot be decoded.
 func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 	if object = itemwise.WithoutFault(object); itemwise.RefusalOf(object) != nil {
 		return object, nil

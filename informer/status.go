@@ -198,11 +198,11 @@ func (i *Informer[T]) Status() Status {
 // status page name the problem, and the metric homeostat_problems counts it by
 // its cause, for an alert.
 //
-// A source of problems computes them from its state whenever it is asked, so
-// that a problem that is solved disappears by itself. An informer returns them
-// in Status.Problems, a controller in its Problems, and a program adds others
-// with status.Options.Problems. Every probe and scrape reads them, so a source
-// must not wait or send requests.
+// A source of problems computes them from its state whenever it is asked. So a
+// problem that is solved disappears by itself. An informer returns them in
+// Status.Problems, a controller in its Problems, and a program adds others with
+// status.Options.Problems. Every probe and scrape reads them, so a source must
+// not wait or send requests.
 type Problem struct {
 	// Check is the name of the check in /readyz, such as "informer/pods" or
 	// "cluster/west". The informers and controllers of a program need not set

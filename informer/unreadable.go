@@ -63,9 +63,9 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 //
 // Such an object exists. Get returns its last state that could be cached, if
 // there was one, and IsDeleted returns false. Unreadable returns nil again
-// after the object is changed so that it can be cached, or is deleted. Package
-// reconcile does not call a reconciler for such a key; the key fails with this
-// error.
+// after the object is deleted, or is changed to a state that can be cached.
+// Package reconcile does not call a reconciler for such a key; the key fails
+// with this error.
 func (i *Informer[T]) Unreadable(key types.NamespacedName) error {
 	if e := i.store.unreadable.get(key); e != nil {
 		return e

@@ -204,8 +204,8 @@ func (q *Queue[K]) yield() {
 }
 
 // passGate calls the hook of a simulator, with mu released. Until it returns,
-// the caller counts as woken, so that notify does not wake a second waiter for
-// the same key.
+// the caller counts as woken. So notify does not wake a second waiter for the
+// same key.
 func (q *Queue[K]) passGate(ctx context.Context) error {
 	q.waiters.waking++
 	q.unlock()

@@ -58,8 +58,8 @@ func (o *Options[K]) validate() error {
 // Backoff defines how long a failed key waits for its retry. After the n-th
 // failure in a row the delay is a random duration between zero and min(Cap,
 // Base·2ⁿ⁻¹). For example, with the defaults the third failure waits for up to
-// 400 ms. The delay is random so that keys that failed together are not retried
-// together. [New] refuses a negative Base, and a Cap below Base.
+// 400 ms. The delay is random, because keys that failed together should not be
+// retried together. [New] refuses a negative Base, and a Cap below Base.
 type Backoff struct {
 	// Base bounds the delay after the first failure. Defaults to 100 ms.
 	Base time.Duration

@@ -109,10 +109,10 @@ func (q *Queue[K]) groupOf(key K) string {
 	return ""
 }
 
-// Forget clears the failures of key, so that its next failure counts as the
-// first. A retry that is already scheduled keeps its time. If [Queue.Cancel]
-// has dropped the retry, and key was not added since, the back-off ends at
-// once. Forget has no effect for a key that has not failed.
+// Forget clears the failures of key. Its next failure then counts as the first.
+// A retry that is already scheduled keeps its time. If [Queue.Cancel] has
+// dropped the retry, and key was not added since, the back-off ends at once.
+// Forget has no effect for a key that has not failed.
 func (q *Queue[K]) Forget(key K) {
 	q.mu.Lock()
 	defer q.unlock()

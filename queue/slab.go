@@ -1,6 +1,6 @@
 package queue
 
-// Slabs grow by chunks, so that growing copies nothing and pointers stay valid.
+// Slabs grow by chunks. So growing copies nothing, and pointers stay valid.
 const (
 	chunkBits = 8
 	chunkSize = 1 << chunkBits
@@ -13,8 +13,8 @@ const (
 	blockChunks = 4
 )
 
-// slab stores values under small numbers. Numbers start at 1, so that 0 can
-// stand for no value, and are used again after drop.
+// slab stores values under small numbers. Numbers start at 1, because 0 stands
+// for no value. They are used again after drop.
 type slab[T any] struct {
 	chunks []*[chunkSize]T
 	free   []uint32

@@ -142,8 +142,8 @@ type table[K comparable] struct {
 }
 
 // slot holds the number of an entry, 0 if it is free, and the hash of the
-// entry's key. The hash is stored so that the table can grow, and remove
-// entries, without reading the entries.
+// entry's key. With the stored hash, the table can grow, and remove entries,
+// without reading the entries.
 type slot struct{ hash, entry uint32 }
 
 const smallTable = 64

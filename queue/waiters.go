@@ -11,9 +11,9 @@ import (
 )
 
 // waiters are the callers of Get for which there was no key. At most one of
-// them waits for the next timer, so that the queue needs no goroutine of its
-// own. The caller that arrived last is woken first, and the caller with the
-// timer is woken last of all.
+// them waits for the next timer. So the queue needs no goroutine of its own.
+// The caller that arrived last is woken first, and the caller with the timer is
+// woken last of all.
 type waiters struct {
 	clock    clock.Clock
 	idle     []*waiter // the waiters without a timer
@@ -61,8 +61,7 @@ func (w *waiters) take() *waiter {
 	return caller
 }
 
-// put stores a waiter that has stopped waiting, so that take can return it
-// again.
+// put stores a waiter that has stopped waiting. take can return it again.
 func (w *waiters) put(caller *waiter) {
 	switch {
 	case caller.woken:
@@ -83,8 +82,8 @@ func (w *waiters) put(caller *waiter) {
 
 // notify wakes one waiter for each ready key for which no waiter has been woken
 // yet. due is the time of the queue's next timer, or 0 if there are no timers.
-// If no waiter has a timer that fires by then, notify also wakes a waiter so
-// that it sets one.
+// If no waiter has a timer that fires by then, notify also wakes a waiter to
+// set one.
 func (w *waiters) notify(ready int, due int64) {
 	for ready > w.waking && w.wakeNext() {
 	}

@@ -57,10 +57,10 @@ func (i *Informers) Status() []informer.Status {
 
 // WaitForLatest returns when the caches are at least as new as the server was
 // at the time of the call. For example, a replica that has just become the
-// leader calls it, so that its reconcilers see what the previous leader wrote.
-// It does not wait for an informer whose first list fails, because that
-// informer will be listed after the call. Nor does it wait for an informer that
-// stops in the meantime.
+// leader calls it. Its reconcilers then see what the previous leader wrote. It
+// does not wait for an informer whose first list fails, because that informer
+// will be listed after the call. Nor does it wait for an informer that stops in
+// the meantime.
 //
 // It lists the objects of each informer page by page. It lists only the first
 // page if the watch catches up within a second after that.

@@ -56,8 +56,8 @@ func (d *delivery) yieldAll(yield func(notification) bool) {
 	}
 }
 
-// listener calls one handler of a shared informer on its own goroutine, so that
-// handlers do not wait for one another. Its queue is unbounded. It implements
+// listener calls one handler of a shared informer on its own goroutine, because
+// handlers must not wait for one another. Its queue is unbounded. It implements
 // [cache.ResourceEventHandlerRegistration].
 type listener struct {
 	logger  klog.Logger

@@ -270,7 +270,7 @@ func (c controller) LastSyncResourceVersion() string { return c.shared.LastSyncR
 // The methods below implement [dropin.Observer].
 
 // Lock implements [dropin.Observer]. Goroutines get the lock in the order of
-// their calls, so that handlers which are added and removed all the time do not
+// their calls. So handlers which are added and removed all the time do not
 // delay the watch.
 func (s *shared) Lock() { s.turn <- struct{}{} }
 

@@ -61,8 +61,8 @@ type following[T informer.Object] struct {
 	store  follow.Store[T]
 	began  string // the resourceVersion of shared when following it began
 
-	// mu guards the fields below. It is held during calls of the store, so that
-	// no event overtakes the list of the first objects.
+	// mu guards the fields below. It is held during calls of the store. So no
+	// event overtakes the list of the first objects.
 	mu    sync.Mutex
 	first map[cache.ObjectName]T // the first objects; nil after they have been stored
 	ended bool

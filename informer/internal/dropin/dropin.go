@@ -54,8 +54,8 @@ type Settings struct {
 }
 
 // Observer is informed of changes of the store. The informer locks it while a
-// change is stored and reported, so that calls of its other methods do not
-// overlap. Its methods must not block.
+// change is stored and reported. So calls of its other methods do not overlap.
+// Its methods must not block.
 type Observer[T any] interface { //nolint:interfacebloat // the events of client-go's handlers
 	sync.Locker
 

@@ -86,7 +86,7 @@ func (d *Detector[T]) Check(items ...*tree.Item[T]) (modified []Mutation) {
 }
 
 // checkLocked compares an item with its copy. If they differ, it makes a new
-// copy, so that each mutation is reported once. mu must be held.
+// copy, to report each mutation only once. mu must be held.
 func (d *Detector[T]) checkLocked(item *tree.Item[T]) (m Mutation, modified bool) {
 	copied, ok := d.copies[item]
 	if !ok || intern.Alike(copied, item.Object) || equality.Semantic.DeepEqual(copied, item.Object) {

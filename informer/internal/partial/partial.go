@@ -21,7 +21,7 @@ import (
 // has ended. While a call of Run is active, the Cache keeps all objects. An
 // informer that was started by Run keeps all objects without a Cache.
 //
-// It is an interface so that a program which never calls RunShards does not
+// It is an interface because a program which never calls RunShards must not
 // link the implementation.
 type Cache[T any] interface { //nolint:interfacebloat // it has one implementation
 	// Put stores the new state of an object that the watch has delivered.

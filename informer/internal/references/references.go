@@ -171,9 +171,9 @@ func (r *Set) newReference(key types.NamespacedName) *reference {
 	return f
 }
 
-// Holds reports whether something refers to the object of key, or did so a short
-// time ago, so that the object is cached or will be cached. See [Set.Release]
-// for that time.
+// Holds reports whether something refers to the object of key, or did so a
+// short time ago. Such an object is cached, or will be. See [Set.Release] for
+// that time.
 func (r *Set) Holds(key types.NamespacedName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

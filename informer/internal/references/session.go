@@ -24,7 +24,7 @@ const (
 	// referenceTimeout bounds each request for a list.
 	referenceTimeout = 30 * time.Second
 	// shortestWatch is the least time after which the server ends a watch. The
-	// longest time is twice as long, so that watches do not end together.
+	// longest time is twice as long, because watches should not end together.
 	shortestWatch = 5 * time.Minute
 )
 

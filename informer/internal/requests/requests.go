@@ -43,8 +43,8 @@ const (
 	// asked client-go to wait.
 	asksToWait = 5 * time.Second
 	// ListTime is how long the answer to a list may take after its first byte.
-	// It doubles with each list that is given up, so that a list which is only
-	// slow succeeds in the end.
+	// It doubles with each list that is given up. So a list which is only slow
+	// succeeds in the end.
 	ListTime = 10 * time.Minute
 	// OutageTime is how long watches may keep failing before the failures are
 	// reported as a problem. An API server restarts in less time.
@@ -283,11 +283,11 @@ func IsEmpty(w watch.Interface) bool {
 	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 }
 
-// Calls counts requests under way, so that an informer can wait for them when
-// it ends. client-go's reflector does not wait for a list that it has given up.
+// Calls counts requests under way. An informer waits for them when it ends.
+// client-go's reflector does not wait for a list that it has given up.
 type Calls struct {
-	// mu guards ended. It is also held when running.Add is called, so that no
-	// request begins after Wait.
+	// mu guards ended. It is also held when running.Add is called, because no
+	// request may begin after Wait.
 	mu    sync.Mutex
 	ended bool
 

@@ -71,7 +71,7 @@ func (t *Table[T]) Put(item *Item[T]) {
 }
 
 // put stores an item. There must be a free slot. The item is stored before the
-// hash, so that a reader that finds the hash finds the item.
+// hash, because a reader that finds the hash must find the item.
 func (s *slots[T]) put(item *Item[T]) {
 	found, free := s.find(item.Key)
 	found.item.Store(item)

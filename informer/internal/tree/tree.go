@@ -193,7 +193,7 @@ func split[T any](n *Node[T]) []*Node[T] {
 	if len(n.items) <= fanout {
 		return []*Node[T]{n}
 	}
-	// The halves get separate arrays, so that neither keeps objects of the
+	// The halves get separate arrays, because neither must keep objects of the
 	// other alive.
 	half := len(n.items) / 2
 	left, right := &Node[T]{items: slices.Clone(n.items[:half])}, &Node[T]{items: slices.Clone(n.items[half:])}

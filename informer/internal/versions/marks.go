@@ -71,7 +71,7 @@ func (w *Marks) Advance(namespace, rv string, list bool) {
 
 // SetSynced stores the result of synced, a function that reports whether all
 // watches have stored and delivered their first list. SetSynced calls the
-// function with mu held, so that concurrent updates stay in order.
+// function with mu held, to keep concurrent updates in order.
 func (w *Marks) SetSynced(synced func() bool) {
 	w.mu.Lock()
 	w.synced = synced()
