@@ -24,7 +24,7 @@ const (
 	pageTextBytes = 2048
 )
 
-// handOver changes an answer that asks a reconcile to wait, so that client-go
+// handOver changes an answer that asks a reconcile to wait. client-go then
 // returns it as an error at once. The error contains the delay, and package
 // reconcile retries the key after that delay. Without handOver, client-go would
 // wait within the request and repeat it up to ten times. The worker would wait

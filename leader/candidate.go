@@ -120,8 +120,8 @@ func (c *candidate) untilFree() time.Duration {
 func (c *candidate) isSelf(holder string) bool { return holder == c.holder || c.member.HasTerm(holder) }
 
 // pause returns how long to wait before the next try: a retry period, or less
-// if the Lease becomes free earlier. The period has jitter, so that replicas
-// that started together drift apart.
+// if the Lease becomes free earlier. The period has jitter. So replicas that
+// started together drift apart.
 func (c *candidate) pause() time.Duration {
 	period := c.options.RetryPeriod + rand.N(c.options.RetryPeriod/5+1)
 	if left := c.untilFree(); left > 0 {
@@ -249,8 +249,8 @@ func (c *candidate) renew(ctx context.Context, t *term) (step, error) {
 // other clients twice.
 var errEdited = errors.New("other clients keep editing the lease")
 
-// release clears the holder, so that the next leader need not wait until the
-// Lease expires. If it fails, the Lease expires.
+// release clears the holder. The next leader then need not wait until the Lease
+// expires. If it fails, the Lease expires.
 func (c *candidate) release(ctx context.Context, t *term) {
 	log := klog.FromContext(ctx).WithValues("lease", c.lease.key())
 	lease := t.record()

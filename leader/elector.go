@@ -290,7 +290,7 @@ func (e *Elector) retire(t *term, stopping bool) {
 }
 
 // renewUntilOver renews the Lease until the term or ctx ends. RetryPeriod
-// counts from when the last renewal was sent, so that slow answers do not use
+// counts from when the last renewal was sent, because slow answers must not use
 // up the deadline.
 func (e *Elector) renewUntilOver(ctx context.Context, t *term) {
 	for sent := t.granted(); ctx.Err() == nil && t.ctx.Err() == nil; {

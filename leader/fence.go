@@ -195,7 +195,7 @@ type guardedBody struct {
 }
 
 // Read reads from the body of a request. It fails if the term has ended before
-// Read or during it, so that no byte is sent after the end of the term.
+// Read or during it. So no byte is sent after the end of the term.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	if b.term.left() == 0 {
 		return 0, b.term.refusal()

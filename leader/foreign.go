@@ -20,7 +20,7 @@ var replicaName = regexp.MustCompile(`_[0-9a-f]{8}(\.\d+)?$`) //nolint:gocheckno
 func isReplica(holder string) bool { return replicaName.MatchString(holder) }
 
 // Warning returns an error while a client that is not a replica of this program
-// holds the Lease, so that no replica can lead. The error names the holder,
+// holds the Lease. No replica can lead meanwhile. The error names the holder,
 // says how long this replica has seen it, and what a person can do. Warning
 // returns nil otherwise. It is for /readyz.
 //

@@ -38,8 +38,8 @@ type Lease struct {
 	Name      string
 
 	// Identity is a name that only this replica has, such as the name of its
-	// Pod. The Lease also records a random suffix, so that two processes with
-	// the same identity are distinguished and never lead at the same time.
+	// Pod. The Lease also records a random suffix. So two processes with the
+	// same identity are distinguished and never lead at the same time.
 	Identity string
 }
 

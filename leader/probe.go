@@ -210,7 +210,7 @@ func (p *probe) judge(status int, body []byte, parts timings) string {
 		coarse(took))
 }
 
-// coarse rounds d, so that a message about the same cause stays the same.
+// coarse rounds d, because a message about the same cause should stay the same.
 func coarse(d time.Duration) time.Duration {
 	if d < time.Second {
 		return (d + 100*time.Millisecond).Truncate(100 * time.Millisecond)

@@ -34,9 +34,9 @@ type Cluster struct {
 	// example, the cluster may not answer, may refuse a permission, may lack a
 	// kind, or its kubeconfig may be unreadable. /readyz then names the problem
 	// but stays 200, and the program asks again until the cluster is usable.
-	// All controllers of the cluster must have reconcile.Options.Optional, so
-	// that they start later without a restart. Defaults to false: the program
-	// exits if the cluster does not answer in time at the start.
+	// All controllers of the cluster must have reconcile.Options.Optional. They
+	// then start later without a restart. Defaults to false: the program exits
+	// if the cluster does not answer in time at the start.
 	Optional bool
 }
 

@@ -131,7 +131,7 @@ func unreachable(host string, timeout time.Duration, err error) error {
 	return fmt.Errorf("reaching the API server at %s: "+format+": %w", host, timeout, err)
 }
 
-// askOnce calls ask with the time limit for one answer, so that a server that
+// askOnce calls ask with the time limit for one answer. So a server that
 // accepts a connection but never answers does not use up all the time.
 func askOnce(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)

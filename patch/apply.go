@@ -77,8 +77,8 @@ func NewApplier[K interface {
 
 // Apply makes the field manager own exactly the fields in config, and returns
 // the object as the server then has it. cached is the cached object, or nil if
-// the object is not cached. The UID of the cached object is a precondition, so
-// that a recreated object is refused. The precondition is added to the request,
+// the object is not cached. The UID of the cached object is a precondition: the
+// server refuses a recreated object. The precondition is added to the request,
 // not to config.
 //
 // Apply sends one request, unless that would have no effect. Before that,
@@ -189,8 +189,8 @@ func (a *Applier[C, T]) method(want metav1.Object, subresource string) (
 	return c, s.ApplyStatus, nil
 }
 
-// Forget drops the record of an object, so that the next Apply sends its
-// request. Call it when the object is deleted.
+// Forget drops the record of an object. The next Apply then sends its request.
+// Call it when the object is deleted.
 func (a *Applier[C, T]) Forget(key types.NamespacedName) {
 	a.forget(endpoint{key, ""})
 	a.forget(endpoint{key, status})

@@ -57,7 +57,7 @@ func (a *parking) begin(ctx context.Context, running *sync.WaitGroup) {
 
 // setApart returns, at a takeover, the independent namespaces that the caches
 // have not listed yet, or whose watches fail. The keys of these namespaces are
-// held back until takeOverNamespace has returned, so that the keys of other
+// held back until takeOverNamespace has returned. So the keys of other
 // namespaces need not wait for them.
 func (a *parking) setApart(informers sources) map[string]bool {
 	apart := map[string]bool{}

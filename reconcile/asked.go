@@ -202,7 +202,7 @@ func taggedField(object metav1.Object, name string) (value any, ok bool) {
 	return nil, false
 }
 
-// asJSON encodes value as JSON and decodes it again, so that its parts have the
+// asJSON encodes value as JSON and decodes it again. Its parts then have the
 // same types as in an object that a client has read. It returns nil if value is
 // not a JSON object.
 func asJSON(value any) (object map[string]any) {

@@ -14,7 +14,7 @@ import (
 )
 
 // freshness holds a key until the caches have seen the writes of its last
-// reconcile, so that each reconcile reads the writes of the one before. The key
+// reconcile. So each reconcile reads the writes of the one before. The key
 // waits in the queue, and does not block a worker.
 //
 // expect decides for each write which state a cache must show.

@@ -12,7 +12,8 @@ import (
 
 // reportingReads returns r. In programs that package reconciletest runs, it
 // returns a reconciler that also reports to which keys the object of each
-// reconcile refers, so that reconciletest notices reads of other keys.
+// reconcile refers. With these reports reconciletest notices reads of other
+// keys.
 func reportingReads[T informer.Object](
 	cache *informer.Informer[T], r Reconciler[T], references *referrers,
 ) Reconciler[T] {

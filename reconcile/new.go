@@ -187,9 +187,9 @@ func validateTrigger(check *option.Check, field string, t Trigger, own source) {
 	}
 }
 
-// guardedGroup wraps Options.Group so that it never panics and never ends the
-// goroutine (runtime.Goexit). A key for which Options.Group does either is in
-// the group "". It returns nil without Options.Group.
+// guardedGroup wraps Options.Group in a function that never panics and never
+// ends the goroutine (runtime.Goexit). A key for which Options.Group does
+// either is in the group "". It returns nil without Options.Group.
 func guardedGroup(c *Controller) func(Key) string {
 	if c.options.Group == nil {
 		return nil

@@ -142,7 +142,7 @@ type Options struct {
 	// no minimum.
 	MinInterval time.Duration
 	// Group returns the group of a key, such as its namespace. Groups are
-	// served in turn, so that a group of 50,000 objects cannot keep the others
+	// served in turn. So a group of 50,000 objects cannot keep the others
 	// waiting. It must always return the same group for the same key, and may
 	// be called from any goroutine.
 	//

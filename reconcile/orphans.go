@@ -24,8 +24,8 @@ type orphans struct {
 
 	mu sync.Mutex // guards replaced
 	// replaced are keys whose object was deleted and recreated. The next
-	// reconcile of such a key gets no object, so that it cleans up after the
-	// deleted object.
+	// reconcile of such a key gets no object, and cleans up after the deleted
+	// object.
 	replaced map[Key]struct{}
 }
 

@@ -72,7 +72,7 @@ type hooks struct {
 
 // runHooks calls the hooks for the committed events, without the lock. If
 // another goroutine is already calling them, that goroutine also calls them for
-// these events, so that hooks see commits in order.
+// these events, because hooks must see commits in order.
 func (s *store) runHooks() {
 	s.mu.Lock()
 	if s.hooks.running {

@@ -9,8 +9,8 @@ import (
 )
 
 // Handler returns a handler that serves the API over HTTP, in real time and
-// without authentication, so that kubectl and other processes can use it on a
-// loopback port. The server treats each request as the admin's.
+// without authentication. For example, kubectl and other processes can use it
+// on a loopback port. The server treats each request as the admin's.
 func (s *Server) Handler() http.Handler {
 	admin := s.Admin()
 	target, err := url.Parse(admin.Host)

@@ -247,7 +247,7 @@ func (d *Scheduler) deliver(w *watcher, f Fault) {
 		w.pending = []delivery{{typ: watch.Error, failure: expired(w.seen, s.version)}}
 		w.release()
 	case Duplicated:
-		// The second is delivered in the next step, so that they do not race.
+		// The second is delivered in the next step, because they must not race.
 		w.pending = slices.Insert(w.pending, 1, w.pending[0])
 		w.release()
 	default:

@@ -29,8 +29,7 @@ type Call struct {
 // Calls are the calls that are under way. The zero value has no calls. The
 // methods are safe for concurrent use.
 type Calls struct {
-	// Report is called once for each call that hangs, so that it is logged. It
-	// may be nil.
+	// Report is called once for each call that hangs, to log it. It may be nil.
 	Report func(Call)
 
 	mu     sync.Mutex // guards the fields below

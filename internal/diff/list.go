@@ -168,8 +168,8 @@ func (l *listWriter) keyMember(p place) {
 	l.whole(m.node, m.locate(p))
 }
 
-// writeOrder writes the keys of b in order, so that the server puts the
-// elements into that order.
+// writeOrder writes the keys of b in order. The server then puts the elements
+// into that order.
 func (l *listWriter) writeOrder() {
 	list := l.field.node
 	l.key(setOrder, l.field.name)

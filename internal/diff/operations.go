@@ -17,7 +17,7 @@ const (
 )
 
 // operations writes a JSON patch, RFC 6902, from one tree to another. The
-// caller must add a condition, so that the server refuses the patch unless its
+// caller must add a condition: the server must refuse the patch unless its
 // object is still as it was read. That object may have members that the Go type
 // does not know. Where the patch would lose such members, it fails instead:
 //
@@ -420,7 +420,7 @@ func (o *operations) testTouched(a, b *tree, p pairing, steps []step) {
 	}
 }
 
-// identify writes tests of the flat values of an element, so that the patch
+// identify writes tests of the flat values of an element. With them, the patch
 // fails if another element is at its index. If inLists is set, it includes
 // values inside lists. It reports whether there was a value to test.
 func (o *operations) identify(e *tree, inLists bool) (found bool) {

@@ -230,8 +230,8 @@ func StyleOf(obj any) Style {
 }
 
 // WithOperations returns a patch of style Operations that first sets fields of
-// the metadata, so that the server checks them as conditions. members
-// alternates names and values.
+// the metadata. The server checks them as conditions. members alternates names
+// and values.
 func WithOperations(patch []byte, members ...string) []byte {
 	tests := []byte{'['}
 	for i := 0; i < len(members); i += 2 {

@@ -113,7 +113,7 @@ func (w *writer) writeRemovals(n *node, a, b place) {
 }
 
 // emptied reports whether the patch removes the elements of an omitted list or
-// map one by one, so that elements that other clients have added since remain.
+// map one by one. Elements that other clients have added since then remain.
 func (w *writer) emptied(f *field) bool {
 	return w.style == Strategic && !f.replace && (f.node.kind == kindMap || f.node.kind == kindSlice && f.merge)
 }

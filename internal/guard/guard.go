@@ -13,8 +13,8 @@ import (
 // returning.
 var ErrGoexit = errors.New("runtime.Goexit was called, as t.FailNow does in tests: return an error instead")
 
-// Call calls f in a goroutine of its own, so that the caller continues even if
-// f panics or ends its goroutine. It returns an error in either case.
+// Call calls f in a goroutine of its own. The caller continues even if f panics
+// or ends its goroutine. Call returns an error in either case.
 func Call(f func()) (err error) {
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// All hashes are keyed with a seed that is different in each Pool, so that no
-// tenant can make objects whose parts have hashes of the tenant's choice. The
+// All hashes are keyed with a seed that is different in each Pool. So no tenant
+// can make objects whose parts have hashes of the tenant's choice. The
 // functions return false for values that must not be shared, because they are
 // lazy or of a type that this package does not understand.
 

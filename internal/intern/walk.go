@@ -20,10 +20,10 @@ import (
 //   - It reads only memory that is never written to. It does not read lazy
 //     values.
 //   - A part enters the table after all parts inside it have been walked.
-//   - The parts inside a part that enters the table do not enter it
-//     themselves, so that the whole part costs one entry.
-//   - It does not look into parts nested deeper than maxDepth, so that its
-//     time is proportional to the size of the object.
+//   - The parts inside a part that enters the table do not enter it themselves.
+//     So the whole part costs one entry.
+//   - It does not look into parts nested deeper than maxDepth. So its time is
+//     proportional to the size of the object.
 type walk struct {
 	*Pool
 	object   uint32

@@ -23,8 +23,8 @@ import (
 
 // archiveOf returns the files of a base image as a tar archive. The archive has
 // a link in /bin for each of the tools that ko adds to the image later. The
-// files have no modification times, so that the archive is the same in every
-// build.
+// files have no modification times, because the archive must be the same in
+// every build.
 func archiveOf(tools []string) ([]byte, error) {
 	// authorities are the certificate authorities that Mozilla trusts, as the
 	// Go project publishes them. Authorities that are trusted only under a

@@ -1,6 +1,6 @@
 // Package simhook makes queues deterministic while reconciletest runs them, and
 // tells it what reconciles read. Package reconciletest sets the hooks, and
-// other packages call them, so that neither imports the other.
+// other packages call them. So neither imports the other.
 package simhook
 
 import (

@@ -27,8 +27,8 @@ type Ranger interface { //nolint:interfacebloat // one implementation, for which
 	// Fill has added. It calls joined when this caller has joined the other
 	// users of the cache.
 	RunCache(ctx context.Context, c Cache, joined func()) error
-	// Remember samples the resourceVersion of a cache until ctx ends, so that
-	// Deleted can find the deletions of the time in period before a call.
+	// Remember samples the resourceVersion of a cache until ctx ends. With the
+	// samples, Deleted finds the deletions of the time in period before a call.
 	Remember(ctx context.Context, primary Cache, period time.Duration)
 	// Measure calls objects once a minute until ctx ends, and publishes the
 	// result with the membership.

@@ -1,5 +1,5 @@
-// Package terminal marks errors that a retry cannot cure, so that packages
-// other than reconcile can return them.
+// Package terminal marks errors that a retry cannot cure, for packages other
+// than reconcile to return.
 package terminal
 
 import "slices"

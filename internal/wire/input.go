@@ -15,8 +15,8 @@ const (
 	largeBuffer = 32 << 10
 )
 
-// All watches share these buffers, so that a calm one holds only the buffer
-// that it waits with.
+// All watches share these buffers. So a calm one holds only the buffer that it
+// waits with.
 var (
 	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 	largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}

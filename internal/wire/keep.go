@@ -12,8 +12,8 @@ import (
 const itemsNumber protowire.Number = 2
 
 // Keep selects objects by their namespace. Lists and watches omit other objects
-// before they are decoded. It is an interface so that programs that do not call
-// [Wanted] do not link its implementation.
+// before they are decoded. It is an interface because programs that do not call
+// [Wanted] must not link its implementation.
 type Keep interface {
 	// wants reports whether the object of an event is wanted.
 	wants(event []byte) bool

@@ -155,9 +155,9 @@ type Fingerprint [2]uint64
 // 140, where each nonce must be different. Then authenticatorErr is the reason.
 var authenticator, authenticatorErr = newAuthenticator()
 
-// nonce is the same for all specs, so that equal specs have equal fingerprints.
-// Two fingerprints with one nonce would reveal the key to a reader, but they
-// never leave the process.
+// nonce is the same for all specs, because equal specs must have equal
+// fingerprints. Two fingerprints with one nonce would reveal the key to a
+// reader, but they never leave the process.
 var nonce [12]byte
 
 func newAuthenticator() (cipher.AEAD, error) {

@@ -26,7 +26,7 @@ const (
 	// ByNamespace keeps the objects of a namespace together.
 	ByNamespace KeyPart = iota
 	// ByKey divides by namespace and name. Pass [Shards.Slot] the key of the
-	// root owner, so that an object and the objects it owns stay together.
+	// root owner, to keep an object and the objects it owns together.
 	ByKey
 )
 

@@ -213,8 +213,8 @@ func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Le
 
 // collectKeys collects the keys that are left with a slot that was taken: the
 // keys in its record, and keys that this replica could not write there when it
-// lost the slot. The keys stay in the record until it is released, so that the
-// next owner finds them if this replica dies.
+// lost the slot. The keys stay in the record until it is released, because the
+// next owner must find them if this replica dies.
 func (k *keeper) collectKeys(slot int, lease *coordinationv1.Lease) {
 	keys, recorded := slices.Clone(k.Left(slot)), fleet.KeysOf(lease)
 	if k.divider != nil {

@@ -43,8 +43,8 @@ type SlotStatus struct {
 	Owner string    // empty if the slot has no owner
 	Since time.Time // when this replica last saw the slot taken or released, or first saw it
 	// Weight is the slot's share of all objects when the ranges were chosen,
-	// from 0 to 1. Package ranges assigns the slots so that the weights are
-	// balanced. Without that package, Weight is zero.
+	// from 0 to 1. Package ranges assigns the slots to balance the weights of
+	// the replicas. Without that package, Weight is zero.
 	Weight float64
 	// Heavy is the heaviest namespace of the slot if it is too heavy to be
 	// balanced, and empty otherwise. A namespace is too heavy if, when the

@@ -19,8 +19,8 @@ import (
 //
 // If a call panics, callAll panics after all other calls. If a call ends its
 // goroutine, callAll ends its own, after the calls in other goroutines. In a
-// simulation the calls are made one after the other, so that a run can be
-// repeated.
+// simulation the calls are made one after the other, because a run must be
+// repeatable.
 func callAll(ctx context.Context, n, parallel int, call func(i int) error) (errs []error, complete bool) {
 	if simhook.Current() != nil {
 		parallel = 1

@@ -36,8 +36,8 @@ type call[T informer.Object] struct {
 	editing     sync.Mutex // held during an edit; it guards no field
 }
 
-// begin returns a call for owner. It also returns the call with an error, so
-// that the caller can add the owner to the error with describe.
+// begin returns a call for owner. It returns the call even with an error: the
+// caller adds the owner to the error with describe.
 func (s *Set[T]) begin(ctx context.Context, owner metav1.Object) (*call[T], error) {
 	c := &call[T]{Set: s, owner: owner, wanted: map[types.NamespacedName]bool{}}
 	c.mark = markOf(s.kind, bound.KeyOf(owner), owner.GetUID())

@@ -90,9 +90,9 @@ func (s *Set[T]) deleteOrphans(ctx context.Context, owner types.NamespacedName) 
 // [Set.DeleteOrphans] is enough. It returns when the server has accepted the
 // deletions.
 //
-// DeleteAll first waits until the cache is as new as the server, so that it
-// misses no child. It sends the requests of [informer.Informer.WaitForLatest]
-// and one for each child.
+// DeleteAll first waits until the cache is as new as the server, because it
+// must not miss a child. It sends the requests of
+// [informer.Informer.WaitForLatest] and one for each child.
 //
 // DeleteAll finds the children that are in the scope of the cache. A child in a
 // namespace that the informer does not watch, such as one that was removed from

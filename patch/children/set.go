@@ -184,8 +184,8 @@ func (s *Set[T]) Ensure(ctx context.Context, owner metav1.Object, wanted ...Chil
 }
 
 // unfit returns the namespaces in which a wanted child could not be written, or
-// is being deleted. Ensure deletes no children there, so that an old child stays
-// until its replacement exists.
+// is being deleted. Ensure deletes no children there, because an old child must
+// stay until its replacement exists.
 func (c *call[T]) unfit(wanted []Child[T], written []T, errs []error) map[string]bool {
 	namespaces := map[string]bool{}
 	for i, w := range wanted {

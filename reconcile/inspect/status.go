@@ -113,8 +113,8 @@ type SlotStatus struct {
 	Owner string    // empty for a slot without an owner
 	Since time.Time // when this replica last saw the slot's record change
 	// Weight is the slot's share of all objects when the ranges were chosen,
-	// from 0 to 1. Slots are assigned to replicas so that their weights are
-	// balanced. It is zero if slots have no weights.
+	// from 0 to 1. Slots are assigned to balance the weights of the replicas.
+	// It is zero if slots have no weights.
 	Weight float64
 	// Heavy is the heaviest namespace of the slot if, when the ranges were
 	// chosen, it had more objects than a replica's fair share is now. Otherwise
@@ -263,7 +263,7 @@ type InformerStatus struct {
 	// Controllers are the names of the controllers that use the informer.
 	Controllers []string
 	// Optional reports whether all controllers that use the informer are
-	// optional, so that the process is ready without it.
+	// optional. If they are, the process is ready without it.
 	Optional bool
 	// Resource is the watched resource. Its group or its name is empty if the
 	// client does not reveal it.

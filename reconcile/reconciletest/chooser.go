@@ -110,7 +110,7 @@ func (r *chooser) isLate(a apisim.Action) bool {
 
 // age lets time pass while the program is always busy. The steps of a program
 // take no virtual time, so without age, delays would last forever. age does so
-// only after busySteps at one moment, so that a run does not take longer than
+// only after busySteps at one moment, because a run should not take longer than
 // needed.
 func (r *chooser) age() {
 	if now := time.Now(); now.After(r.moved) {

@@ -64,8 +64,8 @@ const (
 	timeMark  = time.Minute // shorter times without a line are not shown in the trace
 )
 
-// line adds a line to the trace, up to a limit, so that a run that never comes
-// to rest does not exhaust the memory.
+// line adds a line to the trace, up to a limit. Otherwise a run that never
+// comes to rest would exhaust the memory.
 //
 // If a minute or more has passed since the previous line, it first adds a line
 // with that time.

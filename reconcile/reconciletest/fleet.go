@@ -161,10 +161,10 @@ func (f *fleet) ended(p *replica, err error) {
 	}
 }
 
-// exit ends the process of a replica whose Run has returned, so that later
-// requests of its goroutines have no effect. It is a finding if a write is
-// under way, because a real server may or may not receive it, and the program
-// cannot react to the answer.
+// exit ends the process of a replica whose Run has returned. Later requests of
+// its goroutines then have no effect. It is a finding if a write is under way,
+// because a real server may or may not receive it, and the program cannot react
+// to the answer.
 func (f *fleet) exit(p *replica) {
 	for _, a := range f.sched.Enabled() {
 		write := a.Kind == apisim.Release && a.Call.Client == p.client && a.Call.Write()

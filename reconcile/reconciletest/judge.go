@@ -107,7 +107,7 @@ func (r *judge) called(c apisim.Call) error {
 }
 
 // committed gets every write of the program, of actors and of steps. It checks
-// Always last, so that violations of the other oracles are found first.
+// Always last, because violations of the other oracles should be found first.
 func (r *judge) committed(e apisim.Event) {
 	resource, ignored := e.Resource.GroupResource().String(), state.Ignored(e.Resource.GroupResource())
 	free := ignored || !r.ignore.Matters(resource, e.Old, e.New)

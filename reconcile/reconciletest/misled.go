@@ -9,9 +9,9 @@ import (
 
 // explainMisled adds an explanation to a finding of a program that has taken a
 // 404 for the absence of an object, although the 404 is not about the object.
-// Many programs do so after a deletion. The explanation is a text of its own,
-// so that an entry of Options.KnownFindings can name it without tolerating
-// other findings about a 404.
+// Many programs do so after a deletion. The explanation is a text of its own.
+// So an entry of Options.KnownFindings can name it without tolerating other
+// findings about a 404.
 func (o *outcome) explainMisled(p plan.Plan) {
 	d, misleads := p.Misleads()
 	if !misleads || o.finding == nil || d.Index > len(o.calls) {

@@ -27,8 +27,8 @@ func (x *explorer) planner() *planner {
 
 // singles returns all plans of one deviation, except for the outages. The plans
 // that are most likely to fail are first: crashes, lost replies, slow watches,
-// restarts and late actors. The others are mixed, so that a small budget
-// includes some of each kind.
+// restarts and late actors. The others are mixed, because a small budget should
+// include some of each kind.
 func (p *planner) singles() []plan.Plan {
 	writes := p.calls(func(c *call) bool { return c.effect })
 	var first, rest []plan.Plan

@@ -179,7 +179,7 @@ var (
 )
 
 // alike returns text without the parts that differ between two attempts for one
-// object, so that equal errors have equal texts.
+// object. Equal errors then have equal texts.
 func alike(text string) string {
 	return attempts.ReplaceAllString(text, "#") + strings.Join(objects.FindAllString(text, -1), "")
 }

@@ -29,8 +29,8 @@ type example struct {
 
 // shrinker looks for a smaller example of the same finding.
 //
-// It limits its runs and not its time, so that the same failure always leads to
-// the same example.
+// It limits its runs and not its time. So the same failure always leads to the
+// same example.
 type shrinker struct {
 	best  example
 	tries int

@@ -60,8 +60,8 @@ func (r *run) spoil(rest int) {
 // explainList adds an explanation to a finding if a reflector of client-go has
 // failed to decode a list. The list of a typed informer fails as a whole if one
 // object cannot be decoded, and a program may have to accept that. The
-// explanation is a text of its own, so that an entry of Options.KnownFindings
-// can name it.
+// explanation is a text of its own, because an entry of Options.KnownFindings
+// names it.
 func (o *outcome) explainList(p plan.Plan) {
 	if o.finding == nil || !p.Has(plan.Garbled) || !o.listFails() {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/homeostat/homeostat/reconcile/reconciletest/internal/state"
 )
 
-// assess judges a run. It withdraws known findings, so that they neither fail
-// the run nor hide other findings.
+// assess judges a run. It withdraws known findings. They then neither fail the
+// run nor hide other findings.
 func (x *explorer) assess(p plan.Plan, out *outcome) {
 	knownBefore := x.report.KnownFindings
 	out.explainMisled(p)

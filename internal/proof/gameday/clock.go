@@ -119,7 +119,7 @@ func withWrongClock(source string) (string, error) {
 }
 
 // setClock makes the clock of a replica's machine wrong by d. The file is
-// renamed, so that the replica always reads a whole number.
+// renamed, because the replica must always read a whole number.
 func (r *replica) setClock(d time.Duration) error {
 	if err := save(r.clock+".new", strconv.Itoa(int(d.Seconds()))); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 const commandLimit = 15 * time.Second
 
 // commands returns the commands from the runbooks of all alerts. The same
-// commands are run for each incident, so that the choice of commands does not
+// commands are run for each incident, because the choice of commands must not
 // reveal the cause.
 func (w *world) commands() []string {
 	list := []string{

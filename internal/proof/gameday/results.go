@@ -77,8 +77,8 @@ func position(name string) int {
 }
 
 // saveFolder writes the evidence of r into the folder with the number of the
-// incident, and removes the older evidence in it. A new number is random, so
-// that the order of the folders does not reveal the incidents.
+// incident, and removes the older evidence in it. A new number is random,
+// because the order of the folders must not reveal the incidents.
 func (o *outputs) saveFolder(r *report) error {
 	const numbers = 100
 	for _, n := range rand.Perm(numbers) {

@@ -306,7 +306,7 @@ func (w *world) well(ctx context.Context) error {
 	})
 }
 
-// mark marks the current end of each replica's log, so that news returns only
+// mark marks the current end of each replica's log. news then returns only
 // later lines. mark also forgets how earlier processes ended.
 func (w *world) mark() {
 	for _, r := range w.replicas {

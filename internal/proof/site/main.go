@@ -182,8 +182,8 @@ func target(p, link string, pages []string) string {
 	return strings.Repeat("../", strings.Count(p, "/")) + document{Path: file}.URL() + anchor
 }
 
-// anchors makes the identifiers of headings as GitHub does, so that links work
-// in both places.
+// anchors makes the identifiers of headings as GitHub does, because links must
+// work in both places.
 type anchors struct{ seen map[string]int }
 
 var dropped = regexp.MustCompile(`[^\p{L}\p{N}\p{M}_ -]`)

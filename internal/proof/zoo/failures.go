@@ -21,9 +21,8 @@ func failures() []Specimen {
 	}
 }
 
-// impatientClient disables the retries of its client, so that only the queue's
-// back-off of milliseconds is left. A server that asks for a pause gets even
-// more calls.
+// impatientClient disables the retries of its client. Only the queue's back-off
+// of milliseconds is left. A server that asks for a pause gets even more calls.
 func impatientClient(ctx context.Context, d Desk, app *corev1.ConfigMap) error {
 	if _, ok := find(d.secrets(app.Name), app.Name+"-key"); !ok {
 		err := d.kube().CoreV1().RESTClient().Post().Namespace(app.Namespace).Resource("secrets").

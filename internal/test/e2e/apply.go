@@ -21,7 +21,7 @@ const fieldManager = "e2e"
 // Apply applies the objects of one or more YAML texts in order, by server-side
 // apply with force. A namespaced object without a namespace is created in
 // "default". After a CustomResourceDefinition, Apply waits until its resource
-// is served, so that later objects may use it.
+// is served, because later objects may use it.
 func (c *Cluster) Apply(ctx context.Context, manifests ...string) error {
 	for _, text := range manifests {
 		objects, err := decode(text)

@@ -91,8 +91,8 @@ func IsWatch(r *http.Request) bool {
 	return watch == "true" || watch == "1"
 }
 
-// IsWrite reports whether the method of the request is not GET, so that the
-// request may change an object. It returns false for requests about objects of
+// IsWrite reports whether the method of the request is not GET. Such a request
+// may change an object. It returns false for requests about objects of
 // coordination.k8s.io and events.k8s.io: the Leases and Events of programs.
 func IsWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet &&
@@ -109,8 +109,8 @@ func Answer(r *http.Request, status int, body []byte) *http.Response {
 
 // Mute returns a hook that answers the watches of one resource with silence.
 // path is the path of the resource's collection in all namespaces. Lists pass.
-// A watch that requests the initial events is refused, so that the client sends
-// a list.
+// A watch that requests the initial events is refused. The client then sends a
+// list.
 func Mute(path string) func(*http.Request) *http.Response {
 	return func(r *http.Request) *http.Response {
 		if r.URL.Path != path || !IsWatch(r) {

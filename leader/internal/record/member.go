@@ -69,8 +69,8 @@ func (m *Member) Join(process string, t Timing) string {
 	return m.NextHolder()
 }
 
-// NextHolder returns the holder's name in the next term. No name is used twice,
-// so that the name in the record of a slot shows whether its term has ended.
+// NextHolder returns the holder's name in the next term. No name is used twice.
+// So the name in the record of a slot shows whether its term has ended.
 func (m *Member) NextHolder() string {
 	m.leaving.Store(false)
 	m.terms++
@@ -78,7 +78,7 @@ func (m *Member) NextHolder() string {
 }
 
 // HasTerm reports whether holder is the name of a term of this process. The
-// work of an earlier term has returned, so that its slots can be taken without
+// work of an earlier term has returned, so its slots can be taken without
 // waiting.
 func (m *Member) HasTerm(holder string) bool {
 	return m != nil && strings.HasPrefix(holder, m.Process+".")

@@ -124,7 +124,8 @@ func (r *Shards) vacant(
 // expire ends the membership of members that have not renewed it for a lease
 // duration, as members do for each other. It is needed if the recorded ranges
 // were deleted: without it, ranges could not be chosen while the record of a
-// dead member exists. It always returns an error, so that the caller retries.
+// dead member exists. It always returns an error, because the caller must
+// retry.
 func (r *Shards) expire(ctx context.Context, now time.Time) error {
 	r.replica.Lock()
 	expired, _ := r.replica.View.Expired(plan.Unowned, now)

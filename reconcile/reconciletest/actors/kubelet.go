@@ -233,8 +233,8 @@ func started(pod *corev1.Pod, now metav1.Time) *corev1.Pod {
 	return pod
 }
 
-// address returns an IP address that is derived from the Pod's UID, so that two
-// Pods hardly ever have the same address.
+// address returns an IP address that is derived from the Pod's UID. So two Pods
+// hardly ever have the same address.
 func address(pod *corev1.Pod) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(pod.UID))

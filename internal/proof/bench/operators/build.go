@@ -44,8 +44,8 @@ func (l *laboratory) program(o *operator, v variant) string {
 func (l *laboratory) source(o *operator) string { return filepath.Join(l.scratch, o.Name) }
 
 // prepare copies the module, and changes its requirements to the versions that
-// this module needs. It does so once for all variants, so that they differ only
-// in their edits. If there is a copy already, it does nothing.
+// this module needs. It does so once for all variants. So they differ only in
+// their edits. If there is a copy already, it does nothing.
 func (l *laboratory) prepare(ctx context.Context, o *operator) error {
 	folder := l.source(o)
 	if _, err := os.Stat(folder); err == nil {

@@ -32,8 +32,8 @@ func clusters() []variant {
 	return variants
 }
 
-// clusterObjects returns a Cluster without machines, so that nothing outside the
-// server is needed.
+// clusterObjects returns a Cluster without machines, because nothing outside
+// the server should be needed.
 func clusterObjects() string {
 	return platform("Platform") + platform("PlatformTemplate") + `---
 apiVersion: infrastructure.cluster.x-k8s.io/v1

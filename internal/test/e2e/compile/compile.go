@@ -160,8 +160,8 @@ func (b *build) run(ctx context.Context) error {
 		return err
 	}
 	b.report.step("fetching modules")
-	// Paths are not trimmed, so that packages of the standard library that
-	// other programs have compiled are reused.
+	// Paths are not trimmed, to reuse packages of the standard library that
+	// other programs have compiled.
 	link := "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(version)
 	stale, err := b.output(ctx, "list", link, "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
 	if err != nil {

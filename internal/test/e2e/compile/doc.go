@@ -5,7 +5,7 @@
 //
 // The first build compiles all of Kubernetes. That takes minutes, during which
 // a person wants to see progress; later builds take seconds. This package needs
-// only the standard library, so that it compiles at once.
+// only the standard library. So it compiles at once.
 //
 //   - The program is built if it is missing or older than its sources, not
 //     counting tests.

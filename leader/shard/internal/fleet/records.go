@@ -97,10 +97,10 @@ func (r Records) kindOf(lease *coordinationv1.Lease) string {
 	return ""
 }
 
-// Relabel puts back the labels that another client has removed from a record,
-// so that the replicas see it again. lease is the record as it is, and wanted
-// has its labels. Relabel changes nothing if the record has all of these
-// labels, or if one of them has a different value.
+// Relabel puts back the labels that another client has removed from a record.
+// The replicas then see it again. lease is the record as it is, and wanted has
+// its labels. Relabel changes nothing if the record has all of these labels, or
+// if one of them has a different value.
 //
 // Relabel returns [ErrUnlabelled] if a label has a different value, except for
 // the value that earlier builds wrote, and otherwise the error of the request.

@@ -79,8 +79,8 @@ func (g *Gate) wait(w *worker) {
 //
 // The queue of a mapper has the name of its controller's queue with a suffix.
 // Unless random is set, the worker of a mapper is admitted before the workers
-// of the controller, so that the keys that the mapper finds are in the queue
-// when a reconcile begins.
+// of the controller. The keys that the mapper finds are then in the queue when
+// a reconcile begins.
 func (g *Gate) Open(random *rand.Rand) (queue string, open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

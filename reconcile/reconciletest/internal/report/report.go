@@ -46,9 +46,9 @@ const (
 )
 
 // Hashed returns the part of a trace line that tokens hash, and false if tokens
-// ignore the line. The location of a call in the code is ignored, so that a
-// token survives refactoring. Answers and times are ignored because they follow
-// from the rest, and errors because their order is not deterministic.
+// ignore the line. The location of a call in the code is ignored, because a
+// token should survive refactoring. Answers and times are ignored because they
+// follow from the rest, and errors because their order is not deterministic.
 func Hashed(line string) (string, bool) {
 	text, _, _ := strings.Cut(line, "   (")
 	text, _, _ = strings.Cut(text, Answered)

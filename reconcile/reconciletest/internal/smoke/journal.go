@@ -243,7 +243,7 @@ func (j *journal) good() bool {
 	return good
 }
 
-// moved records that something has just happened, so that the program does not
+// moved records that something has just happened. The program then does not
 // count as being at rest.
 func (j *journal) moved() {
 	j.mu.Lock()

@@ -32,8 +32,8 @@ type Options struct {
 	Program       *rest.Config
 }
 
-// Play plays the case on the server of config. It returns an error if the case
-// could not be played, so that there was nothing to judge.
+// Play plays the case on the server of config. An error means that the case
+// could not be played, and that nothing was judged.
 func Play(ctx context.Context, c *reconciletest.Case, config *rest.Config, o Options) (*reconciletest.Report, error) {
 	began := time.Now()
 	s, err := newSmoker(ctx, c, config, o)

@@ -110,7 +110,7 @@ type answer struct {
 }
 
 // write passes a write on. It continues after the caller has given up or was
-// killed, so that the effect of the write becomes known.
+// killed, to learn the effect of the write.
 func (w *wire) write(req *http.Request, call apisim.Call) (*http.Response, error) {
 	var body []byte
 	if req.Body != nil {

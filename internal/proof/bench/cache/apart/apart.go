@@ -1,6 +1,5 @@
 // Package apart measures caches against one server. The server and each cache
-// run in processes of their own, so that the cost of one does not affect the
-// others.
+// run in processes of their own. So the cost of one does not affect the others.
 package apart
 
 import (

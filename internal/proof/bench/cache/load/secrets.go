@@ -37,7 +37,7 @@ func Secret(n int) *corev1.Secret {
 	}
 }
 
-// noise returns random bytes, so that no two Secrets have equal data.
+// noise returns random bytes, because no two Secrets should have equal data.
 func noise(size int) []byte {
 	data := make([]byte, size)
 	for n := range data {
