@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +18,24 @@ type change struct {
 	uid     types.UID
 	version string // the resourceVersion after the event
 	deleted bool
-	merged  bool // whether the event stands for several events that are not known one by one
+	// earlier are the events of the object that the event also stands for.
+	// unknown is true if there were more of them.
+	earlier []change
+	unknown bool
+}
+
+// maxEarlier is how many earlier events a change names. A reconcile seldom
+// writes one object more often.
+const maxEarlier = 3
+
+// after returns c as an event that also stands for an earlier one.
+func (c change) after(first change) change {
+	all := append(first.earlier[:len(first.earlier):len(first.earlier)], first)
+	all[len(all)-1].earlier = nil
+	all = append(all, c.earlier...)
+	c.unknown = c.unknown || first.unknown || len(all) > maxEarlier
+	c.earlier = all[max(0, len(all)-maxEarlier):]
+	return c
 }
 
 func changeOf[O informer.Object](source int, e informer.Event[O]) change {
@@ -89,7 +107,8 @@ func (d *loopDetector) judgeEvent(key Key, e *change, addition *queue.AddOptions
 	if o == nil {
 		return
 	}
-	addition.Own = !e.merged && o.isEcho(key, e)
+	addition.Own = !e.unknown && o.isEcho(key, e) &&
+		!slices.ContainsFunc(e.earlier, func(e change) bool { return !o.isEcho(key, &e) })
 	if !o.slows(key, now) || !o.whole && e.uid != o.uid {
 		return
 	}

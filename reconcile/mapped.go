@@ -92,19 +92,24 @@ type mapping[O informer.Object] struct {
 type waitingEvent[O informer.Object] struct {
 	informer.Event[O]
 
-	merged bool // whether the event replaces several events
+	change change // what is known of it, and of the events that it replaces
+}
+
+// after returns e as one event that also replaces an earlier one.
+func (e waitingEvent[O]) after(first waitingEvent[O]) waitingEvent[O] {
+	return waitingEvent[O]{merged(first.Event, e.Event), e.change.after(first.change)}
 }
 
 // add adds the object of an event to the queue. The event is merged with an
 // earlier one that still waits.
 func (m *mapping[O]) add(e informer.Event[O]) {
 	key := bound.KeyOf(objectOf(e))
+	waiting := waitingEvent[O]{e, changeOf(m.source, e)}
 	m.mu.Lock()
-	earlier, ok := m.events[key]
-	if ok {
-		e = merged(earlier.Event, e)
+	if earlier, ok := m.events[key]; ok {
+		waiting = waiting.after(earlier)
 	}
-	m.events[key] = waitingEvent[O]{e, ok}
+	m.events[key] = waiting
 	m.mu.Unlock()
 	m.queue.AddWithOptions(key, queue.AddOptions{ResetBackoff: true})
 }
@@ -193,11 +198,9 @@ func (m *mapping[O]) serve(running context.Context, s *worker, item queue.Item[K
 	m.mu.Lock()
 	addition := m.feed.addition(e.Event)
 	m.mu.Unlock()
-	changed := changeOf(m.source, e.Event)
-	changed.merged = e.merged
 	for _, k := range keys {
 		m.checkShard(call, item.Key(), k)
-		m.intake.loops.add(k, &changed, addition)
+		m.intake.loops.add(k, &e.change, addition)
 	}
 }
 
@@ -250,7 +253,7 @@ func (m *mapping[O]) restore(key Key, e waitingEvent[O]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if newest, ok := m.events[key]; ok {
-		e = waitingEvent[O]{merged(e.Event, newest.Event), true}
+		e = newest.after(e)
 	}
 	m.events[key] = e
 }
