@@ -79,7 +79,9 @@ type Status struct {
 	// or a watch that has failed, or has had no answer, for a minute. With
 	// Options.Independent it may also be a namespace that has not been listed,
 	// and in a cache made by Referenced an object that cannot be watched. A
-	// wrapped informer does not know whether its watch has failed.
+	// watch that delivers bookmarks counts as working, even if the API server's
+	// own cache has stopped and delivers no events. A wrapped informer does not
+	// know whether its watch has failed.
 	Problems []Problem
 	// UnauthorizedSince is when the server began to answer every request of a
 	// watch with 401, after the watch had worked. This means that the
