@@ -276,6 +276,10 @@ func TestACollectorRegisteredTwiceIsNamed(t *testing.T) {
 		env.Metrics.MustRegister(collector, collector)
 		var there prometheus.AlreadyRegisteredError
 		g.Expect(errors.As(env.Metrics.Register(collectors.NewGoCollector()), &there)).To(BeTrue(), "the program has it")
+		libraries, ok := prometheus.DefaultRegisterer.(*prometheus.Registry)
+		g.Expect(ok).To(BeTrue())
+		g.Expect(env.Metrics.Register(libraries)).To(MatchError(And(ContainSubstring("*prometheus.Registry"),
+			ContainSubstring("leave out the Go, process and client-go request collectors"))))
 		g.Expect(env.Metrics.Unregister(collector)).To(BeTrue())
 		return podController(func() {})
 	}}

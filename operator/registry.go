@@ -70,7 +70,8 @@ func (r *registerer) Register(c prometheus.Collector) error {
 	if err == nil {
 		return nil
 	}
-	advice := "give its metrics other names"
+	advice := "give its metrics other names, and leave out the Go, process and client-go request collectors, " +
+		"which the program has registered"
 	if known, registered := errors.AsType[prometheus.AlreadyRegisteredError](err); registered {
 		err = prometheus.AlreadyRegisteredError{ExistingCollector: unwrap(known.ExistingCollector), NewCollector: c}
 		advice = "register it once; the program has registered the Go, process and client-go request collectors"
