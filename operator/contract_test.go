@@ -73,6 +73,8 @@ func TestContract(t *testing.T) {
 			"expired.": TestEveryClusterIsFenced,
 		"With --print-fencing-policy, a program that has a FencingPolicy prints the admission policy for its leader's " +
 			"writes, and exits.": TestThePolicyIsAboutWhatTheLeaderWrites,
+		"If standard error does not take a line within a second, lines of the log are dropped until it does, /readyz names " +
+			"that, and the work continues.": TestALogThatCannotBeWrittenStopsNoWork,
 		"SIGTERM and SIGINT drain; a second signal ends the process at once.": TestASecondSignalEndsTheProcess,
 		"The probes answer until everything has drained.":                     TestProbesAnswerWhileItDrains,
 		"Beside runs until the controllers have drained; its error ends the program.": func(t *testing.T) {

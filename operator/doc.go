@@ -42,6 +42,8 @@
 //     controllers are refused once the Lease may have expired.
 //   - With --print-fencing-policy, a program that has a FencingPolicy prints
 //     the admission policy for its leader's writes, and exits.
+//   - If standard error does not take a line within a second, lines of the log
+//     are dropped until it does, /readyz names that, and the work continues.
 //   - SIGTERM and SIGINT drain; a second signal ends the process at once.
 //   - The probes answer until everything has drained.
 //   - The last Events are sent before the program ends, which waits at most 5

@@ -41,12 +41,16 @@ const (
 // error or if p itself is wrong, 2 for a wrong command line. With --help,
 // --version or --print-fencing-policy it only prints a text, and then returns 0
 // if that succeeded. args does not include the program's name. Logs, errors,
-// the help and the version are written to stderr. Only a requested fencing
-// policy is written to standard output.
+// the help and the version are written to stderr. A line that stderr does not
+// take within a second is not waited for, and further lines are dropped until
+// stderr has taken it. Only a requested fencing policy is written to standard
+// output.
 //
 // Call it once per process, because it sets klog's logger and the memory limit
 // (see [LimitMemory]).
 func (p Program) Main(args []string, stderr io.Writer) int {
+	out := newOutput(stderr)
+	stderr = out
 	f, err := p.parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -66,6 +70,9 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	if f.printsPolicy() {
 		return p.printPolicy(f, stderr)
 	}
+	if f.logsJSON() {
+		out.asJSON()
+	}
 	logger := Logger(stderr, f.logsJSON(), f.verbosity)
 	klog.SetLogger(logger)
 	setVerbosity(f.verbosity)
@@ -73,7 +80,7 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal is not caught
 	limitMemory(ctx, logger)
-	err = p.run(ctx, f)
+	err = p.run(ctx, f, out)
 	switch {
 	case err == nil && ctx.Err() != nil:
 		logger.Info("stopped after a signal") // a log without this line means that the process was killed
@@ -130,7 +137,7 @@ func (p Program) printPolicy(f *flags, stderr io.Writer) int {
 // run makes the controllers and runs them.
 //
 //	clusters ─▶ probes ─▶ permissions ─▶ Setup ─▶ kinds ─▶ controllers ─▶ last Events
-func (p Program) run(ctx context.Context, f *flags) error {
+func (p Program) run(ctx context.Context, f *flags, log *output) error {
 	configs, files, err := p.connectAll(f)
 	if err != nil {
 		return err
@@ -148,6 +155,7 @@ func (p Program) run(ctx context.Context, f *flags) error {
 	return server.serve(ctx, func(ctx context.Context, handler *front) error {
 		reportProblems(ctx, func() []inspect.Problem { return files[first].problems("kubeconfig") })
 		reportProblems(ctx, compared.problems)
+		reportProblems(ctx, log.problems)
 		asks := asker{unfenced, f.startup, p.isOptional}
 		if p.Needs != nil {
 			needs := slices.DeleteFunc(p.needs(f), func(need permission) bool { return p.isOptional(need.cluster) })
