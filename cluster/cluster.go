@@ -20,6 +20,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/proxied"
+	"github.com/homeostat/homeostat/internal/reconnect"
 )
 
 // Options configures a [Cluster]. Nil and zero fields mean the defaults.
@@ -92,6 +93,7 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 		c.config.Burst = cmp.Or(config.Burst, rest.DefaultBurst)
 	}
 	c.config.DisableCompression = config.DisableCompression || isNear(server.Hostname())
+	c.config.Wrap(new(reconnect.Switch).Wrap)
 	c.config.Wrap(proxied.Of(config).Wrap)
 	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &observer{next: next, prefix: server.Path}

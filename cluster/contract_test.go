@@ -37,6 +37,8 @@ func TestContract(t *testing.T) {
 			"key.": all(TestADelayIsInTheErrorOfTheRequest, TestAnAnswerThatAsksForADelayHoldsNoWorker),
 		"An answer from a cache or a part of one, as the header Age or the status 206 shows, is an error, whatever it " +
 			"says.": TestTheRightAnswerOfAProxyIsAnError,
+		"If requests have failed for half a minute and none has succeeded, the next ones use a new connection, which another API " +
+			"server behind the same address may accept.": TestAClientLeavesAnAPIServerThatFails,
 		"Requests and all other answers are not changed.": all(
 			TestAnAnswerIsReadAsFarAsNecessary, TestWhatServersAnswerIsNotChanged),
 		"Watches, exec, logs and proxies are passed through unread.": TestStreamsAndReadsArePassedThrough,

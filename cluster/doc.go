@@ -32,6 +32,9 @@
 //     retries the key.
 //   - An answer from a cache or a part of one, as the header Age or the status
 //     206 shows, is an error, whatever it says.
+//   - If requests have failed for half a minute and none has succeeded, the
+//     next ones use a new connection, which another API server behind the same
+//     address may accept.
 //   - Requests and all other answers are not changed. Watches, exec, logs and
 //     proxies are passed through unread.
 //   - It can be combined with a leader's fence, in either order. A write that a

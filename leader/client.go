@@ -17,6 +17,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/hostclock"
 	"github.com/homeostat/homeostat/internal/proxied"
+	"github.com/homeostat/homeostat/internal/reconnect"
 )
 
 // patienceShare says when a request without an answer is sent again, on the
@@ -36,7 +37,9 @@ const patienceShare = 3
 // slow, that its etcd is not ready, or that no packets come back. Each error
 // without an answer names the proxy of the requests, if there is one. The
 // client does not limit its rate, unless config sets a QPS or a RateLimiter.
-// Client sends no request.
+// If requests have failed for half a minute, for example because an API server
+// has lost its etcd, the next ones use a new connection, which another API
+// server behind the same address may accept. Client sends no request.
 //
 // Client returns an error if no client can be built from config.
 func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {
@@ -83,6 +86,7 @@ func newWay(config *rest.Config) (*way, error) {
 	}
 	w := &way{dialer: connrotation.NewDialer(connrotation.DialFunc(dial))}
 	own.Dial = w.dialer.DialContext
+	own.Wrap(new(reconnect.Switch).Wrap)
 	own.Wrap(proxied.Of(config).Wrap)
 	var err error
 	w.RoundTripper, err = rest.TransportFor(own)
