@@ -272,7 +272,8 @@ func (f *feed[T]) whyNotSynced() string {
 		}
 	}
 	if len(reasons) == 0 && f.isLacking() {
-		reasons = append(reasons, "the objects of the other shards are being listed, because a user of the informer needs all objects")
+		reasons = append(reasons, "the objects of the other shards are being listed, because a user of the informer "+
+			"needs all objects")
 	}
 	return strings.Join(reasons, "; ")
 }

@@ -343,7 +343,8 @@ func (p *progress) current() outage {
 	switch {
 	case o.began.IsZero():
 		return hanging
-	case hanging.began.IsZero() || time.Since(hanging.began) < requests.OutageTime || errors.Is(o.err, requests.ErrAsksToWait):
+	case hanging.began.IsZero() || time.Since(hanging.began) < requests.OutageTime,
+		errors.Is(o.err, requests.ErrAsksToWait):
 		return o
 	}
 	o.err, o.cause = hanging.err, hanging.cause
