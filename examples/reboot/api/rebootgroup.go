@@ -27,7 +27,8 @@ type RebootGroup struct {
 type RebootGroupSpec struct {
 	// NodeSelector selects the nodes of the group. If several groups select a
 	// node, none of them begins to reboot it. The group named [DefaultName]
-	// contains only nodes that no other group selects. Defaults to all nodes.
+	// contains only nodes that no other group selects. A selector must not be
+	// empty. Defaults to all nodes.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// MaxUnavailable is the number of nodes in the group that may be
 	// unavailable at once. It can be a percentage. A percentage is rounded

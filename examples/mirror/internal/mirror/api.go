@@ -25,7 +25,9 @@ type SecretMirror struct {
 type SecretMirrorSpec struct {
 	// Source is the Secret that is copied. The copies have the same name.
 	Source Source `json:"source"`
-	// Namespaces selects the namespaces that get a copy, by their labels.
+	// Namespaces selects the namespaces that get a copy, by their labels. It
+	// must not be empty: an empty selector may be one that has lost its
+	// condition, and would copy the Secret to all namespaces.
 	Namespaces metav1.LabelSelector `json:"namespaces"`
 }
 

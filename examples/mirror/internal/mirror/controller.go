@@ -29,6 +29,10 @@ const Name = "mirror"
 // copies stay. The mirror is reconciled again when its source is created.
 var errNoSource = errors.New("the source does not exist")
 
+// errNoCondition is the error of an empty selector.
+var errNoCondition = errors.New("spec.namespaces has no condition, perhaps because a label without a value was dropped: " +
+	"correct it; {key: kubernetes.io/metadata.name, operator: Exists} in matchExpressions selects all namespaces")
+
 // mirrors is the reconciler of SecretMirrors. It reads the caches of mirrors,
 // namespaces and Secrets, and writes the copies.
 type mirrors struct {
@@ -97,8 +101,22 @@ func selects(mirror *SecretMirror, n *corev1.Namespace) bool {
 	if n == nil || n.DeletionTimestamp != nil || n.Name == mirror.Spec.Source.Namespace {
 		return false
 	}
-	selector, err := metav1.LabelSelectorAsSelector(&mirror.Spec.Namespaces)
+	selector, err := selectorOf(mirror)
 	return err == nil && selector.Matches(labels.Set(n.Labels))
+}
+
+// selectorOf returns the selector of the namespaces that get a copy. It returns
+// an error if the selector is malformed or empty. A template that sets a label
+// to null leads to an empty selector, which would select all namespaces.
+func selectorOf(mirror *SecretMirror) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(&mirror.Spec.Namespaces)
+	if err != nil {
+		return nil, err
+	}
+	if selector.Empty() {
+		return nil, errNoCondition
+	}
+	return selector, nil
 }
 
 // Reconcile makes the copies of one mirror equal to its source. It creates
@@ -131,7 +149,7 @@ func (m *mirrors) Reconcile(ctx context.Context, r reconcile.Request[*SecretMirr
 // copy creates, updates and deletes the copies of a mirror, and returns the
 // number of copies that the mirror should have.
 func (m *mirrors) copy(ctx context.Context, mirror *SecretMirror) (int, error) {
-	if _, err := metav1.LabelSelectorAsSelector(&mirror.Spec.Namespaces); err != nil {
+	if _, err := selectorOf(mirror); err != nil {
 		return 0, reconcile.Terminal(err) // the copies stay: an invalid selector must not delete them
 	}
 	source, ok := m.secrets.Get(mirror.Spec.Source.Key())

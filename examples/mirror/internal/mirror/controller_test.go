@@ -153,6 +153,23 @@ func TestAWrongSelectorDeletesNothing(t *testing.T) {
 	})
 }
 
+// Of {team: null}, which a template makes of an empty value, the server may keep
+// an empty selector.
+func TestASelectorThatHasLostItsConditionCopiesAndDeletesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.Start(makeController)
+		w.mirror()
+		w.copies()
+		_, err := w.mirrors.Patch(w.T.Context(), "m", types.MergePatchType,
+			[]byte(`{"spec":{"namespaces":{"matchLabels":null}}}`), metav1.PatchOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.copies()).To(HaveLen(2))
+		_, condition := w.ready()
+		w.Expect(condition.Reason).To(Equal("Failed"))
+		w.Expect(condition.Message).To(ContainSubstring("spec.namespaces has no condition"))
+	})
+}
+
 func TestCopiesOfAMirrorThatWasDeletedMeanwhileAreDeleted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		run := w.Start(makeController)

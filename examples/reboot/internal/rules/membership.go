@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,13 +58,21 @@ func last(name string) int {
 	return 0
 }
 
+// errNoCondition is the error of a selector without a condition. It would select
+// all nodes, but it is more likely that its condition was lost. For example, a
+// template has made {role: null} of an empty value, and the server drops null.
+var errNoCondition = errors.New("it has no condition, perhaps because a label without a value was dropped")
+
 // Selector returns the group's node selector. Without one it selects all nodes.
-// It returns an error if the selector is malformed.
+// It returns an error if the selector is malformed or empty.
 func Selector(g *api.RebootGroup) (labels.Selector, error) {
 	if g.Spec.NodeSelector == nil {
 		return labels.Everything(), nil
 	}
 	s, err := metav1.LabelSelectorAsSelector(g.Spec.NodeSelector)
+	if err == nil && s.Empty() {
+		err = errNoCondition
+	}
 	if err != nil {
 		return nil, fmt.Errorf("RebootGroup %q: spec.nodeSelector cannot be read (%w): "+
 			"correct it, or remove it to select all nodes", g.Name, err)

@@ -213,6 +213,7 @@ var _ = Describe("Membership", func() {
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"role": "web"}}
 	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "role", Operator: "In"}}}
 	node := makeNode("n", func(n *corev1.Node) { n.Labels = map[string]string{"role": "web"} })
+	lost := &metav1.LabelSelector{MatchLabels: map[string]string{}} // of {role: null} the server may keep this
 	deleted := selecting("a", web)
 	deleted.DeletionTimestamp = &metav1.Time{Time: start}
 
@@ -230,6 +231,7 @@ var _ = Describe("Membership", func() {
 		Entry("two and default: none has it", "", []string{"a", "b"}, selecting("b", web), selecting("default", nil), selecting("a", nil)),
 		Entry("default comes last, and is no conflict", "web", nil, selecting("default", nil), selecting("web", web)),
 		Entry("a broken selector selects nothing", "default", nil, selecting("a", broken), selecting("default", nil)),
+		Entry("a selector without a condition selects nothing", "default", nil, selecting("a", lost), selecting("default", nil)),
 		Entry("a group on its way out selects nothing", "b", nil, deleted, selecting("b", web)),
 	)
 
@@ -272,5 +274,7 @@ var _ = Describe("Membership", func() {
 	It("names the field of a broken selector", func() {
 		_, err := rules.Selector(selecting("a", broken))
 		Expect(err).To(MatchError(And(ContainSubstring(`"a"`), ContainSubstring("spec.nodeSelector"), ContainSubstring("correct it"))))
+		_, err = rules.Selector(selecting("a", lost))
+		Expect(err).To(MatchError(And(ContainSubstring(`"a"`), ContainSubstring("spec.nodeSelector"), ContainSubstring("it has no condition"))))
 	})
 })

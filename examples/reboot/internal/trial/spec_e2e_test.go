@@ -35,8 +35,19 @@ var _ = Describe("the definition of RebootGroup", func() {
 		Entry("an unknown policy", drain(api.Drain{Policy: "hope"}), "spec.drain.policy", "abort"),
 		Entry("a negative timeout", drain(api.Drain{TimeoutSeconds: -1}), "spec.drain.timeoutSeconds"),
 		Entry("a negative retry", drain(api.Drain{RetrySeconds: -1}), "spec.drain.retrySeconds"),
+		Entry("a selector without a condition", api.RebootGroupSpec{MaxUnavailable: one, NodeSelector: &metav1.LabelSelector{}}, "spec.nodeSelector"),
 		Entry("a negative minReadySeconds", api.RebootGroupSpec{MaxUnavailable: one, MinReadySeconds: -1}, "spec.minReadySeconds"),
 	)
+
+	// A template makes null of an empty value. The server drops null where a
+	// definition does not allow it, and without its condition a selector selects
+	// all nodes.
+	It("refuses a selector whose label has no value", func(ctx SpecContext) {
+		for _, selector := range []string{"{matchLabels: {role: null}}", "{matchLabels: {role: null, a: b}}", "{matchLabels: null}", "{matchExpressions: []}"} {
+			Expect(cluster.Apply(ctx, `{apiVersion: reboot.homeostat.dev/v1alpha1, kind: RebootGroup, metadata: {name: lost},
+				spec: {maxUnavailable: 1, nodeSelector: `+selector+`}}`)).To(MatchError(ContainSubstring("spec.nodeSelector")), selector)
+		}
+	})
 
 	It("fills in what was left out", func(ctx SpecContext) {
 		Expect(createGroup(ctx, "defaulted", window(api.Window{Days: []string{"Sat"}, Start: "22:00", End: "06:00"}))).To(Succeed())
