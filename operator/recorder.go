@@ -34,6 +34,12 @@ const (
 // a note of more than 1,024 bytes is cut and ends with "…", and a reason or an
 // action is cut to 128 bytes.
 //
+// Events that repeat are sent as one Event with a count: Events about the same
+// object with the same type, reason, action and note, at most six minutes apart.
+// Within six minutes, at most ten different notes about the same object, with
+// the same type, reason and action, are sent as Events of their own. Further
+// notes are counted in an eleventh Event.
+//
 // The recorder r is safe for concurrent use, and does not wait for the server.
 // The function stop sends the recorded Events, waits at most 5 seconds for
 // them, and ends the recorder. Call it after the controllers have ended. The
@@ -61,7 +67,8 @@ func Recorder(
 		cancel()
 		return nil, nil, fmt.Errorf("starting the event recorder: %w", err)
 	}
-	return broadcaster.NewRecorder(scheme.Scheme, component), func() {
+	recorder := broadcaster.NewRecorder(scheme.Scheme, component)
+	return &distinguishing{EventRecorder: recorder, notes: map[topic]*topicNotes{}}, func() {
 		counting.drain()
 		broadcaster.Shutdown()
 		cancel()
@@ -105,8 +112,8 @@ func (s *sink) quiet() bool {
 func (s *sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
 	s.note(1)
 	defer s.note(-1)
-	got, err := s.EventSink.Create(ctx, event.Fit(e))
-	return got, wrapForeign(err)
+	got, err := s.EventSink.Create(ctx, event.Fit(unmarked(e)))
+	return marked(got, e), wrapForeign(err)
 }
 
 // Patch sends the new count of a repeated Event.
@@ -114,7 +121,7 @@ func (s *sink) Patch(ctx context.Context, e *eventsv1.Event, patch []byte) (*eve
 	s.note(1)
 	defer s.note(-1)
 	got, err := s.EventSink.Patch(ctx, e, patch)
-	return got, wrapForeign(err)
+	return marked(got, e), wrapForeign(err)
 }
 
 // wrapForeign returns err, wrapped if the API server has not sent it itself.

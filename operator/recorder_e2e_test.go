@@ -3,6 +3,7 @@
 package operator_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -38,18 +39,33 @@ func TestE2EEventsOfAnyLengthArrive(t *testing.T) {
 	recorder.Eventf(about("no-action"), nil, corev1.EventTypeWarning, "Failed", "", "short")
 	recorder.Eventf(about("broken"), nil, corev1.EventTypeWarning, "Failed", "Try", "broken \xff")
 	recorder.Eventf(about(strings.Repeat("n", 253)), nil, corev1.EventTypeWarning, "Failed", "Try", "short")
-	stop()
+	recorder.Eventf(about("twice"), nil, corev1.EventTypeWarning, "Failed", "Try", "first")
+	recorder.Eventf(about("twice"), nil, corev1.EventTypeWarning, "Failed", "Try", "second")
 	client := kubernetes.NewForConfigOrDie(server.Config())
+	g.Eventually(func(g Gomega) {
+		all, err := client.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Failed"})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(all.Items).To(ContainElements(HaveField("Note", "first"), HaveField("Note", "second")))
+	}).WithTimeout(time.Minute).Should(Succeed())
+	recorder.Eventf(about("twice"), nil, corev1.EventTypeWarning, "Failed", "Try", "second")
+	stop()
 	arrived := map[string]string{}
 	g.Eventually(func(g Gomega) {
 		all, err := client.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, e := range all.Items {
 			arrived[e.Regarding.Name] = e.Note
+			if e.Regarding.Name == "twice" {
+				arrived[e.Note] = e.Action
+				if e.Series != nil {
+					arrived["count"] = fmt.Sprint(e.Note, " ", e.Series.Count)
+				}
+			}
 		}
 		g.Expect(arrived).To(And(
 			HaveKey("reason"), HaveKey("action"), HaveKey("no-action"), HaveKey(strings.Repeat("n", 253)),
 			HaveKeyWithValue("note", strings.Repeat("ä", 510)+"…"), HaveKeyWithValue("broken", "broken \uFFFD"),
+			HaveKeyWithValue("first", "Try"), HaveKeyWithValue("second", "Try"), HaveKeyWithValue("count", "second 2"),
 		))
 	}).WithTimeout(time.Minute).Should(Succeed())
 }

@@ -1,0 +1,118 @@
+package operator
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/reference"
+)
+
+const (
+	// maxNotes is how many different notes about the same thing become Events
+	// of their own within a seriesPeriod. It bounds the Events of a program
+	// whose notes differ each time, for example because they contain a duration.
+	maxNotes = 10
+	// seriesPeriod is the time after which client-go ends a series of Events.
+	seriesPeriod = 6 * time.Minute
+	// sweepSize is the number of things from which the old ones are forgotten.
+	sweepSize = 1000
+	// markPrefix begins a mark. No action of a program contains it.
+	markPrefix = "\x00"
+	// furtherNotes is the mark of all notes after the first maxNotes.
+	furtherNotes = markPrefix
+)
+
+// distinguishing is a recorder whose Events are of one series only if they have
+// the same note. client-go takes Events for one series if they are about the
+// same object, with the same type, reason and action, and sends only the note
+// of the first. So it would never send "quota exceeded" after "image not found".
+// Since its key contains the action, distinguishing appends the note to the
+// action, as a mark. The sink takes the mark off.
+type distinguishing struct {
+	events.EventRecorder
+
+	mu    sync.Mutex // guards notes
+	notes map[topic]*topicNotes
+}
+
+// topic is what client-go takes for one series.
+type topic struct {
+	object               corev1.ObjectReference
+	kind, reason, action string
+}
+
+// topicNotes are the different notes about a topic.
+type topicNotes struct {
+	since time.Time
+	texts map[string]bool
+}
+
+// Eventf records an Event.
+func (d *distinguishing) Eventf(
+	regarding, related runtime.Object, kind, reason, action, note string, args ...any,
+) {
+	note = fmt.Sprintf(note, args...)
+	if object, err := reference.GetReference(scheme.Scheme, regarding); err == nil {
+		about := topic{*object, kind, reason, action}
+		about.object.ResourceVersion = ""
+		action += d.mark(about, note)
+	}
+	d.EventRecorder.Eventf(regarding, related, kind, reason, action, "%s", note)
+}
+
+// mark returns the mark of a note.
+func (d *distinguishing) mark(about topic, note string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.notes[about]
+	if known == nil || time.Since(known.since) >= seriesPeriod {
+		d.forget()
+		known = &topicNotes{since: time.Now(), texts: map[string]bool{}}
+		d.notes[about] = known
+	}
+	if !known.texts[note] {
+		if len(known.texts) >= maxNotes {
+			return furtherNotes
+		}
+		known.texts[note] = true
+	}
+	return markPrefix + note
+}
+
+// forget forgets the notes of ended series, if there are many. mu must be held.
+func (d *distinguishing) forget() {
+	if len(d.notes) < sweepSize {
+		return
+	}
+	for about, known := range d.notes {
+		if time.Since(known.since) >= seriesPeriod {
+			delete(d.notes, about)
+		}
+	}
+}
+
+// unmarked returns a copy of an Event without the mark in its action.
+func unmarked(e *eventsv1.Event) *eventsv1.Event {
+	plain := *e
+	plain.Action, _, _ = strings.Cut(e.Action, markPrefix)
+	return &plain
+}
+
+// marked returns the server's answer about an Event with the mark, and with the
+// texts as they were before they were made to fit, so that client-go finds the
+// Event again.
+func marked(answer, sent *eventsv1.Event) *eventsv1.Event {
+	if answer == nil {
+		return nil
+	}
+	again := *answer
+	again.Action, again.Reason, again.ReportingInstance = sent.Action, sent.Reason, sent.ReportingInstance
+	return &again
+}
