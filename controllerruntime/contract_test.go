@@ -14,7 +14,9 @@ func TestContract(t *testing.T) {
 		"The verbs list and watch on the names that are read are enough.":                                TestOnlyListAndWatchByNameAreSent,
 		"An object that the server does not have is watched, too.":                                       TestAnAbsentObjectIsWatched,
 		"If reading an object is forbidden, only Gets of that object fail, until reading it is allowed.": TestAForbiddenObjectIsAnErrorOfItsOwn,
-		"An object that has not been read for Options.Keep is dropped.":                                  TestAnUnreadObjectIsDropped,
+		"Get returns NotFound only if the server's list lacks the object, not for any answer with status " +
+			"404.": TestAStatus404IsNotTheAbsenceOfAnObject,
+		"An object that has not been read for Options.Keep is dropped.": TestAnUnreadObjectIsDropped,
 		"While a controller watches the kind, an object that was read stays cached as long as it " +
 			"exists.": TestAWatchedObjectStaysCached,
 		"Handlers get the events of the objects that were read, but no deletion of an object that is only dropped.": func(t *testing.T) {

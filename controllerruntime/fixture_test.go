@@ -43,6 +43,7 @@ type fixture struct {
 	calls  []string
 	denied string // the name that must not be read
 	late   time.Duration
+	answer func(*http.Request) *http.Response // instead of the server, unless nil
 }
 
 // settings are the options that a test sets.
@@ -122,8 +123,13 @@ func (f *fixture) note(next http.RoundTripper) http.RoundTripper {
 		}
 		f.mu.Lock()
 		f.calls = append(f.calls, verb+" "+req.URL.Path+" "+req.URL.Query().Get("fieldSelector"))
-		late := f.late
+		late, answer := f.late, f.answer
 		f.mu.Unlock()
+		if answer != nil {
+			if res := answer(req); res != nil {
+				return res, nil
+			}
+		}
 		res, err := next.RoundTrip(req)
 		if err == nil && watches && late > 0 {
 			res.Body = lateBody{res.Body, late}

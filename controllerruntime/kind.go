@@ -166,7 +166,7 @@ func (k *kind) get(ctx context.Context, key types.NamespacedName, out client.Obj
 		return k.notFound(key)
 	}
 	if err := k.await(ctx, key); err != nil {
-		return fmt.Errorf("reading %s %q: %w", k.gvk.Kind, key, err)
+		return fmt.Errorf("reading %s %q: %w", k.gvk.Kind, key, unproven(err))
 	}
 	object, ok := k.refs.Get(key)
 	if !ok {
@@ -191,6 +191,17 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 func (k *kind) notFound(key types.NamespacedName) error {
 	return apierrors.NewNotFound(k.mapping.Resource.GroupResource(), key.Name)
+}
+
+// unproven returns err, the answer to a list, as an error that is no NotFound.
+// A server never answers a list with 404 because an object does not exist. For
+// example, it does not serve the version yet, or the answer is a proxy's page.
+// A reconciler would take the object for deleted.
+func unproven(err error) error {
+	if apierrors.IsNotFound(err) { //nolint:forbidigo // proves nothing: the status is removed
+		return fmt.Errorf("it is not known which objects exist: %v", err) //nolint:errorlint // without the status
+	}
+	return err
 }
 
 // await makes the cache hold the object of key. It then waits until the cache

@@ -50,7 +50,7 @@ func (k *kind) list(ctx context.Context, out client.ObjectList, o *client.ListOp
 	for _, namespace := range namespaces {
 		found, err := k.listIn(ctx, out, namespace, asked)
 		if err != nil {
-			return fmt.Errorf("listing %s: %w", k.gvk.Kind, err)
+			return fmt.Errorf("listing %s: %w", k.gvk.Kind, unproven(err))
 		}
 		for _, item := range found {
 			// The server cannot be asked with labels.Nothing.
