@@ -68,11 +68,14 @@
 //     except for dry runs.
 //   - A mistake that can be seen before any request is an error that names it.
 //
-// The package does not retry. It cannot store a null, which an unstructured
-// object may contain: a null in a merge patch removes the member. It reads
-// objects from the server only where an answer leaves no choice: in Ensure, if
-// the cache was wrong; after a write of a subresource that was not found; and
-// after a list could not be patched.
+// A null in raw JSON, such as a runtime.RawExtension, is a value: Helm removes a
+// default of a chart by it. It is stored by a JSON patch, locked by the
+// resourceVersion. The package cannot store a null that an unstructured object
+// contains: a null in a merge patch removes the member.
+//
+// The package does not retry. It reads objects from the server only where an
+// answer leaves no choice: in Ensure, if the cache was wrong; after a write of a
+// subresource that was not found; and after a list could not be patched.
 //
 // Generated, gentype, dynamic and metadata clients work, and so do fake
 // clientsets. The namespace of a client that is written by hand cannot be

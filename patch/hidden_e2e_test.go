@@ -18,7 +18,7 @@ var _ = Describe("On the real server, what the program does not see", func() {
 	It("survives in custom kinds, or the edit is refused", func(ctx SpecContext) {
 		namespace, err := server.Namespace(ctx, "hidden")
 		Expect(err).NotTo(HaveOccurred())
-		newHiddenWorld(ctx, GinkgoTB(), server.Config(), namespace).survives(slices.Concat(hiddenCases, shorthandCases, roundedCases))
+		newHiddenWorld(ctx, GinkgoTB(), server.Config(), namespace).survives(slices.Concat(hiddenCases, shorthandCases, roundedCases, nullCases))
 	})
 
 	It("survives in the tolerations of a Pod, of which a Transform has cleared the seconds", func(ctx SpecContext) {

@@ -42,6 +42,16 @@ type widgetSpec struct {
 	Port   *listener         `json:"port,omitempty"`
 
 	Weights []float32 `json:"weights,omitempty"`
+
+	Values *runtime.RawExtension            `json:"values,omitempty"`
+	Charts []chart                          `json:"charts,omitempty"`
+	Named  map[string]*runtime.RawExtension `json:"named,omitempty"`
+}
+
+// chart has values in any form, as those of Helm.
+type chart struct {
+	Name   string                `json:"name,omitempty"`
+	Values *runtime.RawExtension `json:"values,omitempty"`
 }
 
 // host is a name that is read in lower case.

@@ -43,6 +43,7 @@ func (c *compiler) compile(t reflect.Type) *node {
 	}
 	n := &node{typ: t, kind: kindFor(t), respells: respells(t)}
 	n.reshapes = reshapes(t, n.kind)
+	n.rawAt, n.isRaw = rawBytes(t, n.kind)
 	c.seen[t] = n
 	switch n.kind {
 	case kindPointer, kindSlice:

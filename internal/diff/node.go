@@ -57,6 +57,10 @@ type node struct {
 	// Go type writes. For example, it may have a string that the type reads as
 	// a struct.
 	reshapes bool
+	// isRaw says that the type stores JSON as it was written, in a field at the
+	// offset rawAt.
+	isRaw bool
+	rawAt uintptr
 }
 
 // field is one member of a struct's JSON object.
@@ -157,6 +161,16 @@ func (n *node) bytes(p place) []byte { return unsafe.Slice((*byte)(p), n.typ.Siz
 
 // pointer returns p as a pointer to the node's type.
 func (n *node) pointer(p place) any { return reflect.NewAt(n.typ, p).Interface() }
+
+// raw returns the JSON that the value at p stores as it was written, or nil. For
+// example, a RawExtension that was made of a Go object has none, and a null in
+// its JSON is a nil pointer of the object.
+func (n *node) raw(p place) []byte {
+	if !n.isRaw {
+		return nil
+	}
+	return *(*[]byte)(unsafe.Add(p, n.rawAt))
+}
 
 // null reports whether the JSON of the value at p is null. It must not be
 // called for opaque kinds.

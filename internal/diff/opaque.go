@@ -48,6 +48,10 @@ func (w *writer) opaqueDiff(n *node, a, b place) {
 	if w.err != nil {
 		return
 	}
+	if w.strict && n.raw(b) != nil && bytes.Contains(y, []byte("null")) && hasNull(w.decode(y), w.decode(x), true) {
+		w.fail(errWholeList) // a merge would remove the member
+		return
+	}
 	if isFlat(n.typ) || !structured(x) || !structured(y) {
 		w.checkKeys(y)
 		start := len(w.buf)

@@ -77,6 +77,7 @@ func (o *output) marshal(v any) {
 // whole writes the value at p as encoding/json does, except for nil values in
 // maps; see wholeMap.
 func (o *output) whole(n *node, p place) {
+	start := len(o.buf)
 	switch n.kind {
 	case kindString:
 		o.text(*(*string)(p))
@@ -86,6 +87,9 @@ func (o *output) whole(n *node, p place) {
 		o.wholeMap(n, p)
 	default:
 		o.marshalNew(n.pointer(p))
+	}
+	if o.strict && bytes.Contains(o.buf[start:], []byte("null")) && storesNull(n, p) {
+		o.fail(errWholeList) // a merge would drop the null
 	}
 }
 

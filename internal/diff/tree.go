@@ -184,6 +184,9 @@ func (l *planter) flatTree(n *node, p place) *tree {
 		return &tree{}
 	case structured(o.buf):
 		t := l.untyped(l.decode(o.buf))
+		if n.raw(p) != nil {
+			t.storeNulls()
+		}
 		for _, entry := range t.members {
 			entry.respelled = n.respells
 		}
