@@ -24,11 +24,15 @@ import (
 // answered with 401. So tokens, passwords and certificates can be replaced
 // while the program runs. The server cannot be replaced: a kubeconfig with a
 // different server requires a restart, because the server may belong to a
-// different cluster. Files that client-go reads again by itself are left to
-// client-go. For example, it reads the token of a Pod again every minute, and
-// the file of a certificate authority every five minutes. A kubeconfig with a
-// credential plugin is not read again, because client-go calls the plugin
-// again. Connections for exec, attach and port-forward keep an inline client
+// different cluster. Only the address is compared. If another cluster is built
+// at the same address, the program works on that cluster, and takes the objects
+// of the old one for deleted: stop it before.
+//
+// Files that client-go reads again by itself are left to client-go. For
+// example, it reads the token of a Pod again every minute, and the file of a
+// certificate authority every five minutes. A kubeconfig with a credential
+// plugin is not read again, because client-go calls the plugin again.
+// Connections for exec, attach and port-forward keep an inline client
 // certificate until the restart.
 //
 // A pipe, such as the one of --kubeconfig=<(…) in a shell, is read once. New

@@ -68,6 +68,12 @@
 //     except for dry runs.
 //   - A mistake that can be seen before any request is an error that names it.
 //
+// The fields that survive are those of the version in which the object is
+// written. If a CustomResourceDefinition serves several versions without a
+// conversion webhook, each write in an older version makes the server drop the
+// fields that only a newer version has, even if the write only sets a label.
+// So use the version that the server stores.
+//
 // A null in raw JSON, such as a runtime.RawExtension, is a value: Helm removes a
 // default of a chart by it. It is stored by a JSON patch, locked by the
 // resourceVersion. The package cannot store a null that an unstructured object
