@@ -18,7 +18,8 @@ var _ = Describe("On the real server, what the program does not see", func() {
 	It("survives in custom kinds, or the edit is refused", func(ctx SpecContext) {
 		namespace, err := server.Namespace(ctx, "hidden")
 		Expect(err).NotTo(HaveOccurred())
-		newHiddenWorld(ctx, GinkgoTB(), server.Config(), namespace).survives(slices.Concat(hiddenCases, shorthandCases, roundedCases, nullCases))
+		w := newHiddenWorld(ctx, GinkgoTB(), server.Config(), namespace)
+		w.survives(slices.Concat(hiddenCases, shorthandCases, roundedCases, nullCases))
 	})
 
 	It("survives in the tolerations of a Pod, of which a Transform has cleared the seconds", func(ctx SpecContext) {
@@ -52,7 +53,10 @@ var _ = Describe("On the real server, what the program does not see", func() {
 		services := typed.CoreV1().Services
 		stored, err := services(space).Create(ctx, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: "dns", Namespace: space},
-			Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{port("dns", 53, "UDP"), port("dns-tcp", 53, "TCP")}},
+			Spec: corev1.ServiceSpec{
+				Type:  corev1.ServiceTypeNodePort,
+				Ports: []corev1.ServicePort{port("dns", 53, "UDP"), port("dns-tcp", 53, "TCP")},
+			},
 		}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		cached := stored.DeepCopy()
@@ -70,8 +74,9 @@ var _ = Describe("On the real server, what the program does not see", func() {
 		w := newHiddenWorld(ctx, GinkgoTB(), server.Config(), space)
 		w.store("conditions", "status", `{"conditions":[{"type":"Theirs","status":"True"}]}`)
 		cached := w.cached("conditions", nil)
-		_, err := w.widgets.dynamic.Namespace(space).Patch(ctx, "conditions", types.MergePatchType,
-			[]byte(`{"status":{"conditions":[{"type":"Theirs","status":"True","severity":"Low"}]}}`), metav1.PatchOptions{}, "status")
+		theirs := `{"status":{"conditions":[{"type":"Theirs","status":"True","severity":"Low"}]}}`
+		_, err := w.widgets.dynamic.Namespace(space).Patch(ctx, "conditions", types.MergePatchType, []byte(theirs),
+			metav1.PatchOptions{}, "status")
 		Expect(err).NotTo(HaveOccurred())
 		_, err = patch.Status(ctx, w.widgets.typed, cached, nil, ready)
 		Expect(err).To(MatchError(patch.IsStale, "IsStale"))

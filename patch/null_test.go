@@ -72,8 +72,9 @@ var nullCases = []hiddenCase{
 	},
 	{
 		// A nil pointer is no value: the JSON of the object has nulls for nothing.
-		name: "a Go object with a nil member", is: `{"values":{"a":1}}`, wanted: `{"values":{"metadata":{},"spec":{"size":0},"status":{}}}`,
-		edit: func(w *widget) { w.Spec.Values = &runtime.RawExtension{Object: &widget{}} },
+		name: "a Go object with a nil member", is: `{"values":{"a":1}}`,
+		wanted: `{"values":{"metadata":{},"spec":{"size":0},"status":{}}}`,
+		edit:   func(w *widget) { w.Spec.Values = &runtime.RawExtension{Object: &widget{}} },
 	},
 }
 

@@ -31,7 +31,8 @@ spec:
   - name: v1
     served: true
     storage: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}, color: {type: string}}}}}}
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {
+      size: {type: integer}, color: {type: string}}}}}}
 `
 
 // docs/patching.md says which version a program should write.
