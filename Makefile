@@ -31,7 +31,7 @@ test: ## Unit tests of everything that users import or deploy: minutes.
 	$(TEST) -timeout 10m $(SHIPPED)
 
 .PHONY: check
-check: lint test race laboratory exact mutate e2e ## Everything that must be green: linters, race detector, allocations, mutants, the real API server.
+check: lint platforms test race laboratory exact mutate e2e ## Everything that must be green: linters, race detector, allocations, mutants, the real API server.
 
 .PHONY: demo
 demo: ## Roll reboots across 12 nodes of a simulated API server, killing processes on the way.
@@ -83,7 +83,7 @@ e2e: controlplane-build ## Tests against the real API server (KUBERNETES=1.35 fo
 	  $(filter-out $(E2E_FIRST),$(call tested,^//go:build e2e)) ./internal/proof/site
 
 .PHONY: lint
-lint: shellcheck ## Linters, formats, dead code, documents, modules, generated files, other platforms; part of make check.
+lint: shellcheck ## Linters, formats, dead code, documents, modules, generated files; part of make check.
 	go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 	@unformatted="$$($(TOOL) gofumpt -l $(GO_FILES))"; \
 	  if [ -n "$$unformatted" ]; then echo "run make fmt; not formatted:"; echo "$$unformatted"; exit 1; fi
@@ -92,8 +92,6 @@ lint: shellcheck ## Linters, formats, dead code, documents, modules, generated f
 	@for module in $(MODULES); do echo "go mod tidy $$module"; (cd $${module%/...} && GOWORK=off go mod tidy -diff); done
 	@for module in $(APART); do echo "go mod tidy $$module"; cd $(CURDIR)/$$module; \
 	  for m in *.mod; do GOWORK=off go mod tidy -e -diff -modfile $$m; done; done
-	GOOS=darwin GOARCH=arm64 go vet $(SHIPPED)
-	GOOS=windows GOARCH=amd64 go vet $(SHIPPED)
 	@# exported functions are for users; those of internal/proof/published are for modules of their own
 	@dead="$$($(TOOL) deadcode -test -tags e2e,mutate $(MODULES) | grep -E '^[^:]*(internal|examples)/|[ .][a-z][A-Za-z0-9]*$$' \
 	  | grep -v '^internal/proof/published/' || true)"; if [ -n "$$dead" ]; then echo "nothing calls"; echo "$$dead"; exit 1; fi
@@ -104,6 +102,11 @@ lint: shellcheck ## Linters, formats, dead code, documents, modules, generated f
 	cd internal/proof && go run ./bench/report check ../../docs/benchmarks/results.txt ../../docs/benchmarks
 	go run ./internal/proof/published/page check docs/proof/results.jsonl docs/proof.md
 	cd internal/ship && GOWORK=off go test -short .
+
+.PHONY: platforms
+platforms: ## go vet for other operating systems, for which it compiles every dependency again; part of make check.
+	GOOS=darwin GOARCH=arm64 go vet $(SHIPPED)
+	GOOS=windows GOARCH=amd64 go vet $(SHIPPED)
 
 .PHONY: shellcheck
 shellcheck:

@@ -43,7 +43,8 @@ func (o *output) asJSON() {
 	defer o.mu.Unlock()
 	o.lostText = func(lost int, during time.Duration) []byte {
 		var line bytes.Buffer
-		Logger(&line, true, 0).Info("lines were lost, because standard error took none", "lines", lost, "for", during.String())
+		log := Logger(&line, true, 0)
+		log.Info("lines were lost, because standard error took none", "lines", lost, "for", during.String())
 		return line.Bytes()
 	}
 }

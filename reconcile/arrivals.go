@@ -30,9 +30,9 @@ const maxEarlier = 3
 
 // after returns c as an event that also stands for an earlier one.
 func (c change) after(first change) change {
-	all := append(first.earlier[:len(first.earlier):len(first.earlier)], first)
-	all[len(all)-1].earlier = nil
-	all = append(all, c.earlier...)
+	before := first.earlier
+	first.earlier = nil
+	all := slices.Concat(before, []change{first}, c.earlier)
 	c.unknown = c.unknown || first.unknown || len(all) > maxEarlier
 	c.earlier = all[max(0, len(all)-maxEarlier):]
 	return c
