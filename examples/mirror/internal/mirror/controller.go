@@ -30,8 +30,8 @@ const Name = "mirror"
 var errNoSource = errors.New("the source does not exist")
 
 // errNoCondition is the error of an empty selector.
-var errNoCondition = errors.New("spec.namespaces has no condition, perhaps because a label without a value was dropped: " +
-	"correct it; {key: kubernetes.io/metadata.name, operator: Exists} in matchExpressions selects all namespaces")
+var errNoCondition = errors.New("spec.namespaces has no condition, perhaps because a label without a value was " +
+	"dropped: correct it; {key: kubernetes.io/metadata.name, operator: Exists} in matchExpressions selects all namespaces")
 
 // mirrors is the reconciler of SecretMirrors. It reads the caches of mirrors,
 // namespaces and Secrets, and writes the copies.
