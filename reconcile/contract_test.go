@@ -78,6 +78,9 @@ func TestContract(t *testing.T) {
 			TestAPanicIsAnErrorOfItsKey, TestGoexitCostsNeitherWorkerNorKey, TestATypedNilErrorFailsItsKey),
 		"A call that ignores its context is logged with its stack, counted and shown.": all(
 			TestAReconcileThatIgnoresItsTimeoutIsNamed, TestAHookThatHangsIsNamed),
+		"If there are several workers, at most half of them reconcile keys whose last reconcile failed after more than ten " +
+			"seconds, or had not ended at its timeout.": all(
+			TestKeysThatFailSlowlyDelayNoOther, TestOneWorkerReconcilesKeysThatFailSlowly),
 		"With Options.Leader reconciles run only while this replica leads, with Options.Shards only for the keys of its " +
 			"shards.": all(
 			TestReconcilesRunOnlyWhileThisReplicaLeads, TestReconcilesRunForTheSlotsThatThisReplicaHas),

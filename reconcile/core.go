@@ -18,14 +18,15 @@ import (
 // objects.
 type core struct {
 	intake
-	options Options
-	primary source // the informer of the controller's own objects
-	fresh   *freshness
-	crew    crew
-	phase   atomic.Pointer[inspect.Phase]
-	parking parking
-	listed  func() // called when a namespace gets its first list after the start; may be nil
-	records        // what the status page, the log and the metrics show
+	options   Options
+	primary   source // the informer of the controller's own objects
+	fresh     *freshness
+	crew      crew
+	phase     atomic.Pointer[inspect.Phase]
+	parking   parking
+	lingering lingering
+	listed    func() // called when a namespace gets its first list after the start; may be nil
+	records          // what the status page, the log and the metrics show
 }
 
 func (c *core) enter(p inspect.Phase) { c.phase.Store(&p) }

@@ -99,8 +99,11 @@ type Options struct {
 	// Defaults to false: the process is not ready before every cache is filled.
 	Optional bool
 
-	// Workers is the number of keys that may be reconciled at once. Defaults to
-	// 4.
+	// Workers is the number of keys that may be reconciled at once. If there are
+	// several workers, at most half of them reconcile keys whose last reconcile
+	// failed after more than ten seconds, or had not ended at its timeout. For
+	// example, the outside system of one tenant does not answer, and the other
+	// tenants need free workers. Defaults to 4.
 	Workers int
 	// ReconcileTimeout is how long a reconcile, or a call of a mapper, may take
 	// before its context is cancelled with [ErrReconcileTimeout]. Defaults to

@@ -20,13 +20,15 @@ const mostProblems = 10
 // Problems returns what the controller cannot do at present, while the process
 // continues: an optional controller waits for its caches, writes are refused
 // because a permission is missing, ten or more keys fail with the same error,
+// keys wait because too many reconciles fail only after more than ten seconds,
 // the function of a trigger keeps failing, calls ignore the end of their
 // context, a function that must not block, such as Options.Group, has not
 // returned for a minute, sweeps fail, or no replica can lead because another
 // client holds the Lease. Problems of its informers are in their status;
 // inspect.Problems returns all of them. It never waits.
 func (c *Controller) Problems() []inspect.Problem {
-	problems := slices.Concat(c.refusals(), c.sharedError(), c.stuckCalls(), c.triggerProblems(), c.noLeader())
+	problems := slices.Concat(
+		c.refusals(), c.sharedError(), c.lingerProblem(), c.stuckCalls(), c.triggerProblems(), c.noLeader())
 	if c.waits() {
 		problems = append(problems, c.waiting())
 	}

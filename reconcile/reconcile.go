@@ -30,6 +30,10 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 		c.park(item)
 		return
 	}
+	if !c.lingering.admit(item.Key(), c.lingerers(), c.options.ReconcileTimeout+returnTimeout) {
+		c.setAside(item)
+		return
+	}
 	began := time.Now()
 	t := &reconcileContext{callContext: beginCall(ctx, c.options.ReconcileTimeout), item: item, began: began}
 	t.control = &c.core
@@ -48,6 +52,9 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 			c.stats.panics.Add(1)
 		}
 		w.end()
+		if next, ok := c.lingering.leave(item.Key(), t.lingers(v.err)); ok {
+			defer c.queue.Release(next)
+		}
 		if passesOver(v.err) {
 			c.passOver(t, v.err)
 			return

@@ -218,6 +218,7 @@ func (c *Controller) lead(ctx context.Context) error {
 func (c *Controller) endTerm() {
 	c.enter(inspect.Standby)
 	c.failures.forget(func(Key) bool { return true })
+	c.lingering.forget(func(Key) bool { return true })
 }
 
 // work runs the workers until leading has ended and every reconcile has

@@ -146,6 +146,7 @@ func (s *shardRunner) end(ctx, owned context.Context, slot int) {
 	moved := func(key Key) bool { return s.slotOf(key) == slot }
 	s.leave(slot)
 	c.failures.forget(moved)
+	c.lingering.forget(moved)
 	c.references.forget(moved)
 	if s.orphans != nil {
 		s.orphans.forget(moved)

@@ -1,0 +1,168 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/homeostat/homeostat/queue"
+	"github.com/homeostat/homeostat/reconcile/inspect"
+)
+
+// lingerAfter is how long a reconcile that fails may take before its key
+// lingers. setAside is the longest time that a lingering key waits without being
+// checked again. It is a safety net: a key is normally released earlier.
+const (
+	lingerAfter = 10 * time.Second
+	setAside    = time.Minute
+)
+
+// lingering holds the keys that linger: their last reconcile failed after more
+// than lingerAfter, or had not ended at its timeout. For example, the outside
+// system of one tenant does not answer. At most half of the workers reconcile
+// such keys, so that the others are free for keys whose reconciles end. The
+// remaining keys wait in the queue, so they do not block a worker.
+type lingering struct {
+	mu      sync.Mutex // guards the fields below
+	keys    map[Key]struct{}
+	running map[Key]time.Time // lingering keys that are being reconciled, and when they no longer count
+	waiting map[Key]turn
+}
+
+// turn is the place of a key among the waiting ones.
+type turn struct {
+	since   time.Time // when the key began to wait
+	checked time.Time // when it was last checked
+}
+
+// lingerers returns how many lingering keys may be reconciled at once.
+func (c *core) lingerers() int { return max(1, c.options.Workers/2) }
+
+// admit reports whether key may be reconciled now. If so, leave must be called
+// after the reconcile. limit is the number of lingering keys that may be
+// reconciled at once. A reconcile that has not returned after longest does not
+// count any more, because another worker has taken the place of its own.
+func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, lingers := l.keys[key]; !lingers {
+		return true
+	}
+	now, free := time.Now(), limit
+	for _, until := range l.running {
+		if now.Before(until) {
+			free--
+		}
+	}
+	own, waits := l.waiting[key]
+	if !waits {
+		own.since = now
+	}
+	for other, t := range l.waiting {
+		switch {
+		case now.Sub(t.checked) > 2*setAside: // it is not in the queue any more
+			delete(l.waiting, other)
+		case other != key && t.since.Before(own.since):
+			free--
+		}
+	}
+	if free <= 0 {
+		own.checked = now
+		put(&l.waiting, key, own)
+		return false
+	}
+	delete(l.waiting, key)
+	put(&l.running, key, now.Add(longest))
+	return true
+}
+
+func put[V any](m *map[Key]V, key Key, value V) {
+	if *m == nil {
+		*m = map[Key]V{}
+	}
+	(*m)[key] = value
+}
+
+// leave records that the reconcile of key has ended, and whether the key
+// lingers now. It returns the key that has waited longest, if there is one.
+func (l *lingering) leave(key Key, lingers bool) (next Key, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lingers {
+		put(&l.keys, key, struct{}{})
+	} else {
+		delete(l.keys, key)
+	}
+	if _, counted := l.running[key]; !counted {
+		return next, false
+	}
+	delete(l.running, key)
+	var first time.Time
+	for waiting, t := range l.waiting {
+		if !ok || t.since.Before(first) {
+			next, first, ok = waiting, t.since, true
+		}
+	}
+	return next, ok
+}
+
+// forget forgets the keys for which moved reports true, because another replica
+// has these keys now.
+func (l *lingering) forget(moved func(Key) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.keys {
+		if moved(key) {
+			delete(l.keys, key)
+			delete(l.waiting, key)
+		}
+	}
+}
+
+// oldest returns the number of waiting keys, and the one that has waited
+// longest.
+func (l *lingering) oldest() (key Key, since time.Time, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for waiting, t := range l.waiting {
+		if since.IsZero() || t.since.Before(since) {
+			key, since = waiting, t.since
+		}
+	}
+	return key, since, len(l.waiting)
+}
+
+// setAside ends an item without a reconcile. The key waits in the queue until it
+// is released. Its failures stay recorded.
+func (c *core) setAside(item queue.Item[Key]) {
+	key := item.Key()
+	item.Hold(setAside)
+	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Retrying})
+	for _, cause := range item.Causes() {
+		c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Retrying, Cause: cause})
+	}
+	c.queue.Parts().Done(key, false)
+}
+
+// lingers reports whether the key of an attempt lingers.
+func (t *reconcileContext) lingers(err error) bool {
+	return err != nil && time.Since(t.began) >= lingerAfter ||
+		context.Cause(t) == ErrReconcileTimeout //nolint:errorlint // the controller has set it
+}
+
+// lingerProblem returns a problem if keys have waited for a minute because too
+// many linger.
+func (c *Controller) lingerProblem() []inspect.Problem {
+	key, since, n := c.lingering.oldest()
+	if n == 0 || time.Since(since) < setAside {
+		return nil
+	}
+	return []inspect.Problem{{
+		Check: "controller/" + c.name, Object: strings.TrimPrefix(key.String(), "/"), Cause: "slow failures", Since: since, More: n - 1,
+		Reason: fmt.Sprintf("its reconcile fails only after more than %v, and it waits, because at most %d of %d workers "+
+			"reconcile such keys at once", lingerAfter, c.lingerers(), c.options.Workers),
+		Remedy: "find out what its reconcile waits for, and let that fail sooner, for example with a deadline for each call",
+	}}
+}

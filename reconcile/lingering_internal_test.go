@@ -1,0 +1,67 @@
+package reconcile
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// Two lingering keys may be reconciled at once, for up to five minutes each.
+func TestLingeringKeysWaitInTurn(t *testing.T) {
+	key := func(name string) Key { return Key{Namespace: "d", Name: name} }
+	for name, check := range map[string]func(g *WithT, l *lingering, admit func(name string) bool){
+		"only lingering keys count": func(g *WithT, _ *lingering, admit func(string) bool) {
+			for range 5 {
+				g.Expect(admit("well")).To(BeTrue())
+			}
+			g.Expect([]bool{admit("a"), admit("b"), admit("c")}).To(Equal([]bool{true, true, false}))
+		},
+		"the first that waited is the next one": func(g *WithT, l *lingering, admit func(string) bool) {
+			g.Expect([]bool{admit("a"), admit("b"), admit("c"), admit("d")}).To(Equal([]bool{true, true, false, false}))
+			next, ok := l.leave(key("a"), true)
+			g.Expect([]any{next, ok}).To(Equal([]any{key("c"), true}))
+			g.Expect([]bool{admit("d"), admit("a")}).To(Equal([]bool{false, false}))
+			g.Expect([]bool{admit("c"), admit("d"), admit("a")}).To(Equal([]bool{true, false, false}))
+		},
+		"a key that does not linger any more is free": func(g *WithT, l *lingering, admit func(string) bool) {
+			g.Expect([]bool{admit("a"), admit("b"), admit("c")}).To(Equal([]bool{true, true, false}))
+			_, ok := l.leave(key("c"), false) // it was admitted before it lingered
+			g.Expect([]bool{ok, admit("c")}).To(Equal([]bool{false, true}))
+		},
+		"a call that does not return does not count": func(g *WithT, _ *lingering, admit func(string) bool) {
+			g.Expect([]bool{admit("a"), admit("b"), admit("c")}).To(Equal([]bool{true, true, false}))
+			<-time.After(5*time.Minute + 1)
+			g.Expect([]bool{admit("c"), admit("d"), admit("e")}).To(Equal([]bool{true, true, false}))
+		},
+		"a waiting key that is not in the queue any more keeps no other waiting": func(
+			g *WithT, l *lingering, admit func(string) bool,
+		) {
+			g.Expect([]bool{admit("a"), admit("b"), admit("c")}).To(Equal([]bool{true, true, false}))
+			<-time.After(2*setAside + 1)
+			l.leave(key("a"), true)
+			g.Expect([]bool{admit("d"), admit("c")}).To(Equal([]bool{true, false}))
+		},
+		"keys of another replica keep no other waiting": func(g *WithT, l *lingering, admit func(string) bool) {
+			g.Expect([]bool{admit("a"), admit("b"), admit("c")}).To(Equal([]bool{true, true, false}))
+			l.forget(func(k Key) bool { return k == key("a") || k == key("c") })
+			next, ok := l.leave(key("a"), false)
+			g.Expect([]any{next, ok}).To(Equal([]any{Key{}, false}))
+			g.Expect([]bool{admit("d"), admit("e"), admit("c")}).To(Equal([]bool{true, false, true}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lingering{}
+				for _, name := range []string{"a", "b", "c", "d", "e"} {
+					l.leave(key(name), true)
+				}
+				check(NewWithT(t), l, func(name string) bool {
+					<-time.After(1) // no two keys begin to wait at the same time
+					return l.admit(key(name), 2, 5*time.Minute)
+				})
+			})
+		})
+	}
+}
