@@ -44,28 +44,33 @@ func TestContract(t *testing.T) {
 			TestAChangeOfWhatIsReferredToReconcilesThoseThatRefer),
 		"If an object cannot be read, only the keys that refer to it fail.": all(
 			TestKeysWhoseReferencesAreForbiddenFailAndNoOthersAndHeal),
-		"No reconcile starts before every informer of the controller has delivered its first list.": TestNoReconcileBeforeEveryCacheHasItsFirstList,
-		"An optional controller waits for its caches without keeping the process from being ready, and starts by itself when " +
-			"its kind is installed or its cluster answers.": TestAnOptionalControllerStartsWhenItsKindIsServed,
+		"No reconcile starts before every informer of the controller has delivered its first " +
+			"list.": TestNoReconcileBeforeEveryCacheHasItsFirstList,
+		"An optional controller waits for its caches without keeping the process from being ready, and starts by itself " +
+			"when its kind is installed or its cluster answers.": TestAnOptionalControllerStartsWhenItsKindIsServed,
 		"If namespaces are independent (informer.Options), the list of the key's namespace is enough.": all(
 			TestAMissingNamespaceStopsOnlyItself, TestAKeyWaitsForEachCacheOfItsNamespace),
 		"An object that an informer does not read, or whose namespace has not been listed, is not taken for deleted: its " +
-			"key is not reconciled.": all(TestAKeyOfAForeignNamespaceIsNotReconciled, TestAnObjectThatLeavesTheSelectorIsNotDeleted,
+			"key is not reconciled.": all(
+			TestAKeyOfAForeignNamespaceIsNotReconciled, TestAnObjectThatLeavesTheSelectorIsNotDeleted,
 			TestObjectsOfANamespaceThatSetNamespacesLeavesOutAreNotDeleted, TestSetNamespacesTakesUpAMissingNamespaceLater),
 		"A key whose object cannot be read, because Go cannot decode it, fails with an error that names the field, until " +
 			"the object is changed.": TestAKeyWhoseObjectIsUnreadableFails,
-		"Its reconciler is not called meanwhile: such an object is not deleted.": TestAnUnreadableObjectThatWasNeverCachedIsNoOrphan,
+		"Its reconciler is not called meanwhile: such an object is not " +
+			"deleted.": TestAnUnreadableObjectThatWasNeverCachedIsNoOrphan,
 		"One reconcile at a time per key, and as many keys at once as there are " +
 			"workers.": all(TestOneKeyIsNeverWorkedOnTwiceAtOnce, TestAsManyKeysAtOnceAsThereAreWorkers),
-		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one wrote.": TestAControllerReadsItsOwnWrites,
+		"Read your writes: the next reconcile of a key starts when the caches have seen what the last one " +
+			"wrote.": TestAControllerReadsItsOwnWrites,
 		"A deadline bounds the wait.": TestAKeyWaitsNoLongerThanTheDeadline,
 		"An attempt after which nothing observed has changed doubles the key's delay, however it ended: error, panic, " +
 			"conflict, After of less than 50 ms.": TestEveryKindOfRepetitionDoublesItsDelay,
 		"The first three conflicts in a row are retried soon and quietly.": TestTheFirstConflictsAreQuickAndQuiet,
-		"A persistent conflict counts as a failure, and a conflict with another field manager counts as a failure at once.": all(
+		"A persistent conflict counts as a failure, and a conflict with another field manager counts as a failure at " +
+			"once.": all(
 			TestAConflictThatStaysIsLoggedCountedAndShown, TestAConflictWithAnotherFieldManagerIsNoStaleCache),
-		"A key that fails with a Terminal error waits for a change, and a key that fails with After is retried after exactly " +
-			"that delay, even if the error wraps others.": all(
+		"A key that fails with a Terminal error waits for a change, and a key that fails with After is retried after " +
+			"exactly that delay, even if the error wraps others.": all(
 			TestTerminalRestsUntilTheObjectChanges, TestTerminalAndAfterWinOverWhatTheyWrap),
 		"A Terminal error that is joined with another error is retried.": TestErrors,
 		"A key that makes the same write again and again is reported, and its reaction to changes of that object is slowed " +
@@ -94,9 +99,10 @@ func TestContract(t *testing.T) {
 		"A call that ignores the stop is named in the error of Run, and keeps the leadership until the call ends.": all(
 			TestAReconcileThatIgnoresTheStopIsNamedByRun, TestAReconcileThatIgnoresTheStopKeepsTheLeadership,
 			TestAListOfKnownNamesThatHangsHoldsUpNoStop),
-		"Keys from outside the cluster come through External, with back-pressure.": all(TestExternalKeysFromAChannelAreReconciled, TestExternalKeysWaitForRoom),
-		"A reconciler gets the key and the object, never the event.":               TestAReconcilerCannotReadCauses,
-		"Logs carry the causes of a reconcile.":                                    TestTheLogOfAReconcileNamesKeyAndCauses,
-		"Without a logger in the context, they go to the logger of klog.":          TestWithoutALoggerInTheContextKlogsIsUsed,
+		"Keys from outside the cluster come through External, with back-pressure.": all(
+			TestExternalKeysFromAChannelAreReconciled, TestExternalKeysWaitForRoom),
+		"A reconciler gets the key and the object, never the event.":      TestAReconcilerCannotReadCauses,
+		"Logs carry the causes of a reconcile.":                           TestTheLogOfAReconcileNamesKeyAndCauses,
+		"Without a logger in the context, they go to the logger of klog.": TestWithoutALoggerInTheContextKlogsIsUsed,
 	})
 }

@@ -139,7 +139,8 @@ func TestOneWorkerReconcilesKeysThatFailSlowly(t *testing.T) {
 func TestLongReconcilesThatSucceedUseAllWorkers(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		running, most := 0, 0
-		stop := w.start(&reconcile.Options{Resync: time.Minute}, func(ctx context.Context, r request) (reconcile.Result, error) {
+		resync := &reconcile.Options{Resync: time.Minute}
+		stop := w.start(resync, func(ctx context.Context, r request) (reconcile.Result, error) {
 			w.mu.Lock()
 			running++
 			most = max(most, running)
