@@ -21,6 +21,7 @@ import (
 	"github.com/homeostat/homeostat/internal/option"
 	"github.com/homeostat/homeostat/internal/proxied"
 	"github.com/homeostat/homeostat/internal/reconnect"
+	"github.com/homeostat/homeostat/internal/redact"
 )
 
 // Options configures a [Cluster]. Nil and zero fields mean the defaults.
@@ -70,12 +71,16 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 	if config.Host == "" { // client-go would connect to localhost
 		return nil, fmt.Errorf("configuring a cluster: %w", option.Wrong("rest.Config.Host", "", "must name the server"))
 	}
+	host := redact.Address(config.Host)
 	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil && host != config.Host {
+		err = redact.ErrAddress
+	}
 	if err != nil {
-		return nil, fmt.Errorf("configuring the cluster at %q: %w", config.Host, err)
+		return nil, fmt.Errorf("configuring the cluster at %q: %w", host, err)
 	}
 	if _, err := rest.TransportFor(config); err != nil {
-		return nil, fmt.Errorf("configuring the cluster at %q: %w", config.Host, err)
+		return nil, fmt.Errorf("configuring the cluster at %q: %w", host, err)
 	}
 	if o == nil {
 		o = &Options{}
@@ -87,7 +92,7 @@ func New(config *rest.Config, o *Options) (*Cluster, error) {
 	}
 	if c.config.QPS > 0 && config.RateLimiter == nil {
 		if config.Burst < 0 {
-			return nil, fmt.Errorf("configuring the cluster at %q: %w", config.Host,
+			return nil, fmt.Errorf("configuring the cluster at %q: %w", host,
 				option.Wrong("rest.Config.Burst", config.Burst, option.Negative))
 		}
 		c.config.Burst = cmp.Or(config.Burst, rest.DefaultBurst)

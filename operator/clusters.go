@@ -19,6 +19,7 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/absent"
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/internal/suspect"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -160,7 +161,7 @@ func (r *remote) note(ctx context.Context, err error) {
 		r.problem = nil
 		return
 	}
-	p := problemOf(r.unfenced.Config().Host, err)
+	p := problemOf(redact.Address(r.unfenced.Config().Host), err)
 	if r.problem != nil && r.problem.Cause == p.Cause {
 		p.Since = r.problem.Since
 	} else {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/homeostat/homeostat/internal/ownwrites"
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
@@ -158,7 +159,22 @@ func (k *kubeconfig) configOf(raw *clientcmdapi.Config) (*rest.Config, error) {
 	if _, found := raw.Contexts[context]; !found {
 		context = raw.CurrentContext
 	}
-	return clientcmd.NewNonInteractiveClientConfig(*raw, context, nil, k.rules).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveClientConfig(*raw, context, nil, k.rules).ClientConfig()
+	return config, withoutPasswords(err, raw)
+}
+
+// withoutPasswords returns the error about a kubeconfig without the passwords in
+// the addresses of proxies, which client-go quotes.
+func withoutPasswords(err error, raw *clientcmdapi.Config) error {
+	var addresses []string
+	for _, c := range raw.Clusters {
+		addresses = append(addresses, c.ProxyURL)
+	}
+	shown, hidden := redact.Addresses(err, addresses...)
+	if hidden {
+		shown = fmt.Errorf("%w: %w", shown, redact.ErrAddress)
+	}
+	return shown
 }
 
 // follow reads the file again, unless it was read less than interval ago,
@@ -187,11 +203,12 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	case k.isUnread():
 		k.use(req, config)
 	case config.Host != current.Host:
-		err = fmt.Errorf("%w: %s instead of %s", errOtherServer, config.Host, current.Host)
+		err = fmt.Errorf("%w: %s instead of %s", errOtherServer, redact.Address(config.Host),
+			redact.Address(current.Host))
 	case !k.unread && (config.ExecProvider != nil || config.AuthProvider != nil):
 		err = errors.New("the kubeconfig has a credential plugin now, but had none at the start")
 	case hasLogin(current) && !hasLogin(config):
-		err = fmt.Errorf("the kubeconfig has no credentials for %s now", config.Host)
+		err = fmt.Errorf("the kubeconfig has no credentials for %s now", redact.Address(config.Host))
 	case !sameLogin(config, current):
 		k.use(req, config)
 	}
@@ -208,7 +225,8 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 // use makes all clients use config.
 func (k *kubeconfig) use(req *http.Request, config *rest.Config) {
 	k.latest.Store(&login{config: config, connections: map[*http.Transport]http.RoundTripper{}})
-	klog.FromContext(req.Context()).Info("read changed credentials from the kubeconfig", "server", config.Host)
+	klog.FromContext(req.Context()).Info("read changed credentials from the kubeconfig",
+		"server", redact.Address(config.Host))
 }
 
 // sameLogin reports whether two configs have the same credentials. It ignores

@@ -20,6 +20,7 @@ import (
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/absent"
 	"github.com/homeostat/homeostat/internal/proxied"
+	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/internal/suspect"
 )
 
@@ -80,7 +81,7 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 		if a.optional(name) {
 			timeout = min(timeout, answerTimeout)
 		}
-		host := c.Config().Host
+		host := redact.Address(c.Config().Host)
 		starting(ctx, host, "asking the API server at %s for permissions", host)
 		return persist(ctx, c, timeout, func(ctx context.Context) error { return review(ctx, c.Client(), byCluster[name]) })
 	})
@@ -92,7 +93,7 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	host := c.Config().Host
+	host := redact.Address(c.Config().Host)
 	var last error // the reason; an attempt that the timeout cuts off does not show it
 	for pause := firstDelay; ; pause = min(2*pause, preflightInterval) {
 		err := askOnce(limited, ask)
