@@ -1,12 +1,14 @@
 package cluster_test
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -77,6 +79,29 @@ func TestAListOfAnotherVersionIsNoMissingKind(t *testing.T) {
 			g.Expect(err).To(MatchError(ContainSubstring("reading /api")))
 			g.Expect(err).NotTo(MatchError(cluster.ErrKind))
 		}
+	}
+}
+
+// An aggregated API whose own server does not answer may serve the kind.
+func TestASilentGroupIsNoMissingKind(t *testing.T) {
+	g := NewWithT(t)
+	sim, err := apisim.New(&apisim.Options{Silent: schema.GroupVersion{Group: "silent.example.com", Version: "v1"}})
+	g.Expect(err).NotTo(HaveOccurred())
+	c, err := cluster.New(sim.Config("controller"), nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	for version, missing := range map[string]bool{"v1": false, "v9": true} {
+		kind, err := cluster.NewKind[*appsv1.Deployment, *appsv1.DeploymentList](c,
+			schema.GroupVersionResource{Group: "silent.example.com", Version: version, Resource: "deployments"},
+			func(s *runtime.Scheme) error {
+				gv := schema.GroupVersion{Group: "silent.example.com", Version: version}
+				s.AddKnownTypeWithName(gv.WithKind("Deployment"), &appsv1.Deployment{})
+				s.AddKnownTypeWithName(gv.WithKind("DeploymentList"), &appsv1.DeploymentList{})
+				return nil
+			})
+		g.Expect(err).NotTo(HaveOccurred())
+		err = kind.Check(t.Context())
+		g.Expect(err).To(HaveOccurred())
+		g.Expect(errors.Is(err, cluster.ErrKind)).To(Equal(missing), "%v", err)
 	}
 }
 

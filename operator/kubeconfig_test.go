@@ -10,11 +10,13 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,9 +32,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/leader"
 	"github.com/homeostat/homeostat/operator"
 )
 
@@ -149,6 +153,17 @@ func write(g *WithT, file, text string) {
 	g.Expect(os.Rename(next, file)).To(Succeed())
 }
 
+var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
+
+// accepted returns err if the server could not be asked, or has not accepted
+// the credentials. That its answer is about something else does not matter.
+func accepted(err error) error {
+	if _, ok := errors.AsType[*url.Error](err); ok || apierrors.IsUnauthorized(err) {
+		return err
+	}
+	return nil
+}
+
 // asks are clients of each make, of one config.
 func asks(g *WithT, config *rest.Config) map[string]func(context.Context) error {
 	c, err := cluster.New(config, nil)
@@ -158,13 +173,35 @@ func asks(g *WithT, config *rest.Config) map[string]func(context.Context) error 
 	}
 	untyped, err := dynamic.NewForConfig(c.Config())
 	g.Expect(err).NotTo(HaveOccurred())
+	bare, err := metadata.NewForConfig(c.Config())
+	g.Expect(err).NotTo(HaveOccurred())
+	kind, err := cluster.NewKind[*corev1.Pod, *corev1.PodList](c, podsResource, corev1.AddToScheme)
+	g.Expect(err).NotTo(HaveOccurred())
+	leases, err := leader.Client(c.Config())
+	g.Expect(err).NotTo(HaveOccurred())
 	return map[string]func(context.Context) error{
 		"built-in kinds":        ofVersion(c.Client().CoreV1().RESTClient()),
 		"a config of its own":   ofVersion(kubernetes.NewForConfigOrDie(c.Config()).AppsV1().RESTClient()),
 		"the config as it came": ofVersion(kubernetes.NewForConfigOrDie(config).AppsV1().RESTClient()),
 		"dynamic": func(ctx context.Context) error {
-			_, err := untyped.Resource(corev1.SchemeGroupVersion.WithResource("pods")).List(ctx, metav1.ListOptions{})
+			_, err := untyped.Resource(podsResource).List(ctx, metav1.ListOptions{})
 			return err
+		},
+		"the cluster's dynamic client": func(ctx context.Context) error {
+			_, err := c.Dynamic().Resource(podsResource).List(ctx, metav1.ListOptions{})
+			return err
+		},
+		"metadata": func(ctx context.Context) error {
+			_, err := bare.Resource(podsResource).List(ctx, metav1.ListOptions{})
+			return accepted(err)
+		},
+		"a kind": func(ctx context.Context) error {
+			_, err := kind.In("").List(ctx, metav1.ListOptions{})
+			return accepted(err)
+		},
+		"leases": func(ctx context.Context) error {
+			_, err := leases.Leases("d").Get(ctx, "l", metav1.GetOptions{})
+			return accepted(err)
 		},
 	}
 }

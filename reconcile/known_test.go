@@ -103,7 +103,8 @@ func TestKnownReconcilesARecreatedObjectAsDeletedAndThenAsNew(t *testing.T) {
 func TestKnownLeavesNamesAloneThatTheCacheWouldNotHold(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		lister := names.Func(func(context.Context) ([]names.Name, error) {
-			return []names.Name{{Key: key("gone")}, {Key: key("theirs")}, {Key: types.NamespacedName{Namespace: "other", Name: "x"}}}, nil
+			elsewhere := types.NamespacedName{Namespace: "other", Name: "x"}
+			return []names.Name{{Key: key("gone")}, {Key: key("theirs")}, {Key: elsewhere}}, nil
 		})
 		stop := w.start(&reconcile.Options{Known: lister, Sweep: &names.Options{
 			Scope: func(n names.Name) bool { return n.Key.Name != "theirs" },
@@ -179,7 +180,8 @@ func TestKnownSafetyLimitWarns(t *testing.T) {
 		w.Expect(recorder.Events).To(Receive(And(ContainSubstring("OrphansRefused"), ContainSubstring("3 of 3 known names"),
 			ContainSubstring("--confirm-orphans=3"))))
 		w.Expect(refused).To(Equal(1))
-		w.Expect(w.logged()).To(ContainElement(And(ContainSubstring("3 of 3 known names"), ContainSubstring("--confirm-orphans=3"))))
+		w.Expect(w.logged()).To(ContainElement(And(ContainSubstring("3 of 3 known names"),
+			ContainSubstring("--confirm-orphans=3"))))
 		c.Sweep().Confirm(3)
 		w.Expect(w.reconciled()).To(ConsistOf("gone a", "gone b", "gone c"))
 		w.Expect(stop()).To(Succeed())
@@ -195,6 +197,10 @@ func TestSweepWithoutKnownIsAnError(t *testing.T) {
 			Known: knownKeys(), Sweep: &names.Options{MaxShare: 2},
 		})
 		w.Expect(err).To(MatchError(ContainSubstring("Options.MaxShare is 2")))
+		for _, known := range []names.Lister{names.Func(nil), names.Union(knownKeys(), nil)} {
+			_, err = reconcile.New("test", w.in, reconcile.Func[*configMap](w.recorder()), &reconcile.Options{Known: known})
+			w.Expect(err).To(MatchError(ContainSubstring("lister is nil")))
+		}
 	})
 }
 
