@@ -9,7 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
@@ -23,7 +23,7 @@ import (
 type neverElected struct{ reconcile.Leader }
 
 func (neverElected) String() string { return "no replica leads" }
-func (neverElected) Ready() error   { return errors.NewServiceUnavailable("no replica leads yet") }
+func (neverElected) Ready() error   { return apierrors.NewServiceUnavailable("no replica leads yet") }
 func (neverElected) Healthy() error { return nil }
 
 // optional is a controller of Secrets, a kind that the server has once it is
@@ -31,7 +31,7 @@ func (neverElected) Healthy() error { return nil }
 func (w *fixture) optional(o *reconcile.Options) (c *reconcile.Controller, serve func()) {
 	var served atomic.Bool
 	w.client.PrependReactor("*", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return !served.Load(), nil, errors.NewNotFound(schema.GroupResource{}, "")
+		return !served.Load(), nil, apierrors.NewNotFound(schema.GroupResource{}, "")
 	})
 	c, err := reconcile.New("optional", informer.For(w.client.CoreV1().Secrets("d"), nil), reconcile.Func[*corev1.Secret](
 		func(_ context.Context, r reconcile.Request[*corev1.Secret]) (reconcile.Result, error) {
