@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,15 +11,15 @@ import (
 )
 
 // Informers returns a collector of the homeostat_informer metrics of informers
-// that belong to no controller. For example, it shows the informers of a
-// clientgo.Informers:
+// that belong to no controller, and of homeostat_problems for their problems.
+// For example, it shows the informers of a clientgo.Informers:
 //
 //	registry.MustRegister(metrics.Informers(informers.Status))
 //
 // The collector calls statuses at each scrape; statuses must not wait. It adds
 // a number to the name of an informer if an earlier one has the same name and
 // kind. Other collectors and controllers in the same registry must not have
-// informers with the same names and kinds, or every scrape fails; see [New].
+// informers with the same names, or every scrape fails; see [New].
 // The registry does not refuse a second collector. So register one collector
 // for the informers of all managers of a process.
 func Informers(statuses func() []informer.Status) prometheus.Collector {
@@ -35,11 +36,17 @@ func (statusCollector) Describe(chan<- *prometheus.Desc) {}
 func (c statusCollector) Collect(metrics chan<- prometheus.Metric) {
 	type identity struct{ name, kind string }
 	counts := map[identity]int{}
+	var problems []inspect.Problem
 	for _, status := range c() {
+		for _, p := range status.Problems {
+			p.Check = cmp.Or(p.Check, "informer/"+status.Name)
+			problems = append(problems, p)
+		}
 		id := identity{status.Name, status.Kind}
 		if counts[id]++; counts[id] > 1 {
 			status.Name = fmt.Sprintf("%s-%d", status.Name, counts[id])
 		}
 		sender{metrics: metrics}.informer(&inspect.InformerStatus{Status: status})
 	}
+	sender{metrics: metrics}.problems(problems)
 }

@@ -1,11 +1,11 @@
 package reconcile
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/homeostat/homeostat/internal/guard"
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/internal/slots"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -94,12 +94,6 @@ func (c *Controller) LeaderReady() error {
 	return c.slots.caches.overdue()
 }
 
-// unauthorizedFor is how long the API server may answer all requests of an
-// informer with 401 before [Controller.Healthy] reports that the informer's
-// credentials are no longer valid. Credentials that were replaced, in a file or
-// by a plugin, are used within that time.
-const unauthorizedFor = 5 * time.Minute
-
 // Healthy returns nil, or an error that says why only a restart of the process
 // helps:
 //
@@ -130,10 +124,8 @@ func (c *Controller) Healthy() error {
 		return nil
 	}
 	for _, s := range c.sources {
-		start := s.Status().UnauthorizedSince
-		if !start.IsZero() && time.Since(start) >= unauthorizedFor {
-			return fmt.Errorf("the API server has answered 401 to the informer of %s for %v: its credentials are not valid",
-				s.Name(), time.Since(start).Round(time.Second))
+		if err := parts.CredentialsEnded(s.Name(), s.Status().UnauthorizedSince); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -41,7 +41,11 @@ func New(o *Options) (http.Handler, error) {
 	ready := withLeaders(checksOf(options.Controllers, leaderCheck, options.leaderReady, options.Readiness),
 		options.Controllers)
 	mux := http.NewServeMux()
-	mux.Handle("GET /livez", probe{"livez", func() []finding { return askAll(live) }})
+	mux.Handle("GET /livez", probe{"livez", func() []finding {
+		further := make(chan []finding, 1) // at the same time, since both may take all of a probe's time
+		go func() { further <- options.credentials() }()
+		return append(askAll(live), <-further...)
+	}})
 	checks := func() []finding { return askAll(ready) }
 	mux.Handle("GET /readyz", probe{"readyz", func() []finding {
 		return findingsOf(&options.Options, options.look(), checks())

@@ -64,11 +64,13 @@ type Options struct {
 	Problems func() []inspect.Problem
 	// Informers returns the state of informers that no controller here uses,
 	// such as the informers of a manager of controller-runtime. They are shown
-	// and checked like the controllers' informers. Their metrics are added with
-	// metrics.Informers. Requests for /readyz, /debug/homeostat and, with the
-	// default Gatherer, /metrics call Informers, so it must return immediately
-	// and be safe for concurrent use. If it panics, or has not returned within
-	// half a second, /readyz names that as a problem. Defaults to no informers.
+	// and checked like the controllers' informers, by /livez too. The default
+	// Gatherer counts their problems; their other metrics are added with
+	// metrics.Informers. Requests for the probes, /debug/homeostat and, with
+	// the default Gatherer, /metrics call Informers, so it must return
+	// immediately and be safe for concurrent use. If it panics, or has not
+	// returned within half a second, /readyz names that as a problem. Defaults
+	// to no informers.
 	Informers func() []informer.Status
 	// ReadyWithoutCaches makes a process ready although its caches are not
 	// filled yet; /readyz still names them. A process that serves a conversion
@@ -109,10 +111,7 @@ func (o *Options) withDefaults() (*sources, error) {
 		registry := prometheus.NewRegistry()
 		err := errors.Join(
 			registry.Register(metrics.New(set.Controllers...)),
-			registry.Register(metrics.Problems(func() []inspect.Problem {
-				_, err := set.informers.get()
-				return set.programProblems(err)
-			})),
+			registry.Register(metrics.Problems(set.counted)),
 			registry.Register(metrics.Requests()),
 			registry.Register(collectors.NewGoCollector()),
 			registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,7 +38,10 @@ func TestAMissingNamespaceIsNamedAndLeavesTheProcessReady(t *testing.T) {
 					return reconcile.Result{}, nil
 				}), nil)
 			g.Expect(err).NotTo(HaveOccurred())
-			handler, err := status.New(&status.Options{Controllers: []*reconcile.Controller{c}})
+			further := []informer.Status{{Name: "configmaps", Synced: true, Problems: []informer.Problem{{Cause: "Forbidden"}}}}
+			handler, err := status.New(&status.Options{
+				Controllers: []*reconcile.Controller{c}, Informers: func() []informer.Status { return further },
+			})
 			g.Expect(err).NotTo(HaveOccurred())
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
@@ -48,6 +52,10 @@ func TestAMissingNamespaceIsNamedAndLeavesTheProcessReady(t *testing.T) {
 			g.Expect(answer.Code).To(Equal(expected))
 			g.Expect(answer.Body.String()).To(And(ContainSubstring("informer/configmaps"), ContainSubstring(`namespace "b"`),
 				ContainSubstring("no role")))
+			answer = httptest.NewRecorder()
+			handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+			g.Expect(strings.Count(answer.Body.String(), `homeostat_problems{cause="Forbidden",check="informer/configmaps"} 1`)).
+				To(Equal(1), "also with two informers of one name")
 			stop()
 			<-ended
 		})

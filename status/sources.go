@@ -3,11 +3,13 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/homeostat/homeostat/informer"
 	"github.com/homeostat/homeostat/internal/guard"
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -96,13 +98,47 @@ func (s *sources) look() view {
 	v := view{inspect.Informers(s.Controllers...), inspect.Problems(s.Controllers...)}
 	for _, i := range added {
 		v.informers = append(v.informers, inspect.InformerStatus{Status: i, Controllers: []string{}})
-		for _, p := range i.Problems {
-			p.Check = cmp.Or(p.Check, "informer/"+i.Name)
-			v.problems = append(v.problems, p)
-		}
 	}
+	v.problems = append(v.problems, problemsOf(added)...)
 	v.problems = append(v.problems, s.programProblems(err)...)
 	return v
+}
+
+// problemsOf returns the problems of informers, each with its check.
+func problemsOf(informers []informer.Status) (problems []inspect.Problem) {
+	for _, i := range informers {
+		for _, p := range i.Problems {
+			p.Check = cmp.Or(p.Check, "informer/"+i.Name)
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
+// counted returns the problems that homeostat_problems counts in addition to
+// those of the controllers. A check and a cause that the controllers have, too,
+// are left out, because a metric can be sent only once.
+func (s *sources) counted() []inspect.Problem {
+	added, err := s.informers.get()
+	controllers := inspect.Problems(s.Controllers...)
+	problems := slices.DeleteFunc(problemsOf(added), func(p inspect.Problem) bool {
+		return slices.ContainsFunc(controllers, func(c inspect.Problem) bool {
+			return c.Check == p.Check && c.Cause == p.Cause
+		})
+	})
+	return append(problems, s.programProblems(err)...)
+}
+
+// credentials returns a finding of /livez for each of Options.Informers. If the
+// function fails or hangs, there are no findings: a restart is not known to
+// help.
+func (s *sources) credentials() (findings []finding) {
+	added, _ := s.informers.get() // /readyz names the error
+	for _, i := range added {
+		ended := parts.CredentialsEnded(i.Name, i.UnauthorizedSince)
+		findings = append(findings, finding{name: "informer/" + i.Name, err: ended})
+	}
+	return findings
 }
 
 // programProblems returns the problems of the program. If a function in the
