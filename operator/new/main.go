@@ -80,12 +80,16 @@ func run(ctx context.Context, info *debug.BuildInfo, args []string, stdout, stde
 		say(stderr, "writing module %s: %v\n", n.Module, err)
 		return exitError
 	}
+	join := ""
+	if file := foreignWorkspace(ctx, dir); file != "" {
+		join = fmt.Sprintf("  go work use .       # adds the module to %s; without it, go builds nothing here\n", file)
+	}
 	say(stdout, `wrote module %s; next:
   cd %s
-  go test ./...       # a unit test, and an exploration of everything that can go wrong
+%s  go test ./...       # a unit test, and an exploration of everything that can go wrong
   make install run    # for the cluster of your kubeconfig
 README.md has the next steps.
-`, n.Module, dir)
+`, n.Module, dir, join)
 	return 0
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 )
 
@@ -81,8 +80,8 @@ func moveInto(dir, source string) error {
 // tidy completes go.mod and go.sum in a folder with "go mod tidy". It copies
 // the go command's output to out.
 func tidy(ctx context.Context, folder string, out io.Writer) error {
-	command := exec.CommandContext(ctx, "go", "mod", "tidy")
-	command.Dir, command.Stdout, command.Stderr = folder, out, out
+	command := goCommand(ctx, folder, "mod", "tidy")
+	command.Stdout, command.Stderr = out, out
 	command.Env = append(command.Environ(), "GOWORK=off") // the module is in no workspace yet
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("running go mod tidy (the new module was discarded): %w", errors.Join(err, ctx.Err()))
