@@ -74,7 +74,8 @@ type Options struct {
 	// LabelSelector selects the objects that the server sends, such as
 	// "app=web,tier!=cache". An object that no longer matches is delivered to
 	// handlers as Deleted, but a controller does not reconcile its key, because
-	// the object exists. Defaults to all objects.
+	// the object exists. The text of labels.Nothing() is empty, and so selects
+	// all objects, not none. Defaults to all objects.
 	LabelSelector string
 	// FieldSelector selects the objects that the server sends, such as
 	// "spec.nodeName=node-1". Servers support only a few fields: metadata.name,
