@@ -24,9 +24,11 @@ import (
 // answered with 401. So tokens, passwords and certificates can be replaced
 // while the program runs. The server cannot be replaced: a kubeconfig with a
 // different server requires a restart, because the server may belong to a
-// different cluster. Only the address is compared. If another cluster is built
-// at the same address, the program works on that cluster, and takes the objects
-// of the old one for deleted: stop it before.
+// different cluster. Credentials that lead to a different cluster at the same
+// address are not used either. This is known if both accounts may get the
+// namespace kube-system, whose UID is then compared. Otherwise the program works
+// on the other cluster, and takes the objects of the old one for deleted: stop
+// it before a cluster is built again.
 //
 // Files that client-go reads again by itself are left to client-go. For
 // example, it reads the token of a Pod again every minute, and the file of a

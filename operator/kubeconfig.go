@@ -47,6 +47,7 @@ type kubeconfig struct {
 
 	reading sync.Mutex // guards the fields below
 	readAt  time.Time
+	cluster identity
 }
 
 // login is a version of the kubeconfig that was read after the start.
@@ -112,8 +113,11 @@ func (k *kubeconfig) problems(check string) []inspect.Problem {
 		return nil
 	}
 	p := inspect.Problem{Check: check, Cause: "kubeconfig", Reason: (*err).Error()}
-	if errors.Is(*err, errOtherServer) {
+	switch {
+	case errors.Is(*err, errOtherServer):
 		p.Remedy = "restart the program if the new server is the right one"
+	case errors.Is(*err, errOtherCluster):
+		p.Remedy = "restart the program if the new cluster is the right one and has its objects"
 	}
 	return []inspect.Problem{p}
 }
@@ -180,7 +184,8 @@ func withoutPasswords(err error, raw *clientcmdapi.Config) error {
 // follow reads the file again, unless it was read less than interval ago,
 // another request is reading it, or it is a pipe. If the file cannot be used,
 // follow records the error and keeps the old credentials.
-func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
+func (f *follower) follow(req *http.Request, interval time.Duration) {
+	k := f.kubeconfig
 	if !k.reading.TryLock() {
 		return
 	}
@@ -201,7 +206,7 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	case err != nil:
 		err = fmt.Errorf("reading the kubeconfig again: %w", err)
 	case k.isUnread():
-		k.use(req, config)
+		k.use(req, newLogin(config))
 	case config.Host != current.Host:
 		err = fmt.Errorf("%w: %s instead of %s", errOtherServer, redact.Address(config.Host),
 			redact.Address(current.Host))
@@ -210,7 +215,12 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	case hasLogin(current) && !hasLogin(config):
 		err = fmt.Errorf("the kubeconfig has no credentials for %s now", redact.Address(config.Host))
 	case !sameLogin(config, current):
-		k.use(req, config)
+		l := newLogin(config)
+		if err = f.checkCluster(req, l); err == nil {
+			k.use(req, l)
+		}
+	default:
+		f.learn(req)
 	}
 	if err == nil {
 		k.readErr.Store(nil)
@@ -222,11 +232,15 @@ func (k *kubeconfig) follow(req *http.Request, interval time.Duration) {
 	}
 }
 
-// use makes all clients use config.
-func (k *kubeconfig) use(req *http.Request, config *rest.Config) {
-	k.latest.Store(&login{config: config, connections: map[*http.Transport]http.RoundTripper{}})
+func newLogin(config *rest.Config) *login {
+	return &login{config: config, connections: map[*http.Transport]http.RoundTripper{}}
+}
+
+// use makes all clients use l.
+func (k *kubeconfig) use(req *http.Request, l *login) {
+	k.latest.Store(l)
 	klog.FromContext(req.Context()).Info("read changed credentials from the kubeconfig",
-		"server", redact.Address(config.Host))
+		"server", redact.Address(l.config.Host))
 }
 
 // sameLogin reports whether two configs have the same credentials. It ignores
@@ -320,6 +334,11 @@ func (f *follower) send(req *http.Request) (*http.Response, error) {
 	case l == nil:
 		return f.next.RoundTrip(req)
 	}
+	return f.sendWith(l, req)
+}
+
+// sendWith sends a request with the credentials of l.
+func (f *follower) sendWith(l *login, req *http.Request) (*http.Response, error) {
 	sender, err := f.withLogin(l)
 	if err != nil {
 		return nil, unsentError{fmt.Errorf("using the changed kubeconfig: %w", err)}

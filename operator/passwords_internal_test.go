@@ -65,7 +65,7 @@ func TestNoPasswordOfAnAddressIsShown(t *testing.T) {
 			k.readAt = time.Time{}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:1", nil)
 			g.Expect(err).NotTo(HaveOccurred())
-			k.follow(req, 0)
+			(&follower{kubeconfig: k}).follow(req, 0)
 			g.Expect(k.problems("cluster/west")).To(HaveLen(1))
 			g.Expect(k.problems("cluster/west")[0].Reason).To(And(
 				ContainSubstring("***@127.0.0.1:1"), ContainSubstring("percent-encoded"), Not(ContainSubstring("s3cr"))))
@@ -81,7 +81,7 @@ func TestNoPasswordOfADifferentServerIsShown(t *testing.T) {
 	k.readAt = time.Time{}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:1", nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	k.follow(req, 0)
+	(&follower{kubeconfig: k}).follow(req, 0)
 	g.Expect(k.problems("kubeconfig")[0].Reason).To(
 		HaveSuffix(": https://***@127.0.0.1:2 instead of https://***@127.0.0.1:1"))
 

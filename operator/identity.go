@@ -1,0 +1,102 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/homeostat/homeostat/internal/redact"
+)
+
+// A kubeconfig with new credentials for the same server is a rotation, unless
+// another cluster was built at the address of the server. The objects of the
+// old cluster would then count as deleted. The UID of the namespace kube-system
+// tells clusters apart, if the account may read it.
+
+// identityTimeout bounds the request for the UID of a cluster, because another
+// request waits for it.
+const identityTimeout = 2 * time.Second
+
+// errOtherCluster is the error of a kubeconfig that leads to a different
+// cluster at the address of the one at the start.
+var errOtherCluster = errors.New("the kubeconfig leads to a different cluster at the same address now")
+
+// identity is what is known of the cluster of a kubeconfig.
+type identity struct {
+	uid types.UID // of its namespace kube-system, or empty if it is not known
+	// isAsked says that a server has answered the question for the UID, for
+	// example that it is forbidden. The question is not repeated.
+	isAsked bool
+}
+
+// learn asks which cluster the current credentials lead to, unless that was
+// answered before. req is a request of a client, whose headers have the
+// credentials of the start. The reading lock must be held.
+func (f *follower) learn(req *http.Request) {
+	if f.cluster.isAsked || f.isUnread() {
+		return
+	}
+	uid, err := f.clusterOf(req, f.send)
+	f.cluster = identity{uid, err == nil}
+}
+
+// checkCluster returns an error if the credentials of l lead to a different
+// cluster than the ones before, or if there is no answer. It returns nil if one
+// of the clusters is not known. The reading lock must be held.
+func (f *follower) checkCluster(req *http.Request, l *login) error {
+	if f.cluster.uid == "" {
+		return nil
+	}
+	uid, err := f.clusterOf(req, func(r *http.Request) (*http.Response, error) { return f.sendWith(l, r) })
+	switch {
+	case err != nil:
+		shown, _ := redact.Addresses(err, f.first.Host)
+		return fmt.Errorf("asking whether the new credentials are for the same cluster: %w", shown)
+	case uid != "" && uid != f.cluster.uid:
+		return fmt.Errorf("%w: its namespace kube-system has the UID %s instead of %s", errOtherCluster, uid, f.cluster.uid)
+	}
+	return nil
+}
+
+// clusterOf returns the UID of the namespace kube-system, which it reads by
+// send. It returns no UID if the server does not show it, and an error if there
+// is no answer. req has the URL of the server, and the headers of a client.
+func (f *follower) clusterOf(req *http.Request, send func(*http.Request) (*http.Response, error)) (types.UID, error) {
+	ctx, cancel := context.WithTimeout(req.Context(), identityTimeout)
+	defer cancel()
+	base, _, err := rest.DefaultServerUrlFor(f.first)
+	if err != nil {
+		return "", err
+	}
+	asked := (&http.Request{Method: http.MethodGet, Header: http.Header{}, URL: &url.URL{
+		Scheme: req.URL.Scheme, Host: req.URL.Host,
+		Path: strings.TrimSuffix(base.Path, "/") + "/api/v1/namespaces/" + metav1.NamespaceSystem,
+	}}).WithContext(ctx)
+	for name, values := range req.Header {
+		if name == "Authorization" || name == "User-Agent" || strings.HasPrefix(name, "Impersonate-") {
+			asked.Header[name] = slices.Clone(values)
+		}
+	}
+	asked.Header.Set("Accept", "application/json")
+	res, err := send(asked)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	var namespace metav1.PartialObjectMetadata
+	if res.StatusCode != http.StatusOK || json.NewDecoder(res.Body).Decode(&namespace) != nil ||
+		namespace.Kind != "Namespace" || namespace.Name != metav1.NamespaceSystem {
+		return "", nil
+	}
+	return namespace.UID, nil
+}
