@@ -21,7 +21,8 @@ const (
 	maxNotes = 10
 	// seriesPeriod is the time after which client-go ends a series of Events.
 	seriesPeriod = 6 * time.Minute
-	// sweepSize is the number of things from which the old ones are forgotten.
+	// sweepSize is the smallest number of things of which the old ones are
+	// forgotten.
 	sweepSize = 1000
 	// markPrefix begins a mark. No action of a program contains it.
 	markPrefix = "\x00"
@@ -38,8 +39,9 @@ const (
 type distinguishing struct {
 	events.EventRecorder
 
-	mu    sync.Mutex // guards notes
+	mu    sync.Mutex // guards the fields below
 	notes map[topic]*topicNotes
+	kept  int // number of notes that were left when the old ones were last forgotten
 }
 
 // topic is what client-go takes for one series.
@@ -86,9 +88,11 @@ func (d *distinguishing) mark(about topic, note string) string {
 	return markPrefix + note
 }
 
-// forget forgets the notes of ended series, if there are many. mu must be held.
+// forget forgets the notes of ended series, if there are many, and twice as many
+// as were left the last time. So a program whose objects all get an Event within
+// a seriesPeriod does not look at all notes for each of them. mu must be held.
 func (d *distinguishing) forget() {
-	if len(d.notes) < sweepSize {
+	if len(d.notes) < max(sweepSize, 2*d.kept) {
 		return
 	}
 	for about, known := range d.notes {
@@ -96,6 +100,7 @@ func (d *distinguishing) forget() {
 			delete(d.notes, about)
 		}
 	}
+	d.kept = len(d.notes)
 }
 
 // unmarked returns a copy of an Event without the mark in its action.

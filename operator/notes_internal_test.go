@@ -18,5 +18,13 @@ func TestTheNotesOfEndedSeriesAreForgotten(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		g.Expect(len(d.notes)).To(BeNumerically("<=", sweepSize))
+
+		for period := range 3 { // all objects of a program at once
+			for i := range 5 * sweepSize {
+				d.mark(topic{action: fmt.Sprint(period), reason: fmt.Sprint(i)}, "note")
+			}
+			<-time.After(seriesPeriod)
+		}
+		g.Expect(len(d.notes)).To(BeNumerically("<=", 2*5*sweepSize))
 	})
 }
