@@ -37,7 +37,8 @@ type Options struct {
 	// kind, name and UID, and by an annotation with its key, instead of an
 	// owner reference. A namespaced owner can then have children in other
 	// namespaces and cluster-scoped children. The garbage collector does not
-	// delete them; [Set.DeleteOrphans] does.
+	// delete them; [Set.DeleteOrphans] does, even if the owner was deleted with
+	// the request to orphan its children (kubectl delete --cascade=orphan).
 	ByLabel bool
 	// Origin names the cluster that has the owners, if the children are in a
 	// different cluster. Each child gets it as the label
