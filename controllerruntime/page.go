@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 	"github.com/homeostat/homeostat/status"
@@ -52,8 +53,10 @@ type Page struct {
 // AddTo adds the page to a manager's metrics server, as
 // /homeostat/debug/homeostat, beside /homeostat/readyz, /homeostat/livez and
 // /homeostat/metrics. It also adds the check "caches" to the manager's own
-// readiness probe, so that the probe fails until all caches have synced. Call
-// it before the manager starts.
+// readiness probe, so that the probe fails until all caches have synced, and to
+// its liveness probe, so that the process is restarted when the API server has
+// not accepted the credentials of a cache for five minutes, although it did
+// before. Call it before the manager starts.
 //
 // AddTo returns an error if Informers is not set and the manager's cache was
 // not made by NewCache. It also returns the errors of the manager.
@@ -75,7 +78,18 @@ func (p *Page) AddTo(mgr manager.Manager) error {
 	}
 	return errors.Join(
 		mgr.AddMetricsServerExtraHandler("/homeostat/", http.StripPrefix("/homeostat", handler)),
-		mgr.AddReadyzCheck("caches", func(*http.Request) error { return synced(informers()) }))
+		mgr.AddReadyzCheck("caches", func(*http.Request) error { return synced(informers()) }),
+		mgr.AddHealthzCheck("caches", func(*http.Request) error { return accepted(informers()) }))
+}
+
+// accepted returns an error that names the caches whose credentials have ended,
+// so that only a restart helps.
+func accepted(informers []informer.Status) error {
+	var errs []error
+	for _, i := range informers {
+		errs = append(errs, parts.CredentialsEnded(i.Name, i.UnauthorizedSince))
+	}
+	return errors.Join(errs...)
 }
 
 // synced returns an error that names the caches that have not synced. A cache
