@@ -93,13 +93,19 @@ func (a *parking) holdsBack(namespace string, informers sources) bool {
 // putBack ends an item without a reconcile. The key stays in the queue until it
 // is released.
 func (c *core) putBack(item queue.Item[Key]) {
-	key := item.Key()
-	item.Hold(maxParked)
-	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background})
-	for _, cause := range item.Causes() {
-		c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Background, Cause: cause})
-	}
+	c.keep(item, queue.Background, maxParked)
 	item.Done()
+}
+
+// keep makes the key of an item stay in the queue when the item ends. The key
+// is dispatched again after d, or once it is released.
+func (c *core) keep(item queue.Item[Key], lane queue.Lane, d time.Duration) {
+	key := item.Key()
+	item.Hold(d)
+	c.queue.AddWithOptions(key, queue.AddOptions{Lane: lane})
+	for _, cause := range item.Causes() {
+		c.queue.AddWithOptions(key, queue.AddOptions{Lane: lane, Cause: cause})
+	}
 }
 
 // park ends an item without a reconcile. The key stays in the queue until its

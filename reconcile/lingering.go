@@ -12,11 +12,11 @@ import (
 )
 
 // lingerAfter is how long a reconcile that fails may take before its key
-// lingers. setAside is the longest time that a lingering key waits without being
+// lingers. recheckAfter is how long a lingering key waits at most until it is
 // checked again. It is a safety net: a key is normally released earlier.
 const (
-	lingerAfter = 10 * time.Second
-	setAside    = time.Minute
+	lingerAfter  = 10 * time.Second
+	recheckAfter = time.Minute
 )
 
 // lingering holds the keys that linger: their last reconcile failed after more
@@ -61,10 +61,10 @@ func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
 		own.since = now
 	}
 	for other, t := range l.waiting {
-		switch {
-		case now.Sub(t.checked) > 2*setAside: // it is not in the queue any more
-			delete(l.waiting, other)
-		case other != key && t.since.Before(own.since):
+		if free <= 0 {
+			break // there may be many
+		}
+		if other != key && t.since.Before(own.since) && !t.isOver(now) {
 			free--
 		}
 	}
@@ -77,6 +77,10 @@ func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
 	put(&l.running, key, now.Add(longest))
 	return true
 }
+
+// isOver reports whether the key has not been checked again for so long that it
+// is hardly in the queue any more.
+func (t turn) isOver(now time.Time) bool { return now.Sub(t.checked) > 2*recheckAfter }
 
 func put[V any](m *map[Key]V, key Key, value V) {
 	if *m == nil {
@@ -99,13 +103,23 @@ func (l *lingering) leave(key Key, lingers bool) (next Key, ok bool) {
 		return next, false
 	}
 	delete(l.running, key)
-	var first time.Time
+	next, _, ok = l.first()
+	return next, ok
+}
+
+// first returns the key that has waited longest, and false if no key waits. It
+// forgets the keys that are not in the queue any more. mu must be held.
+func (l *lingering) first() (key Key, since time.Time, ok bool) {
+	now := time.Now()
 	for waiting, t := range l.waiting {
-		if !ok || t.since.Before(first) {
-			next, first, ok = waiting, t.since, true
+		switch {
+		case t.isOver(now):
+			delete(l.waiting, waiting)
+		case !ok || t.since.Before(since):
+			key, since, ok = waiting, t.since, true
 		}
 	}
-	return next, ok
+	return key, since, ok
 }
 
 // forget forgets the keys for which moved reports true, because another replica
@@ -126,24 +140,15 @@ func (l *lingering) forget(moved func(Key) bool) {
 func (l *lingering) oldest() (key Key, since time.Time, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for waiting, t := range l.waiting {
-		if since.IsZero() || t.since.Before(since) {
-			key, since = waiting, t.since
-		}
-	}
+	key, since, _ = l.first()
 	return key, since, len(l.waiting)
 }
 
 // setAside ends an item without a reconcile. The key waits in the queue until it
 // is released. Its failures stay recorded.
 func (c *core) setAside(item queue.Item[Key]) {
-	key := item.Key()
-	item.Hold(setAside)
-	c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Retrying})
-	for _, cause := range item.Causes() {
-		c.queue.AddWithOptions(key, queue.AddOptions{Lane: queue.Retrying, Cause: cause})
-	}
-	c.queue.Parts().Done(key, false)
+	c.keep(item, queue.Retrying, recheckAfter)
+	c.queue.Parts().Done(item.Key(), false)
 }
 
 // lingers reports whether the key of an attempt lingers.
@@ -156,7 +161,7 @@ func (t *reconcileContext) lingers(err error) bool {
 // many linger.
 func (c *Controller) lingerProblem() []inspect.Problem {
 	key, since, n := c.lingering.oldest()
-	if n == 0 || time.Since(since) < setAside {
+	if n == 0 || time.Since(since) < recheckAfter {
 		return nil
 	}
 	return []inspect.Problem{{
