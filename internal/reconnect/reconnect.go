@@ -31,12 +31,13 @@ const (
 // slow is how long a request must have been without an answer to count as one
 // that the server does not answer. A caller may cancel a request earlier for
 // reasons of its own.
-const slow = 5 * time.Second
+const slow = time.Second
 
 // Switch decides when the requests of one client leave their connection. The
 // zero Switch is ready. It is safe for concurrent use.
 type Switch struct {
 	mu     sync.Mutex    // guards the fields below
+	well   time.Time     // when a request has last succeeded
 	failed bool          // whether a request has failed, and none has succeeded since
 	due    time.Time     // when the connection is left, if failed
 	pause  time.Duration // from the last time to due; 0 if the connection has not been left
@@ -75,9 +76,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(req)
 	switch {
 	case err == nil:
-		t.leaves.note(isWell(res.StatusCode))
+		t.leaves.note(sent, isWell(res.StatusCode))
 	case isUnanswered(err) && time.Since(sent) >= slow:
-		t.leaves.note(false)
+		t.leaves.note(sent, false)
 	}
 	return res, err
 }
@@ -96,15 +97,18 @@ func isUnanswered(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// note records whether a request has succeeded.
-func (s *Switch) note(well bool) {
+// note records whether a request has succeeded that was sent at a time.
+func (s *Switch) note(sent time.Time, well bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case well:
-		s.failed, s.pause = false, 0
+		s.well, s.failed, s.pause = time.Now(), false, 0
 	case !s.failed:
-		s.failed, s.due = true, time.Now().Add(patience)
+		if sent.Before(s.well) {
+			sent = s.well
+		}
+		s.failed, s.due = true, sent.Add(patience)
 	}
 }
 

@@ -198,3 +198,44 @@ func TestAnInnerSwitchDoesNotCountTheRequestsOfAnOuterOne(t *testing.T) {
 		g.Expect(left).To(Equal(1))
 	})
 }
+
+// A request that hangs for two minutes shows at its end that no request has
+// succeeded for two minutes.
+func TestTheTimeOfARequestWithoutAnAnswerCounts(t *testing.T) {
+	for name, succeeds := range map[string]bool{"alone": false, "beside one that succeeds": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				var leaves reconnect.Switch
+				left := 0
+				hanging := leaves.Wrap(after(time.Hour, nil))
+				other := leaves.Wrap(roundTrip(func(req *http.Request) (*http.Response, error) {
+					if req.Close {
+						left++
+					}
+					return answer(http.StatusOK)(req)
+				}))
+				send := func(through http.RoundTripper) error {
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+					defer cancel()
+					req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example.com/api", http.NoBody)
+					g.Expect(err).NotTo(HaveOccurred())
+					res, err := through.RoundTrip(req)
+					if err == nil {
+						err = res.Body.Close()
+					}
+					return err
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- send(hanging) }()
+				<-time.After(119 * time.Second)
+				if succeeds {
+					g.Expect(send(other)).To(Succeed())
+				}
+				g.Expect(<-ended).To(MatchError(context.DeadlineExceeded))
+				g.Expect(send(other)).To(Succeed())
+				g.Expect(left > 0).To(Equal(!succeeds))
+			})
+		})
+	}
+}
