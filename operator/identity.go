@@ -60,8 +60,8 @@ func (f *follower) checkCluster(req *http.Request, l *login) error {
 	uid, err := f.clusterOf(req, func(r *http.Request) (*http.Response, error) { return f.sendWith(l, r) })
 	switch {
 	case err != nil:
-		shown, _ := redact.Addresses(err, f.first.Host)
-		return fmt.Errorf("asking whether the new credentials are for the same cluster: %w", shown)
+		return fmt.Errorf("asking whether the new credentials are for the same cluster: %w",
+			redact.Addresses(err, f.first.Host))
 	case uid != "" && uid != f.cluster.uid:
 		return fmt.Errorf("%w: its namespace kube-system has the UID %s instead of %s", errOtherCluster, uid, f.cluster.uid)
 	}

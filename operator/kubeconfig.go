@@ -174,9 +174,9 @@ func withoutPasswords(err error, raw *clientcmdapi.Config) error {
 	for _, c := range raw.Clusters {
 		addresses = append(addresses, c.ProxyURL)
 	}
-	shown, hidden := redact.Addresses(err, addresses...)
-	if hidden {
-		shown = fmt.Errorf("%w: %w", shown, redact.ErrAddress)
+	shown := redact.Addresses(err, addresses...)
+	if err != nil && shown.Error() != err.Error() {
+		return fmt.Errorf("%w: %w", shown, redact.ErrAddress)
 	}
 	return shown
 }

@@ -33,11 +33,11 @@ func Address(address string) string {
 }
 
 // Addresses returns err without the users and passwords in the given addresses,
-// which its text may contain. If the text contains none, or if err is nil,
-// Addresses returns err itself, and false.
-func Addresses(err error, addresses ...string) (shown error, hidden bool) {
+// which its text may contain. If the text contains none of them, or if err is
+// nil, Addresses returns err itself.
+func Addresses(err error, addresses ...string) error {
 	if err == nil {
-		return nil, false
+		return nil
 	}
 	text := err.Error()
 	for _, address := range addresses {
@@ -50,9 +50,9 @@ func Addresses(err error, addresses ...string) (shown error, hidden bool) {
 		text = strings.ReplaceAll(text, quoted[1:len(quoted)-1], quotedPlain[1:len(quotedPlain)-1])
 	}
 	if text == err.Error() {
-		return err, false
+		return err
 	}
-	return errors.New(text), true
+	return errors.New(text)
 }
 
 // ErrAddress is the error of an address that cannot be parsed and may contain a
