@@ -55,6 +55,14 @@ var nullCases = []hiddenCase{
 		edit: values(`{"a":[1,null,{"b":null}]}`),
 	},
 	{
+		name: "in a new list of lists", is: `{"values":{"x":1}}`, wanted: `{"values":{"x":1,"a":[[{"b":null}]]}}`,
+		edit: values(`{"x":1,"a":[[{"b":null}]]}`),
+	},
+	{
+		name: "new values with a list of lists", is: `{"size":1}`, wanted: `{"size":1,"values":{"a":[[{"b":null}],[null]]}}`,
+		edit: values(`{"a":[[{"b":null}],[null]]}`),
+	},
+	{
 		name: "in an element", is: `{"charts":[{"name":"a","values":{"x":{"z":1},"y":2},"new":1},{"name":"b","new":1}]}`,
 		wanted: `{"charts":[{"name":"a","values":{"x":{"z":null},"y":2},"new":1},{"name":"b","new":1}]}`,
 		edit:   func(w *widget) { w.Spec.Charts[0].Values = raw(`{"x":{"z":null},"y":2}`) },

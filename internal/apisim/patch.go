@@ -172,7 +172,9 @@ func unprocessable() error {
 }
 
 // mergeObjects applies a merge patch, RFC 7386: null removes a member, objects
-// are merged, and other values are replaced.
+// are merged, and other values are replaced. Like the library of the API server,
+// and unlike the RFC, it also drops the nulls from the objects in a list, unless
+// the list replaces an object.
 func mergeObjects(target, change object) object {
 	for k, v := range change {
 		sub, isObject := v.(object)
@@ -186,8 +188,28 @@ func mergeObjects(target, change object) object {
 			}
 			target[k] = mergeObjects(have, sub)
 		default:
+			if _, wasObject := target[k].(object); !wasObject {
+				dropNulls(v)
+			}
 			target[k] = v
 		}
 	}
 	return target
+}
+
+// dropNulls removes the members that are null from the objects in v, at any
+// depth.
+func dropNulls(v any) {
+	switch v := v.(type) {
+	case object:
+		for k, member := range v {
+			if dropNulls(member); member == nil {
+				delete(v, k)
+			}
+		}
+	case []any:
+		for _, e := range v {
+			dropNulls(e)
+		}
+	}
 }
