@@ -14,8 +14,7 @@ func TestTheLintersOfANewModuleForbidAnyStatus404(t *testing.T) {
 	files, err := render(named("Widget"), source{Homeostat: "v0.0.0", Replace: checkoutRoot})
 	g.Expect(err).NotTo(HaveOccurred())
 	text := string(files[".golangci.yml"])
-	g.Expect(text).To(And(ContainSubstring("- forbidigo\n"), ContainSubstring("- importas\n"),
-		ContainSubstring("alias: apierrors")))
+	g.Expect(text).To(And(ContainSubstring("- forbidigo\n"), ContainSubstring("alias: apierrors")))
 	pattern := regexp.MustCompile(`pattern: (\S+)`).FindStringSubmatch(text)
 	g.Expect(pattern).To(HaveLen(2))
 	for call, forbidden := range map[string]bool{
