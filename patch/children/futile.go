@@ -56,7 +56,7 @@ func (c *call[T]) forgetDeletion(key types.NamespacedName) {
 }
 
 // wantedIn returns a hash of the values that w gives to these fields of base.
-// For a field that cannot be found, it takes the whole object, whose
+// For a field that cannot be read, it takes the whole object, whose
 // resourceVersion makes the hash different from all others.
 func (c *call[T]) wantedIn(w Child[T], base T, fields []string) [sha256.Size]byte {
 	edited, ok := base.DeepCopyObject().(T)
@@ -69,8 +69,8 @@ func (c *call[T]) wantedIn(w Child[T], base T, fields []string) [sha256.Size]byt
 	values := map[string]any{}
 	for _, field := range fields {
 		path, _, _ := strings.Cut(field, "[")
-		value, _, absent := unstructured.NestedFieldNoCopy(tree, strings.Split(path, ".")...)
-		if values[field] = value; err != nil || absent != nil {
+		value, _, unreadable := unstructured.NestedFieldNoCopy(tree, strings.Split(path, ".")...)
+		if values[field] = value; err != nil || unreadable != nil {
 			values[field] = edited
 		}
 	}

@@ -58,7 +58,8 @@ func TestAChildThatIsCreatedAgainWithoutTheWantedValuesIsNotDeletedAgain(t *test
 		w.Expect(w.secret("a").UID).To(Equal(again))
 
 		w.inject("")
-		w.Expect(ensureAll(w, typed("example.com/b", "5"))).To(MatchError(patch.IsStale, "IsStale"), "other values may succeed")
+		err := ensureAll(w, typed("example.com/b", "5"))
+		w.Expect(err).To(MatchError(patch.IsStale, "IsStale"), "other values may succeed")
 		w.Expect(ensureAll(w, typed("example.com/b", "5"))).To(Succeed())
 		w.Expect(ensureAll(w, typed("example.com/b", "5"))).To(Succeed())
 		w.Expect(w.secret("a").Type).To(BeEquivalentTo("example.com/b"))
@@ -67,7 +68,8 @@ func TestAChildThatIsCreatedAgainWithoutTheWantedValuesIsNotDeletedAgain(t *test
 		w.inject("example.com/injected")
 		w.Expect(ensureAll(w, typed("example.com/b", "6"))).To(Succeed())
 		w.inject("")
-		w.Expect(ensureAll(w, typed("example.com/b", "6"))).To(MatchError(patch.IsStale, "IsStale"), "it had the values meanwhile")
+		err = ensureAll(w, typed("example.com/b", "6"))
+		w.Expect(err).To(MatchError(patch.IsStale, "IsStale"), "it had the values meanwhile")
 		w.Expect(ensureAll(w, typed("example.com/b", "6"))).To(Succeed())
 		w.Expect(w.secret("a").Type).To(BeEquivalentTo("example.com/b"))
 	})
@@ -85,7 +87,7 @@ func TestADeletedChildThatTheCacheStillHasWasNotCreatedAgain(t *testing.T) {
 }
 
 // The whole controller, with a webhook that sets the podManagementPolicy: the
-// StatefulSet was deleted and created again 15 times a minute, for ever.
+// StatefulSet was deleted and created again 15 times a minute, forever.
 func TestAControllerDeletesAStatefulSetThatAWebhookChangesOnce(t *testing.T) {
 	inFixture(t, nil, func(w *fixture) {
 		deleted := 0

@@ -3,6 +3,7 @@ package children
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -143,12 +144,14 @@ func revertField(original, edited map[string]any, field keptField) error {
 // remaining changes are sent.
 func (c *call[T]) handleImmutable(ctx context.Context, w Child[T], base T, fields []string, refusal error) (T, error) {
 	kept, fields := c.narrowFields(w, base, fields, refusal)
-	names, wanted := strings.Join(fields, ", "), c.wantedIn(w, base, fields)
+	names := strings.Join(fields, ", ")
+	var wanted [sha256.Size]byte
 	if c.options.MaxRecreate > 0 {
 		if base.GetDeletionTimestamp() != nil {
 			return base, fmt.Errorf("child %q is being deleted, and will be created again once its finalizers %v are removed",
 				bound.KeyOf(base), base.GetFinalizers())
 		}
+		wanted = c.wantedIn(w, base, fields)
 		if c.isFutile(base, wanted) {
 			return c.keep(ctx, w, base, kept, fmt.Errorf("the child was deleted because its fields %s are immutable, and was "+
 				"created again without the wanted values, perhaps because an admission webhook changes them: "+
