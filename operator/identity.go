@@ -34,8 +34,8 @@ var errOtherCluster = errors.New("the kubeconfig leads to a different cluster at
 // identity is what is known of the cluster of a kubeconfig.
 type identity struct {
 	uid types.UID // of its namespace kube-system, or empty if it is not known
-	// isAsked says that a server has answered the question for the UID, for
-	// example that it is forbidden. The question is not repeated.
+	// isAsked says that a server has answered the question for the UID, or has
+	// forbidden it. The question is not repeated.
 	isAsked bool
 }
 
@@ -51,8 +51,9 @@ func (f *follower) learn(req *http.Request) {
 }
 
 // checkCluster returns an error if the credentials of l lead to a different
-// cluster than the ones before, or if there is no answer. It returns nil if one
-// of the clusters is not known. The reading lock must be held.
+// cluster than the ones before, or if there is no answer that says so. It
+// returns nil if the cluster before is not known, or if the server forbids to
+// know the new one. The reading lock must be held.
 func (f *follower) checkCluster(req *http.Request, l *login) error {
 	if f.cluster.uid == "" {
 		return nil
@@ -69,8 +70,10 @@ func (f *follower) checkCluster(req *http.Request, l *login) error {
 }
 
 // clusterOf returns the UID of the namespace kube-system, which it reads by
-// send. It returns no UID if the server does not show it, and an error if there
-// is no answer. req has the URL of the server, and the headers of a client.
+// send. It returns no UID if the server forbids to read it. It returns an error
+// if there is no answer, or one that does not say which cluster it is, such as
+// the 503 of a server that starts or the page of a gateway. req has the URL of
+// the server, and the headers of a client.
 func (f *follower) clusterOf(req *http.Request, send func(*http.Request) (*http.Response, error)) (types.UID, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), identityTimeout)
 	defer cancel()
@@ -93,10 +96,15 @@ func (f *follower) clusterOf(req *http.Request, send func(*http.Request) (*http.
 		return "", err
 	}
 	defer res.Body.Close()
-	var namespace metav1.PartialObjectMetadata
-	if res.StatusCode != http.StatusOK || json.NewDecoder(res.Body).Decode(&namespace) != nil ||
-		namespace.Kind != "Namespace" || namespace.Name != metav1.NamespaceSystem {
+	var answer metav1.PartialObjectMetadata
+	err = json.NewDecoder(res.Body).Decode(&answer)
+	switch {
+	case err != nil:
+	case res.StatusCode == http.StatusOK && answer.Kind == "Namespace" && answer.Name == metav1.NamespaceSystem:
+		return answer.UID, nil
+	case res.StatusCode == http.StatusForbidden && answer.Kind == "Status":
 		return "", nil
 	}
-	return namespace.UID, nil
+	return "", fmt.Errorf("reading namespace %q: the answer with status %d does not show it", metav1.NamespaceSystem,
+		res.StatusCode)
 }

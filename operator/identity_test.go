@@ -24,6 +24,7 @@ type addressed struct {
 	*gatekeeper
 	uid   string // of the namespace kube-system; empty if it is forbidden
 	down  bool   // whether the namespace cannot be read without an answer
+	page  int    // the status of a page in place of the namespace, or 0
 	asked []string
 }
 
@@ -39,6 +40,8 @@ func (a *addressed) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case a.down:
 		return nil, errors.New("no route to host")
+	case a.page != 0:
+		status, body = a.page, "<html>try again later</html>"
 	case a.uid == "":
 		status, body = http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":403}`
 	}
@@ -135,4 +138,33 @@ func TestCredentialsWaitForTheAnswerWhichClusterItIs(t *testing.T) {
 		g.Expect(ask()).NotTo(Succeed())
 		g.Expect(a.seen).NotTo(ContainElement("b"))
 	})
+}
+
+// An API server that starts, is busy or does not know the credentials yet has
+// not said which cluster it is, and a page of a gateway does not say it either.
+func TestAnAnswerThatSaysNothingOfTheClusterIsAskedForAgain(t *testing.T) {
+	for _, page := range []int{
+		http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusOK,
+	} {
+		t.Run(http.StatusText(page), func(t *testing.T) {
+			keeper := newGatekeeper(t, "a")
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				a, ask, put := newAddressed(g, t, keeper, "1")
+				a.page = page
+				<-time.After(11 * time.Second)
+				g.Expect(ask()).To(Succeed())
+				a.page = 0
+				<-time.After(11 * time.Second)
+				g.Expect(ask()).To(Succeed())
+
+				a.page = page
+				g.Expect(rebuilt(a, "2", ask, put)).NotTo(Succeed(), "it may be a different cluster")
+				a.page = 0
+				<-time.After(time.Minute)
+				g.Expect(ask()).NotTo(Succeed())
+				g.Expect(a.seen).NotTo(ContainElement("b"))
+			})
+		})
+	}
 }
