@@ -134,6 +134,24 @@ func TestOneWorkerReconcilesKeysThatFailSlowly(t *testing.T) {
 	})
 }
 
+// A key that is set aside was dispatched, so it is checked again only after
+// MinInterval. Until then it keeps its turn.
+func TestKeysThatFailSlowlyTakeTurnsWithALongMinInterval(t *testing.T) {
+	inRemotes(t, &reconcile.Options{MinInterval: 10 * time.Minute}, func(x *remotes) {
+		for n := range 16 {
+			x.create(fmt.Sprint("dead-", n))
+		}
+		pass(2 * time.Hour)
+		x.reconciles()
+		pass(10 * time.Hour)
+		began := x.reconciles()
+		for n := range 16 {
+			x.Expect(len(began[fmt.Sprint("dead-", n)])).To(BeNumerically(">=", 3), "key %d", n)
+		}
+		x.Expect(x.controllers[0].Problems()).To(ContainElement(HaveField("Cause", "slow failures")))
+	})
+}
+
 // Long reconciles that succeed, or fail soon, may use all workers.
 func TestLongReconcilesThatSucceedUseAllWorkers(t *testing.T) {
 	inFixture(t, func(w *fixture) {
