@@ -102,7 +102,7 @@ var _ = Describe("What oc observe has", func() {
 		address := freeAddress()
 		s := observe("services", "--listen-addr="+address)
 		Eventually(s.Out, patience).Should(gbytesSay("Sync ended"))
-		Expect(answerOf(address, "/healthz")()).To(Equal("200 ok"))
+		Eventually(answerOf(address, "/healthz"), patience).Should(Equal("200 ok"))
 	})
 
 	It("takes kubectl's connection flags", func(ctx SpecContext) {
