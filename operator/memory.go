@@ -79,7 +79,7 @@ func (m *memory) follow(ctx context.Context) {
 	}
 }
 
-// look returns the memory limit of the container, or 0 if it has none.
+// look returns the memory limit of the container, or 0 if it has no limit.
 func (m *memory) look() (uint64, error) {
 	limit, err := m.read()
 	if errors.Is(err, memlimit.ErrNoLimit) {

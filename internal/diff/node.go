@@ -163,8 +163,8 @@ func (n *node) bytes(p place) []byte { return unsafe.Slice((*byte)(p), n.typ.Siz
 func (n *node) pointer(p place) any { return reflect.NewAt(n.typ, p).Interface() }
 
 // raw returns the JSON that the value at p stores as it was written, or nil. For
-// example, a RawExtension that was made of a Go object has none, and a null in
-// its JSON is a nil pointer of the object.
+// example, it returns nil for a RawExtension that was made of a Go object. A
+// null in the JSON of that object is a nil pointer.
 func (n *node) raw(p place) []byte {
 	if !n.isRaw {
 		return nil

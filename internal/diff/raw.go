@@ -64,7 +64,7 @@ func storesNull(n *node, p place) bool {
 }
 
 // hasNull reports whether b, a value from a JSON decoder, has a null in an
-// object at a place where a has none. existed says that a exists.
+// object at a place where a does not have a null. existed says that a exists.
 func hasNull(b, a any, existed bool) bool {
 	switch b := b.(type) {
 	case nil:

@@ -114,8 +114,8 @@ func (e *Error) Error() string { return e.err.Error() + ": " + e.text }
 // Unwrap returns the error without the proxy.
 func (e *Error) Unwrap() error { return e.err }
 
-// Timeout reports whether the error is that of a request whose time was over,
-// as package net/http asks.
+// Timeout reports whether the time of the request was over, as package net/http
+// asks.
 func (e *Error) Timeout() bool {
 	inner, ok := errors.AsType[timeout](e.err)
 	return ok && inner.Timeout()
