@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
+	"github.com/homeostat/homeostat/internal/apisim"
 )
 
 // balanced is the way to two API servers, of which the first one answers 500. A
@@ -51,5 +52,25 @@ func TestAClientLeavesAnAPIServerThatFails(t *testing.T) {
 		<-time.After(time.Second)
 		g.Expect(get()).To(MatchError(ContainSubstring("etcd is gone")))
 		g.Expect(get()).To(Succeed())
+	})
+}
+
+// A trace of package reconciletest shows the line of a controller that makes a
+// call, although transports of the library stand between both.
+func TestTheCallerOfARequestIsOutsideOfTheLibrary(t *testing.T) {
+	sim, err := apisim.New(&apisim.Options{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		sched := sim.Schedule(100)
+		defer sched.Stop()
+		c, err := cluster.New(sim.Config("it"), nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		go func() { _, _ = c.Client().CoreV1().Secrets("d").Get(t.Context(), "s", metav1.GetOptions{}) }()
+		synctest.Wait()
+		calls := sched.Enabled()
+		g.Expect(calls).To(HaveLen(1))
+		g.Expect(calls[0].Caller()).To(MatchRegexp(`^reconnect_test\.go:\d+$`))
+		sched.Step(calls[0], apisim.NoFault)
 	})
 }

@@ -1,6 +1,7 @@
 package apisim
 
 import (
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -30,12 +31,26 @@ func Caller() string { return callerOf(stack()) }
 
 const module = "github.com/homeostat/homeostat/"
 
-// machinery lists prefixes of the functions between a program and the server.
-var machinery = []string{
-	"k8s.io/", "net/http.", "runtime.", "testing.", "sigs.k8s.io/", module + "internal/apisim.",
-	module + "patch.", module + "patch/children.", module + "leader.", module + "informer.", module + "names.",
-	module + "reconcile.",
-	module + "cluster.", module + "reconcile/reconciletest.", module + "reconcile/reconciletest/internal/smoke.",
+// isMachinery reports whether a function stands between a program and the
+// server, as those of client-go do and those of this library. Tests, the
+// examples and the programs of the laboratory are programs.
+func isMachinery(function string) bool {
+	for _, others := range []string{"k8s.io/", "sigs.k8s.io/", "net/http.", "runtime.", "testing."} {
+		if strings.HasPrefix(function, others) {
+			return true
+		}
+	}
+	inModule, found := strings.CutPrefix(function, module)
+	if !found {
+		return false
+	}
+	for _, programs := range []string{"examples/", "internal/proof/", "internal/test/"} {
+		if strings.HasPrefix(inModule, programs) {
+			return false
+		}
+	}
+	name, _, _ := strings.Cut(path.Base(inModule), ".") // such as patch_test
+	return !strings.HasSuffix(name, "_test")
 }
 
 // maxTrails limits the cache of callers. A program makes calls from a few
@@ -76,8 +91,7 @@ func (t *trail) caller() string {
 	for hasMore := depth > 0; hasMore; {
 		var f runtime.Frame
 		f, hasMore = frames.Next()
-		inner := slices.ContainsFunc(machinery, func(m string) bool { return strings.HasPrefix(f.Function, m) })
-		if f.Function != "" && !inner {
+		if f.Function != "" && !isMachinery(f.Function) {
 			return filepath.Base(f.File) + ":" + strconv.Itoa(f.Line)
 		}
 	}
