@@ -18,8 +18,8 @@ func TestContract(t *testing.T) {
 			"watched, too.": TestAnAbsentObjectIsWatched,
 		"If reading an object is forbidden, only Gets of that object fail, until reading it is " +
 			"allowed.": TestAForbiddenObjectIsAnErrorOfItsOwn,
-		"Get returns NotFound only if the server's list lacks the object, not for any answer with status " +
-			"404.": TestAStatus404IsNotTheAbsenceOfAnObject,
+		"Get returns NotFound only if the server's list lacks the object; a status 404 alone does not prove " +
+			"that.": TestAStatus404IsNotTheAbsenceOfAnObject,
 		"An object that has not been read for Options.Keep is dropped.": TestAnUnreadObjectIsDropped,
 		"While a controller watches the kind, an object that was read stays cached as long as it " +
 			"exists.": TestAWatchedObjectStaysCached,

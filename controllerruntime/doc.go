@@ -23,8 +23,8 @@
 //   - An object that the server does not have is watched, too.
 //   - If reading an object is forbidden, only Gets of that object fail, until
 //     reading it is allowed.
-//   - Get returns NotFound only if the server's list lacks the object, not for
-//     any answer with status 404.
+//   - Get returns NotFound only if the server's list lacks the object; a status
+//     404 alone does not prove that.
 //   - An object that has not been read for Options.Keep is dropped.
 //   - While a controller watches the kind, an object that was read stays cached
 //     as long as it exists.

@@ -53,10 +53,10 @@ type Page struct {
 // AddTo adds the page to a manager's metrics server, as
 // /homeostat/debug/homeostat, beside /homeostat/readyz, /homeostat/livez and
 // /homeostat/metrics. It also adds the check "caches" to the manager's own
-// readiness probe, so that the probe fails until all caches have synced, and to
-// its liveness probe, so that the process is restarted when the API server has
-// not accepted the credentials of a cache for five minutes, although it did
-// before. Call it before the manager starts.
+// probes. The readiness probe then fails until all caches have synced. The
+// liveness probe fails if the API server has refused the credentials of a cache
+// for five minutes, although it accepted them before: a restart loads new ones.
+// Call AddTo before the manager starts.
 //
 // AddTo returns an error if Informers is not set and the manager's cache was
 // not made by NewCache. It also returns the errors of the manager.

@@ -34,12 +34,13 @@ const patienceShare = 3
 // answers first, the other one is closed. If neither answers, the client asks
 // the server's /readyz on a third connection for the cause. The errors of later
 // requests without an answer name the cause: for example, that the server is
-// slow, that its etcd is not ready, or that no packets come back. Each error
-// without an answer names the proxy of the requests, if there is one. The
-// client does not limit its rate, unless config sets a QPS or a RateLimiter.
+// slow, that its etcd is not ready, or that no packets come back. If requests go
+// through a proxy, most errors without an answer name it.
+//
 // If requests have failed for half a minute, for example because an API server
 // has lost its etcd, the next ones use a new connection, which another API
-// server behind the same address may accept. Client sends no request.
+// server behind the same address may accept. The client does not limit its rate,
+// unless config sets a QPS or a RateLimiter. Client sends no request.
 //
 // Client returns an error if no client can be built from config.
 func Client(config *rest.Config) (coordinationclient.LeasesGetter, error) {

@@ -15,12 +15,11 @@ type Collector struct {
 	controllers []*reconcile.Controller
 }
 
-// New returns a collector of controllers. They must not be nil, and need not
-// run yet, and must have different names. Pass all controllers to one
-// collector. If a registry has several collectors, controllers of different
-// collectors must not share a name, a Lease or an informer, or have informers
-// with the same name and kind. Otherwise every scrape fails. Register the
-// collector once:
+// New returns a collector of controllers. They must not be nil, must have
+// different names, and need not run yet. Pass all controllers to one collector.
+// If a registry has several collectors, controllers of different collectors must
+// not share a name, a Lease or an informer, or have informers with the same
+// name. Otherwise scrapes fail. Register the collector once:
 //
 //	registry.MustRegister(metrics.New(nodes, groups))
 func New(controllers ...*reconcile.Controller) *Collector {

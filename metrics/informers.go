@@ -18,10 +18,10 @@ import (
 //
 // The collector calls statuses at each scrape; statuses must not wait. It adds
 // a number to the name of an informer if an earlier one has the same name and
-// kind. Other collectors and controllers in the same registry must not have
-// informers with the same names, or every scrape fails; see [New].
-// The registry does not refuse a second collector. So register one collector
-// for the informers of all managers of a process.
+// kind. Other collectors in the same registry must not have informers with the
+// same names; otherwise scrapes fail. The registry does not notice this when a
+// second collector is registered. So register one collector for the informers of
+// all managers of a process. See also [New].
 func Informers(statuses func() []informer.Status) prometheus.Collector {
 	return statusCollector(statuses)
 }

@@ -27,8 +27,8 @@ const (
 // Options configures a [Sweep]. Nil and zero fields mean the defaults.
 type Options struct {
 	// Namespaces are the namespaces whose names this program cleans up. Names
-	// in other namespaces, or in none, are counted and left alone. Defaults to
-	// all names.
+	// in other namespaces, and names without a namespace, are counted and left
+	// alone. Defaults to all names.
 	Namespaces []string
 	// Scope reports whether this program cleans up a name. For example, it may
 	// compare a prefix, a zone or a shard. To filter by the content of an

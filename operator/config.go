@@ -24,11 +24,12 @@ import (
 // answered with 401. So tokens, passwords and certificates can be replaced
 // while the program runs. The server cannot be replaced: a kubeconfig with a
 // different server requires a restart, because the server may belong to a
-// different cluster. Credentials that lead to a different cluster at the same
-// address are not used either. This is known if both accounts may get the
-// namespace kube-system, whose UID is then compared. Otherwise the program works
-// on the other cluster, and takes the objects of the old one for deleted: stop
-// it before a cluster is built again.
+// different cluster. New credentials are not used either if they lead to a
+// different cluster at the same address. The client recognizes this by the UID
+// of the namespace kube-system, if both the old account and the new one may get
+// it. Otherwise the program works in the new cluster, and takes the objects of
+// the old one for deleted: stop the program before you build a cluster again at
+// the same address.
 //
 // Files that client-go reads again by itself are left to client-go. For
 // example, it reads the token of a Pod again every minute, and the file of a

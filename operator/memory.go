@@ -24,10 +24,10 @@ const (
 // memory limit, and sets it again within ten seconds after the container's
 // limit has changed. For example, the limit of a running Pod can be raised with
 // `kubectl patch --subresource resize`, or by a VerticalPodAutoscaler.
-// LimitMemory has no effect if GOMEMLIMIT is set or the container has no limit.
-// The first limit, or an error, is logged at V(1), and a change at V(0). Until
-// the container's limit changes, the program may set another limit with
-// [debug.SetMemoryLimit]. The Go runtime itself follows the container's CPU
+// LimitMemory has no effect if GOMEMLIMIT is set, or while the container has no
+// limit. The first limit, or an error, is logged at V(1), and a change at V(0).
+// A limit that the program sets with [debug.SetMemoryLimit] counts until the
+// container's limit changes. The Go runtime itself follows the container's CPU
 // limit with GOMAXPROCS.
 func LimitMemory(logger logr.Logger) { limitMemory(context.Background(), logger) }
 

@@ -56,7 +56,8 @@ type topicNotes struct {
 	texts map[string]bool
 }
 
-// Eventf records an Event.
+// Eventf implements [events.EventRecorder]. It adds a mark to the action, to keep
+// Events with different notes apart.
 func (d *distinguishing) Eventf(
 	regarding, related runtime.Object, kind, reason, action, note string, args ...any,
 ) {

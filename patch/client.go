@@ -121,7 +121,8 @@ var (
 // dynamicClient is a dynamic client with the methods of a generated one.
 type dynamicClient struct{ dynamic.ResourceInterface }
 
-// Wrapped returns the dynamic client, which shows its server and its namespace.
+// Wrapped implements [clients.Wrapper]. The dynamic client that it returns shows
+// its server and its namespace.
 func (d dynamicClient) Wrapped() clients.Inner { return clients.Inner{Client: d.ResourceInterface} }
 
 func (d dynamicClient) Get(ctx context.Context, name string, o metav1.GetOptions) (*unstructured.Unstructured, error) {

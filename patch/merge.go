@@ -67,8 +67,8 @@ import (
 // satisfies [IsStale]. An edit that could lose fields which the program does
 // not see is refused, and the error names the field. For example, an edit is
 // refused if it removes one of two elements that look the same to the program,
-// or if it renames an element whose value the Go type writes in a different
-// form than the server has it, as a metav1.Duration writes 60s as 1m0s.
+// or if it renames an element with a value that the Go type writes differently
+// from the server. For example, a metav1.Duration writes 60s as 1m0s.
 // These mistakes are found before any request:
 //
 //   - a nil argument, an invalid option, a client of another namespace,

@@ -52,9 +52,10 @@ func (i Item[K]) Causes() []Cause {
 //
 // The timer of [Item.After] is not own. It counts only if it expires before the
 // key is added without a delay. A retry is not own, either, even if the key was
-// added while it was held or backed off. It does not count if it was replaced
-// or cancelled, or if an addition with ResetBackoff has ended its back-off
-// early. Own returns false once the item has ended.
+// added with Own during the failed attempt or the back-off. A retry does not
+// count if its timer was replaced or cancelled, or if an addition with
+// ResetBackoff has ended the back-off early. Own returns false once the item has
+// ended.
 func (i Item[K]) Own() bool {
 	if i.queue == nil {
 		return false

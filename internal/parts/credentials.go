@@ -10,9 +10,10 @@ import (
 // that were replaced, in a file or by a plugin, are used within that time.
 const unauthorizedFor = 5 * time.Minute
 
-// CredentialsEnded returns an error if only a restart gives an informer valid
-// credentials. since is informer.Status.UnauthorizedSince, and name the name of
-// the informer. It returns nil if since is zero, or less than five minutes ago.
+// CredentialsEnded returns an error if the API server has answered an informer
+// with 401 for at least five minutes. New credentials would have been used by
+// then, unless they require a restart. name is the name of the informer, and
+// since its Status.UnauthorizedSince. If since is zero, there is no error.
 func CredentialsEnded(name string, since time.Time) error {
 	if since.IsZero() || time.Since(since) < unauthorizedFor {
 		return nil

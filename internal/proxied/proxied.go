@@ -1,11 +1,11 @@
-// Package proxied names the proxy of a request in the error of the request.
+// Package proxied adds the proxy of a failed request to the error.
 //
 // A client sends its requests through a proxy if the kubeconfig has a proxy-url,
 // or if HTTPS_PROXY is set in the environment and NO_PROXY does not contain the
-// server. The errors of package net/http do not show this. For example, a proxy
-// that refuses to connect to the server causes the error "Forbidden", and one
-// that swallows all packets "context deadline exceeded". So a person looks at
-// the permissions of the program, or at the API server.
+// server. The errors of package net/http do not show this. For example, the error
+// is "Forbidden" if the proxy refuses to connect to the server, and "context
+// deadline exceeded" if the proxy drops all packets. A person who reads this
+// looks at the permissions of the program, or at the API server.
 package proxied
 
 import (
@@ -21,15 +21,15 @@ import (
 	"github.com/homeostat/homeostat/internal/ownwrites"
 )
 
-// Way is the way of a client's requests to the server. The zero Way has no
-// proxy. Make it with [Of].
+// Way describes how the requests of a client reach a server: through a proxy, or
+// directly. Make it with [Of]. The zero Way has no proxy.
 type Way struct {
 	proxy         func(*http.Request) (*url.URL, error)
 	byEnvironment bool
 }
 
-// Of returns the way of the clients of config. A config with a transport of its
-// own shows no proxy.
+// Of returns the Way of clients that are made from config. It returns the zero
+// Way if config has a Transport, whose proxy cannot be seen.
 func Of(config *rest.Config) Way {
 	switch {
 	case config.Transport != nil:
@@ -54,8 +54,10 @@ func (w Way) Proxy(server *url.URL) string {
 	return (&url.URL{Scheme: proxy.Scheme, Host: proxy.Host}).String()
 }
 
-// Wrap returns a transport that names the proxy in the error of a request that
-// has no answer.
+// Wrap returns a transport that sends requests through next, and returns an
+// [Error] for a request that fails without an answer, if it has a proxy. Some
+// errors are not changed, such as io.EOF and context.Canceled, because client-go
+// recognizes them by their type or text.
 func (w Way) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{w, next} }
 
 type transport struct {
@@ -114,8 +116,7 @@ func (e *Error) Error() string { return e.err.Error() + ": " + e.text }
 // Unwrap returns the error without the proxy.
 func (e *Error) Unwrap() error { return e.err }
 
-// Timeout reports whether the time of the request was over, as package net/http
-// asks.
+// Timeout reports whether the request timed out. Package net/http calls it.
 func (e *Error) Timeout() bool {
 	inner, ok := errors.AsType[timeout](e.err)
 	return ok && inner.Timeout()

@@ -45,8 +45,8 @@ type Switch struct {
 
 // Wrap returns a transport that sends requests through next. All transports of
 // a client that share their connections should be made by one Switch. If next
-// contains a transport of another Switch, that one does not count the requests,
-// because they are sent over other connections than its own.
+// contains a transport of another Switch, that Switch does not count the
+// requests, because they do not use the connections of its client.
 func (s *Switch) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{s, next} }
 
 type transport struct {

@@ -9,8 +9,8 @@ import (
 
 // Address returns the address of a server or a proxy with *** in place of the
 // user and the password. For example, "http://bob:pw@proxy:3128" becomes
-// "http://***@proxy:3128". The address may be malformed: a password with one of
-// the characters @ : / # % that is not encoded is a usual reason for that.
+// "http://***@proxy:3128". The address may be malformed, for example because one
+// of the characters @ : / # % in the password is not percent-encoded.
 func Address(address string) string {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {

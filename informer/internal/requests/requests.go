@@ -43,8 +43,8 @@ const (
 	// asked client-go to wait.
 	asksToWait = 5 * time.Second
 	// ListTime is how long the answer to a list may take after its first byte.
-	// It doubles with each list that is given up. So a list which is only slow
-	// succeeds in the end.
+	// The informer doubles it, up to 64 times ListTime, with each list in a row
+	// that it gives up. So a list that is only slow succeeds in the end.
 	ListTime = 10 * time.Minute
 	// OutageTime is how long watches may keep failing before the failures are
 	// reported as a problem. An API server restarts in less time.
@@ -54,8 +54,8 @@ const (
 var (
 	// ErrNoAnswer is the error of a request that was not answered in time.
 	ErrNoAnswer = errors.New("the server did not answer in time")
-	// ErrIncomplete is the error of a list whose answer has begun, but has not
-	// ended in time.
+	// ErrIncomplete is the error of a list whose answer began, but did not end
+	// in time.
 	ErrIncomplete = fmt.Errorf("the answer has begun, but has not ended: %w", ErrNoAnswer)
 	// ErrAsksToWait is the failure of a watch whose request the server answers by
 	// asking to wait, with a Retry-After. client-go then waits inside of the call,
@@ -210,7 +210,8 @@ func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 }
 
 // Answered reports whether the first byte of an answer to the last request has
-// arrived. The answer may be one that makes client-go wait.
+// arrived. client-go may still be waiting to repeat the request, because the
+// answer had a Retry-After.
 func (d *Deadline) Answered() bool { return d.answered.Load() }
 
 // End ends the context that [WithDeadline] has returned, and so the request.

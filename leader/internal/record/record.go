@@ -253,7 +253,7 @@ func causeOf(err error, fallback string) string {
 
 // DrainingError is the cause of a context that has ended although the replica
 // still holds the Lease or the slot. The replica holds it until the function
-// with that context returns, because reconciles in flight may finish.
+// with that context returns, to let reconciles in flight finish.
 type DrainingError string
 
 func (d DrainingError) Error() string { return string(d) }

@@ -52,7 +52,7 @@ type Options struct {
 // New returns a controller for the Services of all namespaces. The caller must
 // run the controller. New returns an error if a field of file or of o is
 // invalid, if the zone file is missing or cannot be parsed, or if another
-// process has its lock for ten seconds.
+// process holds its lock for ten seconds.
 func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconcile.Controller, error) {
 	var options Options
 	if o != nil {

@@ -26,8 +26,8 @@ type SecretMirrorSpec struct {
 	// Source is the Secret that is copied. The copies have the same name.
 	Source Source `json:"source"`
 	// Namespaces selects the namespaces that get a copy, by their labels. It
-	// must not be empty: an empty selector may be one that has lost its
-	// condition, and would copy the Secret to all namespaces.
+	// must not be empty: a selector that has lost its condition by mistake
+	// would copy the Secret to all namespaces.
 	Namespaces metav1.LabelSelector `json:"namespaces"`
 }
 

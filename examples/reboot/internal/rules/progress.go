@@ -20,7 +20,7 @@ const (
 	StageDrained  = "drained"
 	StageTold     = "told"    // the machine was told to reboot
 	StageOverdue  = "overdue" // the machine was told at least SettleTime ago, and the reports about its node may be old
-	StageReady    = "ready"   // the node became Ready; the text after this word is its boot and the time
+	StageReady    = "ready"   // the node became Ready; the boot ID and the time follow the word
 )
 
 const (
