@@ -199,6 +199,19 @@ func TestMinInterval(t *testing.T) {
 			b.Add("a")
 			b.expectNext("a", time.Hour+2*time.Minute).Done()
 		},
+		"a dispatch that is discounted does not count": func(b *fixture) {
+			b.Add("a")
+			b.take().Done()
+			b.Parts().Discount("a") // too late
+			b.Add("a")
+			item := b.expectNext("a", time.Minute)
+			b.Parts().Discount("a")
+			b.Add("a") // it is held until its item has ended
+			item.Done()
+			b.expectNext("a", time.Minute).Done()
+			b.Add("a")
+			b.expectNext("a", 2*time.Minute).Done()
+		},
 		"a key that was not added again is not delayed by it": func(b *fixture) {
 			b.Add("a")
 			b.take().Done()

@@ -77,6 +77,15 @@ func (b byKey[K]) Done(key K, timed bool) (age time.Duration, ok bool) {
 	return age, true
 }
 
+func (b byKey[K]) Discount(key K) {
+	b.queue.mu.Lock()
+	defer b.queue.unlock()
+	s := &b.queue.schedule
+	if n, e := s.table.get(key); n != 0 && e.state == held && e.retry != 0 {
+		s.retries.value(e.retry).interval = 0 // the previous interval was over when the key was dispatched
+	}
+}
+
 func (b byKey[K]) Failures(key K) int {
 	b.queue.mu.Lock()
 	defer b.queue.unlock()

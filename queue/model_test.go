@@ -175,6 +175,12 @@ func (m *model) take(name string) (own bool) {
 	return own
 }
 
+func (m *model) discount(name string) {
+	if k := m.key(name); k.held {
+		k.rest = 0
+	}
+}
+
 func (m *model) fail(k *modelKey, delay time.Duration, drawn bool) {
 	if k.reset {
 		k.failures, k.backoff = 0, 0
@@ -310,6 +316,9 @@ func (c *comparison) rarely(arg byte, name string) {
 	case arg > 250:
 		c.queue.Drain()
 		c.model.drain()
+	case arg%16 == 3:
+		c.queue.Parts().Discount(name)
+		c.model.discount(name)
 	case arg%16 == 1:
 		c.queue.Parts().Reopen()
 		c.model.reopen()

@@ -97,10 +97,12 @@ func (c *core) putBack(item queue.Item[Key]) {
 	item.Done()
 }
 
-// keep makes the key of an item stay in the queue when the item ends. The key
-// is dispatched again after d, or once it is released.
+// keep makes the key of an item, which was not reconciled, stay in the queue
+// when the item ends. The key is dispatched again after d, or once it is
+// released.
 func (c *core) keep(item queue.Item[Key], lane queue.Lane, d time.Duration) {
 	key := item.Key()
+	c.queue.Parts().Discount(key)
 	item.Hold(d)
 	c.queue.AddWithOptions(key, queue.AddOptions{Lane: lane})
 	for _, cause := range item.Causes() {
@@ -256,5 +258,6 @@ func (c *Controller) passOver(t *reconcileContext, reason error) {
 	c.orphans.drop(key)
 	c.slots.note(key, verdict{})
 	c.failures.note(t.item, verdict{})
+	c.queue.Parts().Discount(key)
 	t.item.Done()
 }

@@ -25,8 +25,6 @@ const (
 // such keys, so that the others are free for keys whose reconciles end. The
 // remaining keys wait in the queue, so they do not block a worker.
 type lingering struct {
-	minInterval time.Duration // Options.MinInterval, which delays the next check of a key, too
-
 	mu      sync.Mutex // guards the fields below
 	keys    map[Key]struct{}
 	running map[Key]time.Time // lingering keys that are being reconciled, and when they no longer count
@@ -66,7 +64,7 @@ func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
 		if free <= 0 {
 			break // there may be many
 		}
-		if other != key && t.since.Before(own.since) && !l.isOver(t, now) {
+		if other != key && t.since.Before(own.since) && !t.isOver(now) {
 			free--
 		}
 	}
@@ -82,9 +80,7 @@ func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
 
 // isOver reports whether a waiting key has not been checked again for so long
 // that it is hardly in the queue any more.
-func (l *lingering) isOver(t turn, now time.Time) bool {
-	return now.Sub(t.checked) > 2*max(recheckAfter, l.minInterval)
-}
+func (t turn) isOver(now time.Time) bool { return now.Sub(t.checked) > 2*recheckAfter }
 
 func put[V any](m *map[Key]V, key Key, value V) {
 	if *m == nil {
@@ -117,7 +113,7 @@ func (l *lingering) first() (key Key, since time.Time, ok bool) {
 	now := time.Now()
 	for waiting, t := range l.waiting {
 		switch {
-		case l.isOver(t, now):
+		case t.isOver(now):
 			delete(l.waiting, waiting)
 		case !ok || t.since.Before(since):
 			key, since, ok = waiting, t.since, true

@@ -134,8 +134,8 @@ func TestOneWorkerReconcilesKeysThatFailSlowly(t *testing.T) {
 	})
 }
 
-// A key that is set aside was dispatched, so it is checked again only after
-// MinInterval. Until then it keeps its turn.
+// MinInterval is longer than a key that is set aside waits until it is checked
+// again.
 func TestKeysThatFailSlowlyTakeTurnsWithALongMinInterval(t *testing.T) {
 	inRemotes(t, &reconcile.Options{MinInterval: 10 * time.Minute}, func(x *remotes) {
 		for n := range 16 {

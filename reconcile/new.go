@@ -27,7 +27,6 @@ func New[T informer.Object](
 	options := o.withDefaults(name)
 	c := &Controller{core: core{options: options}}
 	c.name, c.timeout = name, options.ReconcileTimeout
-	c.lingering.minInterval = options.MinInterval
 	c.watchdog = newWatchdog(c.showOverdue, logOverdue)
 	c.calls.Report = c.logStuck
 	var refused error

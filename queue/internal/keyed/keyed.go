@@ -1,5 +1,5 @@
-// Package keyed defines the operations that package queue/workqueue needs
-// beyond the methods of queue.Queue. Where the methods of a queue take an item,
+// Package keyed defines the operations that packages of this module need beyond
+// the methods of queue.Queue. Where the methods of a queue take an item,
 // these operations take a key, as the methods of client-go's queues do.
 package keyed
 
@@ -28,6 +28,10 @@ type Queue[K comparable] interface {
 	// Done ends the item of key without success or failure. It reports whether
 	// key was held. If timed is true, it also returns for how long.
 	Done(key K, timed bool) (age time.Duration, ok bool)
+	// Discount makes queue.Options.MinInterval ignore the last dispatch of key.
+	// Call it while key is held, if its worker puts it back without working on
+	// it: the next dispatch then need not wait for the interval.
+	Discount(key K)
 	// Failures returns how often key has failed in a row.
 	Failures(key K) int
 }
