@@ -83,10 +83,10 @@ var (
 		"Changes that were delivered to handlers.", "informer", "kind")
 )
 
-// informer sends the state of one informer. It leaves out the age and the
-// silence of the watch while no watch is open. While an optional informer has
-// not synced, it also leaves out homeostat_informer_synced, because the value 0
-// would raise an alert.
+// informer sends the state of one informer. It leaves out the age of the watch
+// while no watch is open, and the silence until a watch has received data.
+// While an optional informer has not synced, it also leaves out
+// homeostat_informer_synced, because the value 0 would raise an alert.
 func (s sender) informer(i *inspect.InformerStatus) {
 	if i.Synced || !i.Optional {
 		s.gauge(valueOf(i.Synced), synced, i.Name, i.Kind)

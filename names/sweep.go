@@ -175,7 +175,7 @@ func (s *Sweep) sweep(ctx context.Context) (enqueued int, err error) {
 }
 
 // record counts a sweep for Stats and Ready. err is the reason why the sweep
-// enqueued no orphans, or nil if it succeeded.
+// failed, or nil if it succeeded. enqueued counts only after a success.
 func (s *Sweep) record(enqueued int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -91,7 +91,7 @@ func (a *parking) holdsBack(namespace string, informers sources) bool {
 }
 
 // putBack ends an item without a reconcile. The key stays in the queue until it
-// is released.
+// is released, and is dispatched after maxParked at the latest.
 func (c *core) putBack(item queue.Item[Key]) {
 	c.keep(item, queue.Background, maxParked)
 	item.Done()
@@ -111,7 +111,7 @@ func (c *core) keep(item queue.Item[Key], lane queue.Lane, d time.Duration) {
 }
 
 // park ends an item without a reconcile. The key stays in the queue until its
-// namespace has been listed.
+// namespace has been listed, and is dispatched after maxParked at the latest.
 func (c *core) park(item queue.Item[Key]) {
 	key := item.Key()
 	c.putBack(item)

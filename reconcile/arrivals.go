@@ -100,8 +100,9 @@ func (d *loopDetector) add(key Key, e *change, addition queue.AddOptions) {
 	d.queue.AddWithOptions(key, addition)
 }
 
-// judgeEvent sets addition.Own if a write of key has caused the event, and
-// addition.After if the key is in a hot loop about the object of the event.
+// judgeEvent sets addition.Own if writes of key have caused the event, and all
+// events that it also stands for. It sets addition.After if the key is in a hot
+// loop about the object of the event.
 func (d *loopDetector) judgeEvent(key Key, e *change, addition *queue.AddOptions, now time.Time) {
 	o := d.outputs[e.objectRef]
 	if o == nil {

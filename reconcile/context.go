@@ -33,8 +33,8 @@ func beginCall(parent context.Context, timeout time.Duration) callContext {
 // end cancels the context after the call has returned.
 func (c *callContext) end() { c.cancel() }
 
-// abandoned reports whether the call was cancelled for a reason other than its
-// timeout.
+// abandoned reports whether the call must end for a reason other than its
+// timeout: the context of the worker has ended.
 func (c *callContext) abandoned() bool { return c.parent.Err() != nil }
 
 // reconcileContext is the context of one reconcile. It has the deadline, the

@@ -25,7 +25,7 @@ type core struct {
 	phase     atomic.Pointer[inspect.Phase]
 	parking   parking
 	lingering lingering
-	listed    func() // called when a namespace gets its first list after the start; may be nil
+	listed    func() // called when the parked keys of a namespace were released; may be nil
 	records          // what the status page, the log and the metrics show
 }
 

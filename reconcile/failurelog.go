@@ -71,7 +71,8 @@ func (l *failureLog) failed(t *reconcileContext, err error, message string) {
 // count adds the key to the keys with the same error. It reports whether the
 // key should be logged on its own: only a few keys have the error in this
 // window, and only a few had it in the previous one. It also reports true for
-// an error whose keys are not counted, because there are too many errors.
+// an error whose keys are not counted, because there are too many errors, or
+// because end was called.
 func (l *failureLog) count(t *reconcileContext, err error) bool {
 	key := t.item.Key()
 	id := errorOf(key, redact.Error(err))
@@ -145,9 +146,10 @@ func (l *failureLog) end() {
 
 // errorOf returns a number that identifies the error of a key. The errors of
 // two keys have the same number if their texts differ only in numbers, in the
-// names of the keys, and in words that begin with the name of the key. For
-// example, "creating shop-a-tls: timeout after 3s" of key shop-a and "creating
-// shop-b-tls: timeout after 5s" of key shop-b are the same error.
+// names and the namespaces of the keys, and in words that begin with the name
+// of the key and a hyphen. For example, "creating shop-a-tls: timeout after 3s"
+// of key shop-a and "creating shop-b-tls: timeout after 5s" of key shop-b are
+// the same error.
 func errorOf(key Key, text string) uint64 {
 	hash := fnv.New64a()
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {

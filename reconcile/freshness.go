@@ -264,7 +264,8 @@ func (f *freshness) expectEvent(
 	}
 }
 
-// ask makes w wait until question returns nil. question sends requests.
+// ask makes w wait until question returns nil. question sends requests. If none
+// can be sent because the controller is stopping, w does not wait.
 func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
 	release := f.addPending(w)
 	if !f.query(w, question, release) {
@@ -273,8 +274,8 @@ func (f *freshness) ask(w *heldKey, question func(ctx context.Context) error) {
 }
 
 // query calls question in a goroutine, and calls answered if question returns
-// nil within the deadline. question sends requests. If w no longer waits, query
-// calls neither of them and returns false.
+// nil within the deadline. question sends requests. If w no longer waits, or
+// the controller is stopping, query calls neither of them and returns false.
 func (f *freshness) query(w *heldKey, question func(ctx context.Context) error, answered func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

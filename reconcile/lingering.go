@@ -21,9 +21,10 @@ const (
 
 // lingering holds the keys that linger: their last reconcile failed after more
 // than lingerAfter, or had not ended at its timeout. For example, the outside
-// system of one tenant does not answer. At most half of the workers reconcile
-// such keys, so that the others are free for keys whose reconciles end. The
-// remaining keys wait in the queue, so they do not block a worker.
+// system of one tenant does not answer. At most half of the workers, but always
+// at least one, reconcile such keys, so that the others are free for keys whose
+// reconciles end. The remaining keys wait in the queue, so they do not block a
+// worker.
 type lingering struct {
 	mu      sync.Mutex // guards the fields below
 	keys    map[Key]struct{}
@@ -90,7 +91,9 @@ func put[V any](m *map[Key]V, key Key, value V) {
 }
 
 // leave records that the reconcile of key has ended, and whether the key
-// lingers now. It returns the key that has waited longest, if there is one.
+// lingers now. If the key already lingered when it was admitted, its place is
+// free now, and leave returns the key that has waited longest for a place, if
+// there is one.
 func (l *lingering) leave(key Key, lingers bool) (next Key, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,8 +147,8 @@ func (l *lingering) oldest() (key Key, since time.Time, n int) {
 	return key, since, len(l.waiting)
 }
 
-// setAside ends an item without a reconcile. The key waits in the queue until it
-// is released. Its failures stay recorded.
+// setAside ends an item without a reconcile. The key waits in the queue until
+// it is released, for at most recheckAfter. Its failures stay recorded.
 func (c *core) setAside(item queue.Item[Key]) {
 	c.keep(item, queue.Retrying, recheckAfter)
 	c.queue.Parts().Done(item.Key(), false)

@@ -33,8 +33,8 @@ type output struct {
 // event.
 type ownWrite struct {
 	key     Key
-	version string    // the resourceVersion of the object, unless it was deleted
-	deleted types.UID // the UID of the object, if it was deleted
+	version string    // the resourceVersion of the object in the answer, or empty
+	deleted types.UID // the UID of the object, if the write was a deletion
 }
 
 // writer is the record of a key that writes an output.

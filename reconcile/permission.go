@@ -60,7 +60,9 @@ func refusalOf(err error) string {
 }
 
 // missingPermission returns the permission without which a write failed, with
-// all the namespaces that err names. It returns nil if err has another reason.
+// all the namespaces that err names for it. If several permissions are missing,
+// it returns the first one that err names. It returns nil if err has another
+// reason.
 func missingPermission(err error) *permission {
 	var p *permission
 	for _, found := range forbiddenWrite.FindAllStringSubmatch(refusalOf(err), -1) {

@@ -19,8 +19,9 @@ import (
 
 // reconcileOnce reconciles one key and ends its item, even if the reconciler
 // ends the goroutine (runtime.Goexit). If the key must wait for its namespace,
-// reconcileOnce parks it instead. ctx is the parent of the reconciler's
-// context.
+// reconcileOnce parks it instead. If too many lingering keys are being
+// reconciled, it sets a lingering key aside. ctx is the parent of the
+// reconciler's context.
 func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w *worker) {
 	c.external.dispatched(item.Key())
 	if c.parking.holdsBack(item.Key().Namespace, c.sources) {
@@ -134,8 +135,8 @@ func (c *Controller) finish(t *reconcileContext, v verdict, w *worker) {
 }
 
 // observe returns a description of the hot loops that the key is in, and when
-// they end. It logs a loop when it is detected, and again each time the number
-// of its writes has doubled.
+// they end. It logs a loop at the first write that delays the reaction, and
+// again at the second, the fourth, the eighth such write in a row, and so on.
 func (t *reconcileContext) observe(writes []write) (loops string, loopUntil time.Time) {
 	c := t.control
 	seen := c.loops.observe(t.item, writes)
@@ -154,9 +155,11 @@ func (t *reconcileContext) observe(writes []write) (loops string, loopUntil time
 	return seen.loops, seen.endsAt
 }
 
-// verdictOf returns the verdict on the result and the error of a reconciler.
-// [Terminal] and [After] take precedence over errors that they wrap, and over
-// results returned with them.
+// verdictOf returns the verdict on the result and the error of a reconciler. A
+// [Terminal] error is not retried, whatever result is returned with it. For
+// other errors, the delay of an [After] takes precedence over the delay that
+// the server asks for, and both take precedence over the quick repetition after
+// a stale conflict.
 func (t *reconcileContext) verdictOf(result Result, err error) verdict {
 	if err == nil {
 		return verdict{outcome: inspect.Requeued, wait: result.delay, repeat: result.repeat}

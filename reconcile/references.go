@@ -90,7 +90,9 @@ func (t references[T, O]) attach(c *intake) binding {
 var errReferencesUnknown = errors.New("the states of the object's references are not known yet")
 
 // referrers are the keys of a controller, and the objects to which their
-// objects refer. The methods of a nil *referrers have no effect.
+// objects refer. A controller without a trigger of References has a nil
+// *referrers: attach, beginLook, update and forget then have no effect, and its
+// other methods must not be called.
 type referrers struct {
 	functions []reference
 	owns      func(Key) bool
@@ -411,7 +413,8 @@ func (r *referrers) forget(match func(Key) bool) {
 // that the key has no object.
 //
 // admit returns errReferencesUnknown if the references are not known yet, and a
-// terminal error if a reference cannot be known at present.
+// terminal error if a reference cannot be known at present. It also returns the
+// error of a function of References that has failed, which is retried.
 func (r *referrers) admit(key Key, object metav1.Object, look uint64) (current bool, err error) {
 	current, err = r.note(key, object, look)
 	if _, unreadable := errors.AsType[unreadableReferenceError](err); !unreadable {
@@ -456,9 +459,10 @@ func (r *referrers) unpark(key Key) {
 // lookUpWithReferences returns the cached object of key, as lookUp does, when
 // its references are known.
 //
-// It returns the errors of lookUp, errReferencesUnknown, or an error that names
-// a reference whose state cannot be determined. That error is terminal: a retry
-// cannot help, and the change that fixes the reference enqueues the key again.
+// It returns the errors of lookUp, errReferencesUnknown, the error of a
+// function of References that has failed, or an error that names a reference
+// whose state cannot be determined. The last one is terminal: a retry cannot
+// help, and the change that fixes the reference enqueues the key again.
 func lookUpWithReferences[T informer.Object](
 	ctx context.Context, cache *informer.Informer[T], key Key, references *referrers,
 ) (object T, ok bool, err error) {

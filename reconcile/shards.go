@@ -213,7 +213,8 @@ func (s *shardRunner) enter(key Key) *slotRun {
 // pass leaves a key to the replica that owns its slot. The key of a deleted
 // object is kept for a while, in case this replica gets the slot: without an
 // object, no list would lead to the key, and the last owner may be draining, or
-// may have failed to clean up.
+// may have failed to clean up. If this replica caches only its own slots, pass
+// keeps no key of another slot, whose object may exist.
 func (s *shardRunner) pass(key Key) {
 	c := s.controller
 	if c.exists(key) || s.caches != nil && !c.primary.Parts().InScope(key) { // the cache has no objects of other shards

@@ -56,8 +56,8 @@ type call interface {
 	context.Context
 	// subject names the call in errors, such as `the reconcile of "default/a"`.
 	subject() string
-	// abandoned reports whether the call was cancelled for a reason other than
-	// its timeout.
+	// abandoned reports whether the call must end for a reason other than its
+	// timeout, for example because the controller stops.
 	abandoned() bool
 }
 

@@ -17,8 +17,9 @@ type keyView struct {
 	Controller string    `json:"controller"`
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
-	// Now is the state of the key in the queue, or null if it is not in the
-	// queue.
+	// Now is the state of the key if it is in the queue, or if its last
+	// reconcile gave up. Otherwise it is null. It is also null if maxKeys other
+	// keys come first in the status of the controller.
 	Now *keyReport `json:"now"`
 	// References are the objects that the key's object refers to, by
 	// reconcile.References.

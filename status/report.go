@@ -106,14 +106,16 @@ type laneReport struct {
 
 // sweepReport describes the sweeps for orphans.
 type sweepReport struct {
-	// Known is the number of names in the last complete listing.
+	// Known is the number of names in scope in the last sweep that compared
+	// them, as in names.Stats.
 	Known int `json:"known"`
 	// Orphans counts the names that were enqueued. Failures counts the sweeps
 	// that failed or were refused.
 	Orphans  uint64    `json:"orphans"`
 	Failures uint64    `json:"failures"`
 	Last     time.Time `json:"lastSuccess,omitzero"`
-	// Problem is why the last sweep failed, or "" if it succeeded.
+	// Problem is why orphans are not cleaned up, such as the error of the last
+	// sweep, or "" if they are.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -180,8 +182,8 @@ type informerReport struct {
 
 	Bytes   int64  `json:"bytes"` // an estimate
 	Version string `json:"version"`
-	// LastActivity is when the least recently active watch last received an
-	// event.
+	// LastActivity is when the least recently active watch last received data,
+	// as in informer.Status.
 	LastActivity time.Time `json:"lastActivity,omitzero"`
 	WatchSince   time.Time `json:"watchSince,omitzero"`
 	Lag          float64   `json:"lagSeconds"` // age of the oldest undelivered change

@@ -77,8 +77,9 @@ type question struct {
 	path  string
 }
 
-// authorize implements Options.Authorize. It logs an error that it does not
-// remember, since the answer does not contain the error.
+// authorize implements Options.Authorize. It logs why the API server could not
+// review a token, since the answer to the request does not contain that error.
+// The error is not remembered.
 func (r *reviewer) authorize(request *http.Request) error {
 	token := tokenOf(request)
 	if token == "" {
@@ -111,7 +112,8 @@ func (r *reviewer) authorize(request *http.Request) error {
 	return refused
 }
 
-// tokenOf returns the bearer token, or the password of basic authentication.
+// tokenOf returns the bearer token, or the password of basic authentication. It
+// returns "" if the request has neither.
 func tokenOf(r *http.Request) string {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password

@@ -115,9 +115,11 @@ func problemsOf(informers []informer.Status) (problems []inspect.Problem) {
 	return problems
 }
 
-// counted returns the problems that homeostat_problems counts in addition to the
-// problems of the controllers. A check and a cause that the controllers have,
-// too, are left out, because a metric can be sent only once.
+// counted returns the problems that homeostat_problems counts in addition to
+// the problems of the controllers: the problems of Options.Informers and of the
+// program. It leaves out the problems of informers whose check and cause the
+// controllers have, too, because a metric can be sent only once. The program
+// must not use the checks of the controllers.
 func (s *sources) counted() []inspect.Problem {
 	added, err := s.informers.get()
 	controllers := inspect.Problems(s.Controllers...)

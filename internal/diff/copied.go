@@ -46,8 +46,8 @@ func CheckCopy(original, copied any) error {
 	}
 }
 
-// checkEncoded is CheckCopy for types without a plan. It does not find shared
-// members.
+// checkEncoded is CheckCopy for types without a plan. It finds neither members
+// that both objects share, nor members that only the copy has.
 func checkEncoded(original, copied any) error {
 	a, err := treeOf(original)
 	if err != nil {

@@ -78,7 +78,8 @@ func (w *writer) keys(f *field, s *slice) keyed {
 	return result
 }
 
-// keyOf returns the key of the element at p, or nil if the element has no key.
+// keyOf returns the key of the element at p. It returns nil if the element has
+// no key, or a key that is neither a string nor a signed integer.
 func keyOf(elem *node, member *field, p place) any {
 	n := elem
 	if member != nil {

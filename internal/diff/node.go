@@ -162,9 +162,10 @@ func (n *node) bytes(p place) []byte { return unsafe.Slice((*byte)(p), n.typ.Siz
 // pointer returns p as a pointer to the node's type.
 func (n *node) pointer(p place) any { return reflect.NewAt(n.typ, p).Interface() }
 
-// raw returns the JSON that the value at p stores as it was written, or nil. For
-// example, it returns nil for a RawExtension that was made of a Go object. A
-// null in the JSON of that object is a nil pointer.
+// raw returns the JSON that the value at p stores as it was written, or nil.
+// For example, it returns nil for a RawExtension that was made of a Go object.
+// A null in the JSON of such an object is a nil pointer, which means that the
+// value is missing.
 func (n *node) raw(p place) []byte {
 	if !n.isRaw {
 		return nil

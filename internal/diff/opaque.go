@@ -92,16 +92,19 @@ func (c *comparer) decode(data []byte) any {
 	return v
 }
 
-// decode is [json.Unmarshal], except that it decodes numbers in an interface as
-// [json.Number], and so keeps their text.
+// decode is [json.Unmarshal], with two differences: it decodes numbers in an
+// interface as [json.Number], and so keeps their text, and it ignores data
+// after the first JSON value.
 func decode(data []byte, target any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	return d.Decode(target)
 }
 
-// equalAny compares two values from a JSON decoder. Values of other types, and
-// numbers such as 1 and 1.0, are compared by their JSON.
+// equalAny reports whether two values from a JSON decoder are equal. Values
+// that are not deeply equal are compared by their JSON. For example, the int64
+// 1 equals the float64 1, but the json.Number 1 does not equal the json.Number
+// 1.0.
 func (c *comparer) equalAny(a, b any) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -10,14 +10,17 @@ import (
 )
 
 // errUnmergeable ends a strategic patch that the server could misread, because
-// it contains a list without a unique merge key, or a value whose shape the
-// server does not know.
+// it contains a list without a unique merge key, a value whose shape the server
+// does not know, or a key that the server would take for a directive, such as
+// "$patch".
 var errUnmergeable = errors.New("the change cannot be merged by key")
 
-// errWholeList ends a patch that would replace a whole list or remove a whole
-// map. The first would lose members of elements that the Go type does not know;
-// the second would lose entries that a Transform has removed from the cached
-// map.
+// errWholeList ends a patch that could lose data which the server has. For
+// example, a patch that replaces a whole list loses members of elements that
+// the Go type does not know, and a patch that removes a whole map loses entries
+// that a Transform has removed from the cached map. It also ends a merge patch
+// that cannot store a null, and a merge patch for a value that the server may
+// have in another shape or under another key.
 var errWholeList = errors.New("the patch would replace a list or remove a map")
 
 // output is JSON that is being written.

@@ -82,8 +82,9 @@ var errNoPlan = errors.New("the type cannot be compared in memory")
 const firstBytes = 256
 
 // fast returns the patch from original to edited. It compares them in memory.
-// If strict is true, it fails instead of replacing a whole list, or of removing
-// a whole map of a Go type. It returns errNoPlan for types that have no plan.
+// If strict is true, it returns errWholeList instead of a patch that could lose
+// data, such as a patch that replaces a whole list. It returns errNoPlan for
+// types that have no plan, and if original and edited have different types.
 func fast(original, edited any, s Style, strict bool) (Patch, error) {
 	if u, ok := original.(*unstructured.Unstructured); ok {
 		e, ok := edited.(*unstructured.Unstructured)

@@ -65,6 +65,8 @@ func storesNull(n *node, p place) bool {
 
 // hasNull reports whether b, a value from a JSON decoder, has a null in an
 // object at a place where a does not have a null. existed says that a exists.
+// hasNull does not compare the elements of lists: it returns true for every
+// null in an object that is an element, even if a has the same list.
 func hasNull(b, a any, existed bool) bool {
 	switch b := b.(type) {
 	case nil:
@@ -87,7 +89,8 @@ func hasNull(b, a any, existed bool) bool {
 	return false
 }
 
-// storeNulls makes the nulls in objects of t values that operations store.
+// storeNulls turns each null in t into a flat value, so that operations store
+// it like any other value.
 func (t *tree) storeNulls() {
 	if t.shape == shapeNull {
 		*t = tree{shape: shapeFlat, text: []byte("null")}

@@ -232,8 +232,9 @@ func (l *planter) untyped(v any) *tree {
 }
 
 // doubt clears sure for the objects of t that have only zero values, because
-// the JSON of the Go type may have added them. It reports whether t has only
-// zero values.
+// the JSON of the Go type may have added them. It keeps sure for the elements
+// of lists, which the server has. It reports whether t has only zero values. A
+// list, even an empty one, is not a zero value.
 func (t *tree) doubt() (zero bool) {
 	switch t.shape {
 	case shapeNull:

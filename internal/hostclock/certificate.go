@@ -44,7 +44,7 @@ func presented(err error) *x509.Certificate {
 
 // identity says whose certificate it is. For example, it returns `its subject
 // is "CN=kube-apiserver", its issuer is "CN=kubernetes", and it is valid from
-// 2026-11-27T12:00:05Z to 2027-11-27T12:00:05Z`. Public authorities issue
+// 2026-11-27T12:00:05Z to 2027-11-27T12:00:05Z`. Some public authorities issue
 // certificates without a subject. For these, identity returns the names of the
 // servers that they are for.
 func identity(c *x509.Certificate) string {

@@ -36,7 +36,7 @@ type Comparison struct {
 	// far the clock of this machine is ahead of the server's.
 	OnChange func(offset time.Duration)
 
-	inquiry *inquiry // nil for a server without TLS
+	inquiry *inquiry // nil without TLS, or without settings for TLS; see newInquiry
 
 	mu          sync.Mutex // guards the fields below
 	lastReading reading

@@ -36,8 +36,9 @@ type inquiry struct {
 	answered bool
 }
 
-// newInquiry returns an inquiry at the server of config, or nil if the server
-// has no TLS.
+// newInquiry returns an inquiry to the server of config. It returns nil if the
+// server has no TLS, or if config has no settings for TLS, such as the
+// certificate of an authority.
 func newInquiry(config *rest.Config) (*inquiry, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {

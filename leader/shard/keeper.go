@@ -38,7 +38,7 @@ type keeper struct {
 	claims   map[int]bool         // slots with a claim under way; they count as owned
 	busy     map[string]bool      // records with a request under way
 	retryAt  map[string]time.Time // when a record may be written again
-	free     map[int]time.Time    // when this keeper first saw the slot without owner
+	free     map[int]time.Time    // when this keeper first saw that the slot can be claimed
 	logged   map[int]bool         // slots for which wrong labels of the record were logged
 	reports  chan func() error    // results of requests, which the deciding goroutine applies
 	synced   bool                 // whether the first list has arrived

@@ -90,9 +90,10 @@ func (k *keeper) relabel(ctx context.Context, slot int, known types.UID, exists 
 	return cmp.Or(k.Records.Relabel(ctx, lease, wanted), exists)
 }
 
-// check reads the record of an owned slot if the view has shown a different
-// holder for longer than a watch can be late. Another client may have edited or
-// deleted the record; then the slot is lost.
+// check reads the record of an owned slot if the view shows a different holder,
+// and if a retry period has passed since the slot was taken or its record was
+// last read. Until then the watch may only be late. Another client may have
+// edited or deleted the record; then the slot is lost.
 func (k *keeper) check(ctx context.Context, slot int, h *holding, now time.Time) {
 	if record.Holder(k.View.Slots[slot].Lease) == k.self || now.Sub(h.checked) < k.Member.Timing.RetryPeriod {
 		return
@@ -190,8 +191,8 @@ func (k *keeper) giveBack(ctx context.Context, slot int, h *holding) {
 
 // release clears the owner in the record of a slot, writes the keys for the
 // next owner into it, and reports whether the record was written. After a
-// failure the record still names this replica. The replica then takes the slot
-// again, or gives it up with its membership.
+// failure the record may still name this replica. The replica then takes the
+// slot again, or gives it up with its membership.
 func (k *keeper) release(ctx context.Context, slot int, lease *coordinationv1.Lease) (written bool, err error) {
 	for range record.ReleaseTries {
 		free := record.Released(lease, k.quiet(), k.Now())

@@ -42,8 +42,9 @@ func (k *keeper) run(ctx context.Context) error {
 	return k.err
 }
 
-// wait blocks until a report, an update of the watch or a deadline, and
-// processes it together with all pending ones.
+// wait blocks until a report, an update of the watch, a deadline or the end of
+// ctx. It processes the report or the update, and then the pending ones as
+// drain does.
 func (k *keeper) wait(ctx context.Context) error {
 	now := k.Now()
 	timer := k.Member.Timing.Clock.NewTimer(k.due(now).Sub(now))
@@ -81,7 +82,8 @@ func (k *keeper) drain() error {
 }
 
 // due returns when to decide again without an event: when a lease expires, when
-// a slot has waited long enough for its target, or after a retry period.
+// a released slot may be taken, when a slot has waited long enough for its
+// target, or after a retry period, whichever is first.
 func (k *keeper) due(now time.Time) time.Time {
 	k.Lock()
 	defer k.Unlock()

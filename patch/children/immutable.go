@@ -18,9 +18,9 @@ import (
 	"github.com/homeostat/homeostat/patch"
 )
 
-// countDeleted counts wanted children that are still being deleted as
-// recreated, since a finalizer may keep them for a long time. If they did not
-// count, each call could delete more children.
+// countDeleted adds the wanted children that are still being deleted to the
+// number of recreated children, because a finalizer may keep them for a long
+// time. If they did not count, each call could delete more children.
 func (c *call[T]) countDeleted() {
 	for key := range c.wanted {
 		child, ok := c.cache.Get(key)

@@ -40,7 +40,8 @@ func meantFields(original, edited map[string]any, names []string) []string {
 
 // hasField reports whether the object has the field at path. If path names an
 // element of a list, such as spec.clusterIPs[0], hasField looks only for the
-// list.
+// list. It also returns true if a value before the end of path is not an
+// object.
 func hasField(object map[string]any, path string) bool {
 	list, _, _ := strings.Cut(path, "[")
 	_, found, err := unstructured.NestedFieldNoCopy(object, strings.Split(list, ".")...)

@@ -6,11 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// checkServers returns an error if the owners are known to be in another
-// cluster than the children, and the children do not show in which one. The
-// server of the owners can then say of the child of a third cluster's owner,
-// truthfully, that it has no such owner. The garbage collector of the children's
-// cluster would say so of all owners.
+// checkServers returns an error if the owners and the children are known to be
+// on servers with different addresses, and the children do not show in which
+// cluster their owners are (Options.Origin). With Options.ByLabel, a third
+// cluster may have children on the same server, too. The server of this owner
+// would truthfully say that their owners do not exist, and they would be
+// deleted as orphans. Without Options.ByLabel, the garbage collector of the
+// children's cluster would delete all children, because their owners do not
+// exist there.
 func (s *Set[T]) checkServers(owner metav1.Object) error {
 	if s.options.Origin != "" || s.together.Load() {
 		return nil

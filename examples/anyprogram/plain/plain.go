@@ -17,8 +17,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// resync is how often every namespace is checked again. An account that is
-// created and deleted while a watch is broken causes no event.
+// resync is how often every namespace is checked again, because a change may
+// cause no event. For example, an account that is created and deleted while the
+// watch is broken causes no event.
 const resync = 30 * time.Second
 
 // Name is the name of the ServiceAccount in each namespace.

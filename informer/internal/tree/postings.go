@@ -242,7 +242,8 @@ func (t *trie[V, P]) get(hash uint64, value V) (known P, ok bool) {
 	return known, false
 }
 
-// put returns t with l in place of the leaf of the same value.
+// put returns t with l, which replaces the leaf of the same value if t has one.
+// put sets l.next.
 func (t *trie[V, P]) put(l *leaf[V, P], depth uint) *trie[V, P] {
 	if t == nil {
 		t = &trie[V, P]{}

@@ -29,8 +29,9 @@ type slots[T any] struct {
 	free int
 }
 
-// find returns the slot of key. If key has no slot, it returns the free slot at
-// which the search ends, and the hash to store in it.
+// find returns the slot with the item of key. If the table has no such item, it
+// returns the free slot at which the search ends, and the hash to store in it.
+// For example, it returns another slot for a key whose item was removed.
 func (s *slots[T]) find(key types.NamespacedName) (found *slot[T], free uint64) {
 	hash := maphash.Comparable(s.seed, key) | 1<<63
 	for n := hash; ; n++ {

@@ -12,7 +12,7 @@ type Proof struct {
 	calls    int           // number of calls in this burst
 	lastCall time.Time     // time of the last call
 	asking   chan struct{} // closed when the request in flight has ended; nil if there is no such request
-	asked    time.Time     // when the cache was last as new as the server
+	asked    time.Time     // when the cache was last known to be as new as the server; zero if it never was
 	pause    time.Time     // no request is sent before this time
 }
 

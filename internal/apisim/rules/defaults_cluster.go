@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// network registers defaults of Services, Endpoints, NetworkPolicies and
-// IngressClasses.
+// network registers defaults of Services, Endpoints, EndpointSlices,
+// NetworkPolicies and IngressClasses.
 func (d *defaulters) network() {
 	setter(d, func(o *corev1.Service) {
 		s := &o.Spec

@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// createRules maps kinds to the check of the required fields of a new object.
+// createRules maps kinds, written as group/resource, to a check that only a new
+// object must pass. For example, the name of a new CronJob must have at most 52
+// characters.
 var createRules = map[string]func(obj object) field.ErrorList{
 	"/pods": func(obj object) field.ErrorList { return podSpec(Object(obj["spec"]), field.NewPath("spec")) },
 	"/replicationcontrollers": func(obj object) field.ErrorList {
@@ -64,7 +66,8 @@ var createRules = map[string]func(obj object) field.ErrorList{
 	},
 }
 
-// alwaysRules maps kinds to a check that every write must pass.
+// alwaysRules maps kinds, written as group/resource, to a check that every
+// write must pass.
 var alwaysRules = map[string]func(obj object) field.ErrorList{
 	"apps/deployments":        workload,
 	"apps/replicasets":        workload,

@@ -143,7 +143,8 @@ func (p *plain) serve(stop, lead context.Context) {
 }
 
 // marksOnce returns a reconcile that records which replica was the first to
-// reconcile an App. The server never refuses its patch.
+// reconcile an App. Its patch has no precondition, so the server does not
+// refuse it after another replica has recorded itself.
 func marksOnce(replica int) Reconcile {
 	note := fmt.Appendf(nil, `{"metadata":{"annotations":{"by":"%d"}}}`, replica)
 	return func(ctx context.Context, d Desk, app *corev1.ConfigMap) error {

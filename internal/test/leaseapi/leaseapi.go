@@ -67,9 +67,9 @@ func (a *API) finish() {
 	}
 }
 
-// settle waits until no request is in flight. Unlike the Wait of a WaitGroup,
-// it may run concurrently with begin, because a failing test does not stop its
-// replicas first.
+// settle waits until no request and no watch is in flight. Unlike the Wait of a
+// WaitGroup, it may run concurrently with begin, because a failing test does
+// not stop its replicas first.
 func (a *API) settle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -153,7 +153,8 @@ func (m *memory) end(key reconcile.Key, failed bool) {
 	}
 }
 
-// forget removes a key whose object was deleted.
+// forget removes the records of a key. The object was deleted, or it has left
+// the selection and its key is not enqueued again.
 func (m *memory) forget(key reconcile.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

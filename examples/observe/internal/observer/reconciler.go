@@ -81,8 +81,8 @@ func (r *reconciler[T]) present(ctx context.Context, key reconcile.Key, object T
 // deleted runs the delete command, if there is one, after the server has
 // confirmed the deletion. If the object still exists outside of the selection,
 // deleted returns the delay before the server is asked again, because no event
-// will report the object's deletion. With Options.Once, the server is not asked
-// again.
+// will report the object's deletion. The delay is 0, and the server is not
+// asked again, if Options.Once is set, or if no program has run for the object.
 func (r *reconciler[T]) deleted(ctx context.Context, key reconcile.Key) (delay time.Duration, err error) {
 	if len(r.options.Delete) == 0 {
 		return 0, nil

@@ -73,8 +73,9 @@ func (w *world) liveNodes(ctx context.Context) ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// ledger returns the live group with this name, or nil, and all groups from the
-// same list.
+// ledger returns the live group with this name, or nil if it does not exist,
+// and all groups from the same list. It returns an error if the group exists
+// but cannot be decoded.
 func (w *world) ledger(ctx context.Context, name string) (*api.RebootGroup, roster.Roster, error) {
 	all, err := w.liveGroups(ctx)
 	if err == nil {

@@ -115,9 +115,11 @@ func tolerates(pod *corev1.Pod) bool {
 	})
 }
 
-// evict requests the evictions of pods, several at the same time. It returns a
-// Leftover for each of pods, with the server's answer. A Pod whose eviction was
-// not requested before ctx ended has the state NotAsked.
+// evict requests the evictions of pods, several at the same time. It sorts
+// pods, so that the Pods whose eviction the server has not answered in an
+// earlier pass are first. It returns a Leftover for each of pods, with the
+// server's answer. A Pod whose eviction was not requested before ctx ended has
+// the state NotAsked.
 func (d *Drain) evict(ctx context.Context, pods []*corev1.Pod) ([]Leftover, error) {
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(rank(d.seen[a.UID])-rank(d.seen[b.UID]), cmp.Compare(nameOf(a), nameOf(b)))

@@ -88,9 +88,10 @@ func Reserve(ledger *api.RebootGroupStatus, t Terms, members []*corev1.Node) Res
 }
 
 // join returns the next queue. It removes the nodes that no longer wait for a
-// slot, and appends the nodes that have begun to wait. A node waits if it
-// requests a reboot, has no slot, and was not granted a reboot. It adds the
-// names of the appended nodes to r.Joined.
+// slot, and appends the nodes that have begun to wait, in the order of their
+// names, until the queue has MaxQueue entries. A node waits if it requests a
+// reboot, has no slot, and was not granted a reboot. join adds the names of the
+// appended nodes to r.Joined.
 func join(ledger *api.RebootGroupStatus, members []*corev1.Node, now time.Time, r *Reservation) []api.Waiting {
 	asking := map[string]*corev1.Node{}
 	for _, n := range members {

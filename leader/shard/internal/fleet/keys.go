@@ -9,7 +9,8 @@ import (
 )
 
 // keysAnnotation holds the keys that the owner of a slot has left, as a JSON
-// list of namespace/name.
+// list of namespace/name. In the record of the ranges, it holds the keys that
+// were left with the slots of earlier ranges.
 const keysAnnotation = "leader.homeostat.dev/keys"
 
 // Room is the largest number of keys in a record, and their largest total size.

@@ -26,7 +26,7 @@ type View struct {
 	records  Records
 	member   *record.Member
 	Duration time.Duration // the lease duration
-	renewal  time.Duration // how long a healthy member takes to renew
+	renewal  time.Duration // how long a healthy member takes to renew, at most
 
 	Config       *coordinationv1.Lease         // nil if the record was deleted, or was not seen yet
 	Members      map[string]record.Observation // the members, by the names of their records

@@ -77,8 +77,9 @@ func serverResources(config *rest.Config, c *reconciletest.Case) ([]apisim.Resou
 	}), nil
 }
 
-// preferredFirst sorts the lists of each group: the preferred version first,
-// then the others in the server's order.
+// preferredFirst returns the lists in another order: of each group, the
+// preferred version is before the other versions, which are in the server's
+// order. The lists of different groups are mixed.
 func preferredFirst(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	rank := map[string]int{}
 	for _, group := range groups {
