@@ -190,13 +190,13 @@ func Example_inOrder() {
 	ctx := context.Background()
 	meta := metav1.ObjectMeta{Namespace: "d", Name: "shop"}
 	client := fake.NewClientset(&appsv1.Deployment{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta})
-	errWaiting := errors.New("waiting for the end of the Deployment")
+	errWaiting := errors.New("waiting for the deletion of the Deployment")
 	finalizer := patch.Finalizer[*corev1.ConfigMap, typedcorev1.ConfigMapInterface]{
 		Name: "example.com/in-order", Client: client.CoreV1().ConfigMaps,
 		Clean: func(ctx context.Context, shop *corev1.ConfigMap) error {
 			d, err := client.AppsV1().Deployments(shop.Namespace).Get(ctx, shop.Name, metav1.GetOptions{})
 			switch {
-			case err == nil: // its end is a trigger: reconcile.Owned(deployments)
+			case err == nil: // its deletion is a trigger: reconcile.Owned(deployments)
 				return errors.Join(errWaiting, patch.Delete(ctx, client.AppsV1().Deployments, d, nil))
 			case !names.IsNotFound(err, appsv1.Resource("deployments"), shop.Name):
 				return err // what is not known is not deleted
