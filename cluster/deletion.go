@@ -65,7 +65,8 @@ func (r *request) mixedUp(details *metav1.StatusDetails, uid types.UID) string {
 // compares the groups. In a group without a dot, such as "apps", it also
 // compares the resource with the usual plural of the kind. In other groups, a
 // CustomResourceDefinition may have chosen the plural. isOtherKind returns
-// false for an object without a kind.
+// false for an object without a kind, and for a kind of the group meta.k8s.io,
+// such as PartialObjectMetadata, because any resource may be answered with it.
 func (r *request) isOtherKind(object *answer.Object) bool {
 	kind := object.GroupVersionKind()
 	if kind.Kind == "" || kind.Group == metav1.GroupName {

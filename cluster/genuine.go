@@ -26,8 +26,8 @@ import (
 const peekBytes = 64 << 10
 
 // longestRetryAfter is the longest time in seconds for which an answer may make
-// client-go wait within a request. An API server asks for at most half of that.
-// The maintenance page of a proxy may ask for hours.
+// client-go wait within a request. The flow control of an API server asks for
+// at most 32 seconds. The maintenance page of a proxy may ask for hours.
 const longestRetryAfter = 60
 
 // objectAnswers are the subresources that every server answers with an object.
@@ -82,7 +82,8 @@ func (o *observer) aboutObjects(req *http.Request) (r request, ok bool) {
 
 // finite parses req, and reports whether it is about a resource and its answer
 // ends by itself. It reports false for a watch, which is a stream of events,
-// and for connections to Pods, which may have any content.
+// and for the connections in streams, such as the log of a Pod or the proxy of
+// a Service, which may have any content.
 func (o *observer) finite(req *http.Request) (r request, ok bool) {
 	r.method = req.Method
 	switch req.Method {

@@ -83,7 +83,8 @@ func neverSent(err error) bool {
 
 // judge returns the outcome of a write whose request is req and whose answer is
 // res, and the object as far as it is known. The object is nil if the server
-// has refused the write. judge leaves the answer unchanged.
+// has refused the write, or has stored nothing, as for a review. judge leaves
+// the content of the answer unchanged.
 func (r *request) judge(req *http.Request, res *http.Response) (ownwrites.Outcome, *answer.Object) {
 	switch {
 	case res.StatusCode >= http.StatusInternalServerError, res.StatusCode == http.StatusRequestTimeout:

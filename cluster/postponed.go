@@ -15,8 +15,9 @@ import (
 
 const (
 	// briefRetryAfter is the longest time in seconds for which client-go may
-	// wait within a request of a reconcile. The flow control of API servers
-	// asks for this time.
+	// wait within a request of a reconcile. The flow control of an API server
+	// asks for this time at first, and for more if it has to refuse many
+	// requests.
 	briefRetryAfter = 1
 
 	// pageTextBytes bounds how much text of a page the error contains.

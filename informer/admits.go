@@ -21,9 +21,10 @@ import (
 	"github.com/homeostat/homeostat/internal/suspect"
 )
 
-// admits returns an error if the API server cannot have sent obj for this
-// source. For example, a proxy may have answered a request for another
-// namespace or kind.
+// admits returns an error if obj must not be stored, because the API server
+// cannot have sent it for this source. For example, a proxy may have answered a
+// request for another namespace or kind. It also returns an error if obj shows
+// that the kind has another scope than the program declares.
 func (r *reflectorStore[T]) admits(obj any) error {
 	object, ok := obj.(T)
 	if !ok {

@@ -120,8 +120,9 @@ type source struct {
 	// returnsShared reports whether the client may retain the objects that it
 	// returns. They are copied before they are modified.
 	returnsShared bool
-	// follows is a *follow.Client[T] or nil. If it is set, the fields above are
-	// not used.
+	// follows is a *follow.Client[T] or nil. If it is set, the source copies
+	// another cache and sends no requests: all fields above are zero, except
+	// perhaps namespace and reach.
 	follows any
 	// dropin is a *dropin.Client[T] or nil. If it is set, sends reports whether
 	// the last call has sent a request, and unstreamed reports whether its
@@ -129,8 +130,8 @@ type source struct {
 	dropin     any
 	sends      *atomic.Bool
 	unstreamed bool
-	// err is why the client cannot be used. If it is set, no other field except
-	// follows is set.
+	// err is why the client cannot be used. If it is set, list and watch may be
+	// nil.
 	err error
 }
 

@@ -43,7 +43,7 @@ type divided[T Object] struct {
 	// feed.mu guards the fields below.
 
 	holds     []*hold            // the shards that callers of AddShards need
-	lastWatch *reflectorStore[T] // the last watch; it ended when the last shard was removed
+	lastWatch *reflectorStore[T] // the watch that was cancelled when the last shard was removed
 }
 
 func newDivided[T Object](f *feed[T]) *divided[T] {

@@ -113,7 +113,8 @@ type delivery[T Object] struct {
 	batches    []batch[T]
 	delivering bool
 	// missed contains the events that handlers have missed. An entry is removed
-	// when its handler receives a later event of the same object.
+	// when its handler receives a later event of the same object, or when the
+	// handler itself is removed.
 	missed map[miss[T]]Problem
 	// misses is len(missed), to be read without mu.
 	misses atomic.Int64
@@ -200,7 +201,8 @@ func (d *delivery[T]) remove(h *handler[T]) {
 
 // count returns the number of handlers, and the time at which the oldest
 // undelivered change was published. The time is zero if all changes have been
-// delivered to all handlers.
+// delivered to all handlers. Changes that wait for the replay to a new handler
+// count as delivered.
 func (d *delivery[T]) count() (handlers int, oldest time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

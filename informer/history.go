@@ -97,7 +97,8 @@ func (r *reflectorStore[T]) compare(ctx context.Context) error {
 }
 
 // lastChanged returns the key of the cached object with the newest
-// resourceVersion. It returns false if no cached object counts.
+// resourceVersion. It returns false if the cache has no object for which counts
+// returns true.
 func (b *backlog[T]) lastChanged() (key types.NamespacedName, ok bool) {
 	r := b.reflector
 	newest := ""

@@ -194,8 +194,9 @@ func (r *reflectorStore[T]) keeps(namespace string) bool {
 }
 
 // addPage requests one page of the list, and reports whether there are more.
-// The request has no resourceVersion, because the server then answers it from
-// etcd instead of its cache.
+// The request has no resourceVersion, because the server then answers with its
+// newest state, and not with an older state from its cache. addPage returns
+// requests.ErrRestored if the page shows that the server was restored.
 func (b *backlog[T]) addPage(ctx context.Context) (hasMore bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()

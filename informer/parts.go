@@ -188,8 +188,9 @@ func (p parts[T]) WaitForLatestIn(ctx context.Context, namespace string) error {
 	return p.informer.waitForLatest(ctx, &types.NamespacedName{Namespace: namespace})
 }
 
-// WaitForLatestElsewhere does the same for all namespaces with a watch of their
-// own that have been listed, except for those in apart.
+// WaitForLatestElsewhere calls WaitForLatestIn for each namespace that has been
+// listed by a watch of its own and is not in apart. If a single watch reads all
+// namespaces, it waits for all objects instead.
 func (p parts[T]) WaitForLatestElsewhere(ctx context.Context, apart map[string]bool) error {
 	watches, _ := p.informer.feed.current()
 	for _, r := range watches {

@@ -133,7 +133,7 @@ func (r *reflectorStore[T]) transform(object T) (transformed T, err error) {
 type vital struct {
 	deletion    *metav1.Time
 	generation  int64
-	annotations map[string]string // package mark's
+	annotations map[string]string // the annotations of package mark
 }
 
 func vitalOf(object metav1.Object) vital {

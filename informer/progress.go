@@ -49,12 +49,13 @@ type progress struct {
 
 	mu      sync.Mutex // guards the fields below
 	request request
-	// err is the error of the last request, or nil if it succeeded.
+	// err is the last error of a request or of the reflector. It is nil once a
+	// later request has succeeded.
 	err          error
 	outage       outage
 	mute         mute
 	logged       loggedErrors // errors that were logged since a request last succeeded
-	listedBefore bool         // whether a list has been stored before
+	listedBefore bool         // whether a whole list has been received before
 	neverStreams bool         // whether a streaming list has stalled
 	// brokenStreams counts streaming lists that broke off since the last list.
 	brokenStreams int
@@ -194,9 +195,10 @@ func (p *progress) failed(ctx context.Context, err error) {
 }
 
 // complain logs an error. It uses V(0) if the error is new or is due to be
-// logged again, and V(1) otherwise. A watch that ends because its server shuts
-// down is first logged without an error, because another server usually takes
-// over. The caller holds mu.
+// logged again, and V(1) otherwise. If the server becomes unreachable after the
+// first list, the first such message is not logged as an error, because usually
+// the server only shuts down, and another server takes over. The caller holds
+// mu.
 func (p *progress) complain(err error, message string) {
 	phase, cause := p.request.phase.String(), requests.CauseOf(err)
 	details := []any{"phase", phase, "waiting", p.waitingFor(), "namespace", p.source.namespace}
@@ -314,7 +316,7 @@ func (p *progress) lastActivity() time.Time {
 }
 
 // state returns when the open watch was opened, or zero if no watch is open,
-// and the error of the last request.
+// and the last error since a request succeeded.
 func (p *progress) state() (opened time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -324,9 +326,9 @@ func (p *progress) state() (opened time.Time, err error) {
 	return p.request.opened, p.err
 }
 
-// failing returns the error of the last request that was answered, or nil if it
-// succeeded. It also returns nil for a streaming list, because a plain list
-// follows if it fails.
+// failing returns the last error since a request succeeded, or nil if there was
+// none. It also returns nil for a streaming list, because a plain list follows
+// if it fails.
 func (p *progress) failing() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,8 +56,8 @@ type sink[T Object] struct {
 }
 
 // updateSynced computes again whether the informer has synced. It is called
-// after the first list of a watch, and after each change of the watches, the
-// shards and the users.
+// after each list of a watch, and after each change of the watches, the shards
+// and the users.
 func (s *sink[T]) updateSynced() { s.marks.SetSynced(s.complete) }
 
 // reflectorStore is the store of client-go's Reflector. It puts the objects of
@@ -75,8 +75,8 @@ type reflectorStore[T Object] struct {
 	watched  watched
 	clockMu  sync.Mutex // guards clock
 	clock    serverClock
-	// consistent reports whether the last list was as new as the server at the
-	// time of its request.
+	// consistent reports whether the last list is known to be as new as the
+	// server was at the time of its request.
 	consistent atomic.Bool
 	// disordered is true once a list was older than an object in it.
 	disordered atomic.Bool
@@ -434,8 +434,8 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 
 // storePending stores and delivers the last list. The watch of a fake is opened
 // before its list is stored, because the watch does not start at a
-// resourceVersion. Otherwise writes between the first list and the watch would
-// be lost.
+// resourceVersion. Otherwise a test could write as soon as the informer has
+// synced, before the watch is open, and the cache would miss the write.
 func (r *reflectorStore[T]) storePending() {
 	if pending := r.pending; pending != nil {
 		r.pending = nil

@@ -33,7 +33,8 @@ type shards[T Object] struct{ informer *Informer[T] }
 //
 // It caches all objects while a call of Run is active, if Options.Whole is set,
 // or if the kind has no namespaces. It does so as well if the informer was made
-// by ForNamespaces, or if its client is bound to a namespace or is a fake.
+// by ForNamespaces, if it follows a cache of client-go, or if its client is
+// bound to a namespace or is a fake.
 //
 // Several calls of RunShards and Run share one cache. joined is called once
 // this call counts as a user of that cache. It may be nil. From then on
@@ -150,7 +151,7 @@ func (s shards[T]) ServerResourceVersion(ctx context.Context) (string, error) {
 // was deleted after rv and is not cached. For example, this finds the objects
 // that were deleted before their shard was added. It opens a watch at rv, and
 // returns when the watch has reached the state that the cache had at the call,
-// or at most ten seconds after the server has answered. A whole cache shows
+// or when the server ends the watch after ten seconds. A whole cache shows
 // deletions itself, so deleted is not called for it.
 //
 // If the server does not remember rv any more, DeletedSince returns the

@@ -91,8 +91,8 @@ func (s Snapshot[T]) Select(namespace string, selector labels.Selector) iter.Seq
 }
 
 // narrowest returns a tree that contains all objects that match selector, and
-// whether it contains no others. It is the smallest such tree in the index of
-// labels, or the tree of all objects.
+// whether it is known to contain no others. It is the smallest such tree in the
+// index of labels, or the tree of all objects.
 func (s Snapshot[T]) narrowest(selector labels.Selector) (root *tree.Node[T], exact bool) {
 	root, count := s.root(), s.Len()
 	if s.state == nil {
@@ -158,7 +158,8 @@ func (s *state[T]) reindex(changes []tree.Change[T]) {
 // replaced returns what the state contains after items, in sorted order, have
 // become the whole content of the namespaces that isListed selects. It also
 // returns the changes that lead there. It keeps the items of s whose objects
-// have not changed, and does not modify s.
+// have not changed, except after a restore of the server, when an equal
+// resourceVersion does not prove an equal object. It does not modify s.
 func (s *state[T]) replaced(
 	isListed func(string) bool, items []*tree.Item[T], occasion versions.Occasion,
 ) (result []*tree.Item[T], changes []tree.Change[T]) {

@@ -33,7 +33,7 @@ type specReader[T Object] struct {
 	// mu guards the fields below. Only the reflector's goroutine writes them.
 	mu sync.Mutex
 	// specs finds the specs that the current watch need not decode, because the
-	// cache has them. It is nil if the current watch decodes all specs.
+	// cache has them. If it is nil, the watch decodes all specs.
 	specs  *wire.Specs
 	reason string // why all specs are decoded, or empty
 	// offer is the offer of the current streaming list. It is accepted when

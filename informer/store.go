@@ -20,8 +20,9 @@ import (
 )
 
 // store keeps the objects of an informer. A table has the newest objects by
-// key, and a persistent tree has each state. One writer at a time changes both
-// in one step, and queues the events for handlers. Readers take no lock.
+// key, and a persistent tree has each state. One writer at a time changes the
+// table, then publishes the new tree and queues the events for handlers.
+// Readers take no lock.
 type store[T Object] struct {
 	identity *identity
 	sharer   *intern.Pool           // nil if the options switch it off
@@ -259,10 +260,10 @@ func (s *store[T]) publish(next *state[T], b batch[T]) {
 }
 
 // publishList publishes a state in which items, in sorted order, are the whole
-// content of the namespaces that isListed selects. rv is empty if the reflector
-// has sent the list. For any other list, rv is the list's resourceVersion,
-// because such a list may be older than the known state of an unreadable
-// object. The caller holds writing.
+// content of the namespaces that isListed selects. rv is the list's
+// resourceVersion if the list may be older than the known state of an
+// unreadable object. For example, it is set for a list of added shards. For
+// other lists of a reflector it is empty. The caller holds writing.
 func (s *store[T]) publishList(
 	isListed func(string) bool, items []*tree.Item[T], occasion versions.Occasion, rv string, done func(),
 ) {

@@ -26,8 +26,8 @@ type watched struct {
 	// streaming is true while the watch delivers the first list.
 	streaming bool
 	changed   chan struct{} // closed when a watch is opened, or the first list has been received
-	// narrowing runs until narrowNow is called. It is nil unless narrow was
-	// called.
+	// narrowing calls narrowNow when it fires. It is nil while no such call is
+	// due.
 	narrowing *time.Timer
 	hasEnded  bool // whether there will be no further watch
 	// endedHere is true if this program has ended the watch, and not the
@@ -92,9 +92,9 @@ func (w *watched) notify() {
 	}
 }
 
-// shortWatch is how long a watch must be open before this program ends it. If a
-// watch was shorter and has delivered no event, the reflector lists all objects
-// again.
+// shortWatch is how long a watch must be open before it is ended to change its
+// shards. If a watch was shorter and has delivered no event, the reflector
+// lists all objects again.
 const shortWatch = 1100 * time.Millisecond
 
 // narrowAfter is the time between the removal of shards and the opening of a

@@ -26,8 +26,8 @@ type notification struct {
 	// initial says that the object is one of the first objects that the
 	// listener gets. OnAdd gets it as isInInitialList.
 	initial bool
-	// unchanged reports whether the object has not changed. Only some listeners
-	// get such notifications.
+	// unchanged reports whether the object has not changed. Only listeners that
+	// are due for a resync get such notifications.
 	unchanged bool
 }
 

@@ -123,8 +123,8 @@ type shared struct {
 	failed           cache.WatchErrorHandlerWithContext
 	checkPeriod      time.Duration // the interval of checks for a resync
 
-	// distributing guards the fields below. No other lock is taken while it is
-	// held.
+	// distributing guards the fields below. While it is held, only the mutexes
+	// of the listeners are locked.
 	distributing sync.Mutex
 	// listeners contains the active listeners. The value reports whether the
 	// listener gets notifications of unchanged objects, as of the last check

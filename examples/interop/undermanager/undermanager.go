@@ -74,8 +74,8 @@ func (r runnable) Start(ctx context.Context) error { return r.controller.Run(ctx
 // replica that the manager itself has elected as the leader.
 func (runnable) NeedLeaderElection() bool { return false }
 
-// ready returns an error unless the controller is ready. It applies the same
-// rules as /readyz of package status.
+// ready returns an error unless the controller is ready. For a controller that
+// is not optional, it applies the same rules as /readyz of package status.
 func ready(c *reconcile.Controller) error {
 	if phase := c.Phase(); phase != inspect.Working && phase != inspect.Standby {
 		return fmt.Errorf("the controller is %s", phase)

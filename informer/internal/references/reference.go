@@ -35,7 +35,8 @@ type reference struct {
 	// it. So a handler must not wait for another change of the same object.
 	storing sync.Mutex
 	// dropped is true when the object is no longer stored. To change it, both
-	// storing and Set.mu must be held.
+	// storing and Set.mu must be held. For the watch of a namespace, which has
+	// no object, Set.mu is enough.
 	dropped bool
 	// dropping is true when the object is about to be dropped, unless it is
 	// held again. Set.mu guards it.
@@ -53,10 +54,10 @@ type reference struct {
 	// and delivered is the resourceVersion up to which all changes were
 	// delivered to handlers.
 	received, delivered string
-	// breaks counts the ends of watches after which the server may have been
-	// restored from a backup. sure was the value of breaks when the last list
-	// was requested. While the two differ, received and delivered may be
-	// resourceVersions that the server has lost.
+	// breaks counts the ends of watches, and the failures to open one, after
+	// which the server may have been restored from a backup. sure was the value
+	// of breaks when the last list was requested. While the two differ,
+	// received and delivered may be resourceVersions that the server has lost.
 	breaks, sure int
 	// resumes is true if the next watch may begin at received.
 	resumes bool
@@ -73,10 +74,11 @@ type reference struct {
 	// between are missing until the object has been listed.
 	gap bool
 
-	// err is the last failure, and nil after a success. failures counts the
-	// failures since the last success, and failing is the time of the first of
-	// them. refused is true if the server's answer stays the same until a
-	// person changes something.
+	// err is the last failure, and nil after a success. failing is the time of
+	// the first failure since then. failures counts the failures since a watch
+	// last stayed open for requests.Steady: a watch that opens and soon ends
+	// again must not shorten the pauses. refused is true if the server's answer
+	// stays the same until a person changes something.
 	err      error
 	refused  bool
 	failing  time.Time
@@ -100,7 +102,7 @@ type openWatch struct {
 	opened      time.Time
 	deadline    time.Time // when the server must have ended the watch; zero for fakes
 	bookmarks   atomic.Bool
-	active      atomic.Int64 // when the watch last delivered data, in Unix nanoseconds
+	active      atomic.Int64 // when the watch was opened or last delivered data, in Unix nanoseconds
 	stops       sync.Once
 }
 
@@ -149,8 +151,9 @@ type watchError struct {
 	err  error
 }
 
-// Error returns a message that names the object and, if the server forbids the
-// watch, the missing permission.
+// Error returns a message that names the object or, for the watch of a
+// namespace, the namespace. If the server forbids the watch of an object, the
+// message also names the missing permission.
 func (e watchError) Error() string {
 	if e.key.Name == "" {
 		return fmt.Sprintf("watching %s of namespace %q: %v", e.kind, e.key.Namespace, e.err)

@@ -29,9 +29,10 @@ import (
 // If the shared watch is no longer needed, watches by name begin at the point
 // that it had reached.
 
-// forbiddenPause is the pause after which a forbidden watch of a namespace is
-// tried again. A program may lack the permission for this watch for long,
-// because it can watch each object by its name instead.
+// forbiddenPause is the pause after which a watch of a namespace is tried again
+// that the server has refused, for example because it is forbidden. A program
+// may lack the permission for this watch for long, because it can watch each
+// object by its name instead.
 const forbiddenPause = 10 * time.Minute
 
 // source is the connection to a namespace, and the watch of the namespace.

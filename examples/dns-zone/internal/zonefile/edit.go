@@ -60,11 +60,12 @@ func (z *zone) set(key types.NamespacedName, want [][]byte) (changed bool) {
 	return true
 }
 
-// placeFor returns the index at which to insert new lines. If following, the
-// index of the next key's line, is not negative, placeFor returns it. Otherwise
-// it returns the index after our last line, or the end of the file if there are
-// no lines of ours. It then also adds a missing line end to the line before
-// that index.
+// placeFor returns the index at which to insert the lines of a key. following
+// is the index of the first line that the key has already or, if it has none,
+// of the first line of a later key. placeFor returns following unless it is
+// negative. Otherwise it returns the index after our last line, or the end of
+// the file if there are no lines of ours. It then also adds a missing line end
+// to the line before that index.
 func (z *zone) placeFor(following int) int {
 	if following >= 0 {
 		return following

@@ -102,8 +102,9 @@ func (f *File) set(key types.NamespacedName, want [][]byte) (changed bool, err e
 }
 
 // locked calls change while it holds the lock of the file, so no other dns-zone
-// changes the file. It does not wait for the lock after the end of ctx. An
-// editor does not take the lock: see errMoved.
+// changes the file. It does not wait for another process after the end of ctx,
+// but it always waits for calls of this File that began earlier. An editor does
+// not take the lock: see errMoved.
 func (f *File) locked(ctx context.Context, change func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

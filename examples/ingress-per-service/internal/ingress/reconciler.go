@@ -122,7 +122,8 @@ func (r *reconciler) clean(ctx context.Context, current *networkingv1.Ingress) e
 }
 
 // warn records an Event about a foreign Ingress that has the name of the
-// Service's Ingress. It does so only once for each foreign Ingress.
+// Service's Ingress. It does not repeat the Event for the same Ingress until
+// forget has been called for the Service.
 func (r *reconciler) warn(service *corev1.Service, foreign *networkingv1.Ingress) {
 	key := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 	r.mu.Lock()

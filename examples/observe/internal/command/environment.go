@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// inherited lists the variables that every program gets.
+// inherited lists the variables that every program gets if this process has
+// them.
 var inherited = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 
 // Environment returns the environment of programs. Without declarations it is

@@ -16,7 +16,8 @@ const marker = "OBSERVE_RUN"
 // members of a family are found by a variable in their environment, even if
 // they are in other process groups and sessions. A process that starts a
 // session of its own with a new environment (env -i) is no longer a member. On
-// other systems a family is the process group.
+// other Unix systems a family is the process group. Elsewhere it is the program
+// alone.
 type family struct {
 	pid   int // the program's id, once it was started
 	id    string

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxRounds limits how often members are searched for again after a search
-	// that has found one: a process may start a new process before it is
-	// killed.
+	// maxRounds and maxExecs together limit how often members are searched for.
+	// A search that has found a member is repeated, because a process may start
+	// a new process before it is killed.
 	maxRounds = 100
 	// execTime is how long to wait, up to maxExecs times, for a process that is
 	// just starting another program. Until that program runs, the kernel shows

@@ -140,8 +140,8 @@ func explainEnd(ctx, running context.Context, program string, err error) error {
 	}
 }
 
-// fits returns an error if the kernel would refuse the call, for example
-// because an argument is too long or contains a NUL.
+// fits returns an error if an argument or a variable is longer than the kernel
+// allows, or if an argument contains a NUL.
 func fits(call Call) error {
 	for i, argument := range call.Argv {
 		if len(argument) > MaxString {
