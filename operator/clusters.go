@@ -42,11 +42,12 @@ type Cluster struct {
 }
 
 const (
-	// answerTimeout is how long a server may take for one answer.
+	// answerTimeout bounds each attempt to check a server. One attempt may send
+	// several requests.
 	answerTimeout = 15 * time.Second
 	// checkInterval is the interval at which a healthy cluster is checked.
 	checkInterval = 30 * time.Second
-	// firstDelay is the first delay after a failed request. It doubles with
+	// firstDelay is the delay after the first failed attempt. It doubles with
 	// each further failure.
 	firstDelay = 250 * time.Millisecond
 	// longestDelay is the longest delay after a failed check of a cluster.
@@ -95,9 +96,9 @@ func (r *remote) watch(ctx context.Context) {
 
 // answer returns the result of a check. If the check takes longer than its
 // requests may take, answer returns an error, and the next call waits for the
-// same check instead of starting another.
-// Something in the program may hold a request and ignore its context, as
-// client-go does until the credential plugin of the kubeconfig has returned.
+// same check instead of starting another. This happens if something in the
+// program holds a request and ignores its context, as client-go does until the
+// credential plugin of the kubeconfig has returned.
 func (r *remote) answer(ctx context.Context) error {
 	if r.asked == nil {
 		asked := make(chan error, 1)

@@ -51,9 +51,10 @@ func (f *follower) learn(req *http.Request) {
 }
 
 // checkCluster returns an error if the credentials of l lead to a different
-// cluster than the ones before, or if there is no answer that says so. It
-// returns nil if the cluster before is not known, or if the server forbids to
-// know the new one. The reading lock must be held.
+// cluster than the credentials before, or if no answer shows to which cluster
+// they lead. It returns nil if it is not known to which cluster the credentials
+// before led, or if the server forbids the new ones to read the UID. The
+// reading lock must be held.
 func (f *follower) checkCluster(req *http.Request, l *login) error {
 	if f.cluster.uid == "" {
 		return nil

@@ -31,8 +31,8 @@ const (
 // limit with GOMAXPROCS.
 func LimitMemory(logger logr.Logger) { limitMemory(context.Background(), logger) }
 
-// limitMemory is [LimitMemory], which follows the container's limit until ctx
-// ends.
+// limitMemory does what [LimitMemory] does, but follows the container's limit
+// only until ctx ends.
 func limitMemory(ctx context.Context, logger logr.Logger) {
 	if _, set := os.LookupEnv("GOMEMLIMIT"); set {
 		return

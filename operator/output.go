@@ -15,10 +15,10 @@ import (
 // when the disk is full. A write then does not return.
 const linePatience = time.Second
 
-// output is a writer of lines. It returns when a line has been written, or after
-// linePatience. Until that line has been written after all, it drops all further
-// lines at once, so that work does not wait for the log. It is safe for
-// concurrent use.
+// output is a writer of lines. Write returns when the line has been written, or
+// after linePatience. Until that line has been written after all, output drops
+// all further lines at once, so that work does not wait for the log. It is safe
+// for concurrent use.
 type output struct {
 	writer  io.Writer
 	writing sync.Mutex // held by the caller whose line is under way

@@ -132,8 +132,8 @@ func unreachable(host string, timeout time.Duration, err error) error {
 	return fmt.Errorf("reaching the API server at %s: "+format+": %w", host, timeout, err)
 }
 
-// askOnce calls ask with the time limit for one answer. So a server that
-// accepts a connection but never answers does not use up all the time.
+// askOnce calls ask with the time limit answerTimeout. So a server that accepts
+// a connection but never answers does not use up all the time.
 func askOnce(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -165,7 +165,8 @@ func isTemporary(err error) bool {
 // ones that are needed by name only. It returns an error for each permission
 // that is missing, joined. It only logs the ones that the program can do
 // without. If the server does not answer about a permission that the program
-// requires, or about any permission, review returns only that error.
+// requires, or answers about none of the permissions, review returns only the
+// error of one request.
 func review(ctx context.Context, client kubernetes.Interface, needs []permission) error {
 	needs = slices.DeleteFunc(slices.Clone(needs), func(p permission) bool { return p.byName })
 	granted, errs := make([]bool, len(needs)), make([]error, len(needs))

@@ -19,8 +19,9 @@ import (
 // ownedBy returns a checksum of the fields that manager has applied to obj, in
 // all subresources, with their values. The values are included because another
 // replica may have applied different values under the same manager name. Such a
-// write does not change the ownership. It returns false if the managed fields
-// are missing or cannot be read.
+// write does not change the ownership. ownedBy returns false if the managed
+// fields of obj do not say that manager has applied any fields, or cannot be
+// read. For example, the cache may have dropped them.
 func ownedBy(obj informer.Object, manager string) ([sha256.Size]byte, bool) {
 	var zero [sha256.Size]byte
 	h := sha256.New()

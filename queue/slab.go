@@ -18,7 +18,7 @@ const (
 type slab[T any] struct {
 	chunks []*[chunkSize]T
 	free   []uint32
-	top    uint32 // the highest number ever used
+	top    uint32 // the highest number used since the slab was last empty
 	live   int
 }
 

@@ -60,7 +60,7 @@ type lease struct {
 	ticket     uint64 // a number that is never used twice; 0 if the lease has ended
 	dispatched int64
 	waited     int64
-	isOwn      bool // whether every addition that led to the dispatch was the caller's own
+	isOwn      bool // whether this is no retry, and every addition that led to it was the caller's own
 }
 
 // retryState is the part of a key's state that is kept after its dispatch, such

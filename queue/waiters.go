@@ -20,7 +20,7 @@ type waiters struct {
 	timer    *waiter   // the waiter with the timer, or nil
 	timerDue int64     // when the timer of the waiter in timer fires
 	spare    []*waiter
-	waking   int // number of waiters that were woken and have not returned from wait yet
+	waking   int // number of waiters that were woken and are still in wait, and of callers in passGate
 }
 
 // waiter is one caller of Get.

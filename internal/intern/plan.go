@@ -44,7 +44,7 @@ type plan struct {
 	// after the start of the word. It is nil if values must not be read word by
 	// word, because they are lazy or opaque, or do not consist of whole words.
 	cover []uint16
-	plain bool // whether the type has only raw fields; such values are compared by their bytes
+	plain bool // whether values are raw bytes without gaps, so that their bytes are compared
 	lazy  bool // whether values are lazy or have a lazy field
 	holds bool // whether values may be lazy or point to lazy values
 }

@@ -76,7 +76,7 @@ func (s *Pool) Update(obj, old any) {
 // familiesOf returns the hashes of an object's two families: the objects with
 // the same controller, and the objects of the same type. The table has at most
 // one living member of each family. Both hashes are the same if the object has
-// no controller.
+// no controller, and for unstructured objects, whose controller is not read.
 func (s *Pool) familiesOf(obj any, p *plan) (families [2]uint64) {
 	typeFamily := s.mix(uint64(object), uint64(p.number), 0)
 	families = [...]uint64{typeFamily, typeFamily}

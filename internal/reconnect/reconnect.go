@@ -83,8 +83,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// isWell reports whether an answer shows that its server works. A server that
-// refuses everybody, and one that does not know the client, do not.
+// isWell reports whether an answer shows that its server works for this client.
+// A server that refuses all requests (429, or a status from 500) does not work,
+// and neither does a server that does not know the client (401).
 func isWell(status int) bool {
 	return status < http.StatusInternalServerError &&
 		status != http.StatusTooManyRequests && status != http.StatusUnauthorized
@@ -97,7 +98,7 @@ func isUnanswered(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// note records whether a request has succeeded that was sent at a time.
+// note records whether a request that was sent at the time sent has succeeded.
 func (s *Switch) note(sent time.Time, well bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +113,9 @@ func (s *Switch) note(sent time.Time, well bool) {
 	}
 }
 
-// leave returns 0, or if the next request is to leave its connection, the time
-// until the connection is left again.
+// leave returns 0 if the next request stays on its connection. Otherwise the
+// request is to leave it, and leave returns the time until the connection is
+// left again.
 func (s *Switch) leave() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

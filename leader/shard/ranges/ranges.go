@@ -117,10 +117,11 @@ type divider struct{ *Shards }
 // server lists the objects of each of them. A replica without permission to
 // list them could not work on its slots. The first cache is the primary: its
 // objects are counted when Run chooses the ranges. Package reconcile calls
-// Divide before Run, like the methods below.
+// Divide and the methods below. It calls Divide before Run.
 //
-// Divide returns the cause of ctx when ctx ends. It logs every other error,
-// reports the error by Ready, and tries again after RetryPeriod.
+// Divide returns the cause of ctx if ctx ends first, and otherwise nil. It logs
+// every other error, reports the error by Ready, and tries again after
+// RetryPeriod.
 func (r parts) Divide(ctx context.Context, caches []slots.Cache) error {
 	r.primary = caches[0]
 	_ = r.replica.Retry(ctx, "listing the cached kinds", func(ctx context.Context) error {
@@ -240,8 +241,8 @@ func (r parts) Measure(ctx context.Context, objects func() int) {
 	}
 }
 
-// smallSurplus is the number of objects above the mean up to which a replica
-// does not count as imbalanced.
+// smallSurplus is the number of objects above the mean from which a replica
+// counts as imbalanced.
 const smallSurplus = 10
 
 // imbalance returns the number of objects of the heaviest member relative to
@@ -323,8 +324,9 @@ func samplesSince(samples []sample, moment time.Time) []sample {
 // as the server keeps events if that is shorter. It calls found from its own
 // goroutine, and may name a key more than once.
 //
-// Deleted returns an error if the server answers with an error, if a cache is
-// not running, or if ctx ends. Some keys may then be missing.
+// Deleted returns an error if the server no longer has the events since the
+// last sample, if the cache is not running, or if ctx ends. Some keys may then
+// be missing. The cache retries other requests that fail.
 func (r parts) Deleted(
 	ctx context.Context, primary slots.Cache, numbers []int, period time.Duration, found func(types.NamespacedName),
 ) (err error) {

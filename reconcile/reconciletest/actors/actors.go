@@ -90,7 +90,7 @@ func (r *routine) refresh(w *reconciletest.World) []deployments.Task {
 }
 
 // doFirst does the first task. A task that fails, for example with a conflict
-// because its object has changed, is not retried until the world has changed.
+// because its object has changed, is not retried until look is called again.
 // The other tasks continue.
 func (r *routine) doFirst(w *reconciletest.World) {
 	todo := r.refresh(w)

@@ -38,7 +38,9 @@ type schema struct {
 var _ apisim.Schema = (*schema)(nil)
 
 // newSchema compiles a schema as the real server does when a definition is
-// applied. It returns an error for a schema that the real server refuses.
+// applied. It returns an error if the schema is not structural or cannot be
+// compiled. Unlike the real server, it accepts rules with mistakes
+// (x-kubernetes-validations). Validate then reports them for each object.
 func newSchema(source *apiextensionsv1.JSONSchemaProps, kind gvk.GroupVersionKind) (*schema, error) {
 	var props apiextensions.JSONSchemaProps
 	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(source, &props, nil)

@@ -85,7 +85,8 @@ func anyIn(function string) bool {
 	})
 }
 
-// dump returns the stacks of all goroutines as text.
+// dump returns the stacks of all goroutines as text, but at most the first four
+// megabytes.
 func dump() string {
 	buf := make([]byte, 4<<20)
 	return string(buf[:runtime.Stack(buf, true)])

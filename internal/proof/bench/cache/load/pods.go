@@ -219,8 +219,8 @@ func uid(n int) string {
 // million.
 func suffix(n int) string { return fmt.Sprintf("%05x", n*7919%(1<<20)) }
 
-// hex returns a text of this length that looks like a hash and differs for each
-// n.
+// hex returns a text of this length that looks like a hash of n. Equal numbers
+// get the same text.
 func hex(n, length int) string {
 	out := make([]byte, length)
 	state := uint64(n+1) * 0x9e3779b97f4a7c15

@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A mapper maps only Pods. With it controller-runtime does not need to ask the
-// server for its resources.
+// A mapper maps every kind to the resource pods, because the caches of this
+// package read no other resource. With it controller-runtime does not need to
+// ask the server for its resources.
 type mapper struct{ meta.RESTMapper }
 
 func (mapper) RESTMapping(kind schema.GroupKind, _ ...string) (*meta.RESTMapping, error) {
