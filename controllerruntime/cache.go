@@ -113,7 +113,7 @@ type onDemand struct {
 	Options
 
 	informers clientgo.Informers
-	options   cache.Options // the manager's options, with a Scheme and a Mapper if there is a kind on demand
+	options   cache.Options // the manager's options, with a Scheme and a Mapper; zero if there is no kind on demand
 	live      client.WithWatch
 	named     map[schema.GroupVersionKind]bool
 
@@ -297,7 +297,9 @@ func (c *onDemand) GetInformerForKind(
 	return c.Cache.GetInformerForKind(ctx, gvk, opts...)
 }
 
-// RemoveInformer drops all objects of a kind, and its handlers.
+// RemoveInformer drops all objects of the kind of obj, and its handlers. If the
+// kind is cached on demand, it drops only the representation that obj has:
+// typed, unstructured or metadata-only.
 func (c *onDemand) RemoveInformer(ctx context.Context, obj client.Object) error {
 	switch k, err := c.kindOf(obj); {
 	case err != nil:

@@ -24,12 +24,14 @@ import (
 
 var _ crcache.Informer = (*kind)(nil)
 
-// defaultSyncPeriod is how often a handler gets all objects again, as in
-// controller-runtime.
+// defaultSyncPeriod is how often a handler gets all objects again, unless the
+// cache or the handler sets another period. controller-runtime has the same
+// default.
 const defaultSyncPeriod = 10 * time.Hour
 
-// handled contains the handlers of a kind, and the objects that they have been
-// told about. kind.mu guards it.
+// handled contains the handlers of a kind, and the objects as the handlers know
+// them. The objects are also recorded while there are no handlers, because a
+// new handler is told about them. kind.mu guards it.
 type handled struct {
 	delivered map[types.NamespacedName]informer.Object
 	listeners map[*listener]bool

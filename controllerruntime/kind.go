@@ -42,10 +42,10 @@ type reading struct {
 	last    time.Time     // when a Get of the object last began or ended
 	waiting int           // number of Gets in progress
 	changed chan struct{} // closed when the object's state may have changed; nil until a Get needs it
-	// rv is the newest resourceVersion that the manager's client has written.
-	// asks is set if the server must be asked, because a write has no
-	// resourceVersion to wait for. For example, the answer to a deletion may
-	// lack it. written counts the writes.
+	// rv is the newest resourceVersion that the manager's client has written
+	// and no Get has waited for yet. asks is set if the next Get must ask the
+	// server, because a write has no resourceVersion to wait for. For example,
+	// the answer to a deletion may lack it. written counts the writes.
 	rv      string
 	asks    bool
 	written int
@@ -193,10 +193,11 @@ func (k *kind) notFound(key types.NamespacedName) error {
 	return apierrors.NewNotFound(k.mapping.Resource.GroupResource(), key.Name)
 }
 
-// unproven returns err, the answer to a list, as an error that is no NotFound.
-// A server never answers a list with 404 because an object does not exist. For
-// example, it does not serve the version yet, or the answer is a proxy's page.
-// A reconciler would take the object for deleted.
+// unproven returns err, the error of a list, as an error that is no NotFound. A
+// reconciler would take a NotFound for the deletion of the object, but a server
+// never answers a list with 404 because an object does not exist. Such a 404
+// has another cause. For example, the server does not serve the version yet, or
+// the answer is a proxy's page.
 func unproven(err error) error {
 	if apierrors.IsNotFound(err) { //nolint:forbidigo // proves nothing: the status is removed
 		return fmt.Errorf("it is not known which objects exist: %v", err) //nolint:errorlint // without the status

@@ -178,7 +178,7 @@ func (*gated) NeedLeaderElection() bool { return false }
 // Start warms the runnable up, waits until this replica leads, and runs the
 // runnable until the leadership ends. The manager is not asked to warm the
 // runnable up, because it might do so while the runnable is starting, and one
-// of the two would then wait for a lock.
+// of the two calls would then wait for the runnable's lock.
 func (g *gated) Start(ctx context.Context) error {
 	if warm, ok := g.Runnable.(interface {
 		Warmup(ctx context.Context) error
@@ -203,8 +203,10 @@ const longestCatchUp = 2 * time.Minute
 
 // lead lets the other runnables start as soon as the caches are as new as the
 // server was when this replica became the leader. The caches then show what the
-// previous leader wrote. lead returns nil when the leadership ends, and an
-// error if the caches are not new enough after longestCatchUp.
+// previous leader wrote. If the manager's cache was not made by NewCache, the
+// other runnables start at once. lead returns nil when the leadership ends. It
+// returns an error if the caches are not new enough after longestCatchUp, or if
+// the leadership ends before they are.
 func (m *led) lead(ctx context.Context) error {
 	if m.cache != nil {
 		waiting, cancel := context.WithTimeout(ctx, longestCatchUp)

@@ -136,8 +136,10 @@ func intersect(a, b labels.Selector) labels.Selector {
 }
 
 // divide divides the selectors of a list between the server and the indexes.
-// asked contains the options for the server. matches evaluates the fields of
-// IndexField, which the server does not know.
+// asked contains the options for the server. It has no limit if a field of an
+// index is selected, because the server would count objects that are then left
+// out. matches evaluates the fields of IndexField, which the server does not
+// know.
 func (k *kind) divide(o *client.ListOptions) (asked client.ListOptions, matches func(client.Object) bool) {
 	asked = *o
 	if o.FieldSelector == nil {

@@ -260,7 +260,8 @@ func (k *seenKind) observe(obj any, deleted bool) {
 }
 
 // await waits until the cache has seen a write. It returns false if ctx ends
-// first, or if the outcome of the write is unknown.
+// first, or if the outcome of the write is unknown and the server does not tell
+// it.
 func (k *seenKind) await(ctx context.Context, w *ownWrite) bool {
 	if w.outcome == ownwrites.Uncertain && !k.ask(ctx, w) {
 		return false

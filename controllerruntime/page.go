@@ -82,8 +82,8 @@ func (p *Page) AddTo(mgr manager.Manager) error {
 		mgr.AddHealthzCheck("caches", func(*http.Request) error { return accepted(informers()) }))
 }
 
-// accepted returns an error that names the caches whose credentials have ended,
-// so that only a restart helps.
+// accepted returns an error that names the caches whose credentials the API
+// server has refused for a while. Only a restart helps then.
 func accepted(informers []informer.Status) error {
 	var errs []error
 	for _, i := range informers {

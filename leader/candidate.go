@@ -30,14 +30,14 @@ type candidate struct {
 	verbs   string         // the verbs that the client needs on leases
 
 	mu      sync.Mutex // guards the fields below
-	holder  string     // the Identity with a random suffix and, for a member, the number of the term
+	holder  string     // the Identity with a random suffix and, for a member, the number of the term; see nextTerm
 	seen    record.Observation
 	problem error     // why the last attempt failed; nil if it succeeded
 	failed  step      // the request that problem is about
 	logged  foreign   // the last holder that was logged because it is not a replica
 	pending time.Time // when the request in flight was sent; zero if there is no such request
 	quiet   time.Time // when requests of earlier terms can no longer arrive
-	doubt   bool      // whether the last attempt to take the Lease had no answer
+	doubt   bool      // whether an attempt to take the Lease, which may have taken it, has failed since one succeeded
 }
 
 func newCandidate(l Lease, o Options, owner any) *candidate {
@@ -202,7 +202,9 @@ func (c *candidate) explain(s step, err error) error {
 }
 
 // nextTerm ends a term. quiet is the time until which its requests may still
-// arrive. A member of shards has a new holder name in each term.
+// arrive. A member of shards has a new holder name in each term. Once the
+// campaign has begun, only nextTerm changes holder, in the campaign's
+// goroutine. So that goroutine may read holder without mu.
 func (c *candidate) nextTerm(quiet time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,11 +214,11 @@ func (c *candidate) nextTerm(quiet time.Time) {
 	}
 }
 
-// renew prolongs the term, or ends it if another replica holds the Lease. It
-// returns what report needs: the request and its error. If the term has ended,
-// this is a successful read, because the Lease was not written. The trust
-// window starts when the request was sent, because no other replica can have
-// seen the change before that.
+// renew prolongs the term, or ends it if this replica no longer holds the
+// Lease, or if the Lease was deleted. It returns what report needs: the request
+// and its error. If the term has ended, this is a successful read, because the
+// Lease was not written. The trust window starts when the request was sent,
+// because no other replica can have seen the change before that.
 func (c *candidate) renew(ctx context.Context, t *term) (step, error) {
 	sent := c.options.Clock.Now()
 	r := c.write(ctx, t.monotonicLeft(), record.Renewed(t.record(), sent), c.put)

@@ -194,8 +194,9 @@ type guardedBody struct {
 	term *term
 }
 
-// Read reads from the body of a request. It fails if the term has ended before
-// Read or during it. So no byte is sent after the end of the term.
+// Read reads from the body of a request, or of a streamed answer. It fails if
+// the term has ended before Read or during it. So no byte is sent, and no part
+// of a stream is delivered, after the end of the term.
 func (b *guardedBody) Read(p []byte) (int, error) {
 	if b.term.left() == 0 {
 		return 0, b.term.refusal()

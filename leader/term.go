@@ -17,7 +17,7 @@ import (
 // term is one leadership, from a granted Lease until it is lost or released. It
 // is safe for concurrent use.
 type term struct {
-	elector any // the elector of the term, for its fence
+	elector any // the elector of the term; its fence compares it, and so accepts only its own terms
 	options *Options
 	ctx     context.Context //nolint:containedctx // ends with the term; the contexts of the term's functions end with it
 	cancel  context.CancelCauseFunc
@@ -29,7 +29,7 @@ type term struct {
 
 	mu    sync.Mutex // guards the fields below
 	lease *coordinationv1.Lease
-	sent  time.Time // when the last successful renewal was sent
+	sent  time.Time // when the last successful renewal was sent, or the request that took the Lease
 }
 
 // grant is a Lease that the API server wrote with this replica as the holder.
@@ -77,7 +77,8 @@ func (t *term) trustedUntil() time.Time {
 	return t.sent.Add(t.options.RenewDeadline)
 }
 
-// granted returns when the last successful renewal was sent.
+// granted returns when the last successful renewal was sent. Before the first
+// renewal, it returns when the request that took the Lease was sent.
 func (t *term) granted() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -241,7 +241,9 @@ func gracePeriod(r *Resource, current *stored, opts *metav1.DeleteOptions) int64
 	return grace
 }
 
-// namespaceWaits reports whether a namespace still has finalizers in its spec.
+// namespaceWaits reports whether the deletion of a namespace must wait, because
+// it still has finalizers in its spec. Without Options.Lifecycle, no namespace
+// waits.
 func (s *store) namespaceWaits(t *table, namespace *stored) bool {
 	if !s.opts.Lifecycle || t.res.Group != "" || t.res.Resource != "namespaces" {
 		return false

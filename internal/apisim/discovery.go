@@ -21,9 +21,9 @@ const serverVersion = "v1.36.3"
 type catalogue struct{ *Server }
 
 // discovery answers a request for the server's resources, schemas, version or
-// health. It returns false for other requests. Such requests never park. A
-// program's RESTMapper makes them once, and the answer is the same in every
-// run.
+// health. It returns false for other requests. Requests for discovery never
+// park: a program's RESTMapper makes them once, and the answer is the same in
+// every run.
 func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	if req.Method != http.MethodGet {
 		return nil, false
@@ -59,8 +59,10 @@ func (s catalogue) discovery(req *http.Request) (*output, bool) {
 	return s.openAPI(path)
 }
 
-// unserved answers requests about groups and versions that have no served
-// resources. It returns false for all other requests.
+// unserved answers a request about a group without served resources with 404,
+// and a request about Options.Silent as the aggregator does. In a request for
+// schemas, the version must have served resources, too. unserved returns false
+// for all other requests.
 func (s catalogue) unserved(path string) (*output, bool) {
 	path, schemas := strings.CutPrefix(path, openAPIPath+"/")
 	p := strings.Split(strings.Trim(path, "/"), "/")

@@ -2,11 +2,14 @@ package apisim
 
 // Freeze makes a client read from a server whose cache has fallen behind, until
 // [Server.Thaw]. A list, a get or a new watch that accepts any version
-// (resourceVersion 0) sees the state of the given version. Writes, and reads
-// that ask for the newest state, bypass the cache and are not affected. The
-// scheduler still delivers events.
+// (resourceVersion 0) sees the state of the given version. So does a list that
+// accepts any state since an earlier version. If a list or a get asks for a
+// later version, it gets the error of a resourceVersion that is too large.
+// Writes, and reads that ask for the newest state, bypass the cache and are not
+// affected. The scheduler still delivers events.
 //
-// The version cannot be older than the compacted history.
+// If the history of a resource is compacted up to a later version, reads of
+// that resource see the state of that later version.
 func (s *store) Freeze(client string, version int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

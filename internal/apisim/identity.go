@@ -9,7 +9,7 @@ import (
 // identities generates UIDs and names.
 type identities struct {
 	seed   uint64
-	counts map[string]uint64 // how many UIDs and suffixes were made, by the text that newUID and newSuffix count
+	counts map[string]uint64 // the number of UIDs or suffixes that were made, by the count of newUID or newSuffix
 }
 
 // newUID returns the UID of the next object. count names the resource, the

@@ -15,7 +15,8 @@ const openAPIPath = "/openapi/v3"
 
 // openAPI serves OpenAPI v3: the index, and one document for each group and
 // version. The schemas of built-in kinds are derived from the Go types, with
-// their descriptions and patch strategies but without defaults and formats.
+// their descriptions, formats and patch strategies, but without the defaults of
+// fields.
 func (s catalogue) openAPI(path string) (*output, bool) {
 	if path == openAPIPath {
 		paths := object{}
@@ -67,7 +68,7 @@ func (s catalogue) document(gv schema.GroupVersion) object {
 }
 
 // operations describes the methods of a path. It has only the parts that
-// clients read: the kind and the parameters.
+// clients read: the kind, the schema of the answer, and the parameters.
 func operations(r *Resource, ref object, methods ...string) object {
 	byMethod := object{}
 	content := object{"application/json": object{"schema": ref}}

@@ -145,8 +145,10 @@ func (x subresource) issueToken() (*output, error) {
 	return &output{code: http.StatusCreated, body: body}, err
 }
 
-// accessReview answers whether a user may make a request. For the caller
-// itself, [Server.Deny] decides; for other users, RBAC decides.
+// accessReview answers whether a user may make a request. If the caller asks
+// about itself, [Server.Deny] decides about resources, and requests for other
+// paths are allowed. For other users, RBAC decides. The admin, and users in the
+// group system:masters, may make all requests.
 func (s *Server) accessReview(r *request, obj object) error {
 	body, err := json.Marshal(obj["spec"])
 	if err != nil {

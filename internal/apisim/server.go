@@ -34,9 +34,9 @@ type Server struct {
 type store struct {
 	opts Options
 
-	mu         sync.Mutex // guards the fields below and the fields of Server
+	mu         sync.Mutex // guards the fields of Server and the fields below, except for ordered and served
 	tables     map[schema.GroupVersionResource]*table
-	ordered    []*table // the tables, sorted by name
+	ordered    []*table // the tables, sorted by name; never changes
 	served     []Resource
 	version    int64 // the resourceVersion of the last write
 	identities identities

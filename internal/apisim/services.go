@@ -9,7 +9,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
-// allocator counts the addresses and ports that it has given to Services.
+// allocator counts the addresses and ports that it has tried for Services, so
+// that it tries the next one for the next Service.
 type allocator struct{ addresses, ports int64 }
 
 // taken holds the addresses and node ports that Services use. It does not
@@ -140,9 +141,9 @@ func portsByName(spec object) object {
 }
 
 // nodePorts gives a node port to each port of a Service whose type has node
-// ports. A port keeps the node port that oldSpec has for the port of the same
-// name. If an update changes the type to one without node ports, nodePorts
-// removes them.
+// ports, unless allocateLoadBalancerNodePorts is false. A port keeps the node
+// port that oldSpec has for the port of the same name. If an update changes the
+// type to one without node ports, nodePorts removes them.
 func (a *allocator) nodePorts(spec, oldSpec object, used taken) {
 	kind, oldPorts, given := text(spec, "type"), portsByName(oldSpec), map[int64]bool{}
 	for _, v := range elements(spec, "ports") {

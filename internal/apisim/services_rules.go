@@ -81,8 +81,9 @@ func allocateService(x *exchange, obj, old object) error {
 
 func outOfRange(port int64) bool { return port < firstNodePort || port > lastNodePort }
 
-// misplaced returns the errors for requested addresses and ports that no
-// Service can have, regardless of other Services.
+// misplaced returns the errors for requested addresses and ports that the
+// Service cannot have, even if no other Service has them. For example, a
+// Service with node ports cannot have the address None.
 func misplaced(spec, oldSpec object) field.ErrorList {
 	path, address := field.NewPath("spec"), text(spec, "clusterIP")
 	list, _ := spec["clusterIPs"].([]any)

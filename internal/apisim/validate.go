@@ -146,9 +146,9 @@ func inspect(r *Resource, obj object) field.ErrorList {
 	return typeRules().Check(reflect.TypeOf(typed).Elem(), obj)
 }
 
-// inspectUpdate checks an object if an update changes more than its status, and
-// if the object was valid before. A loaded object, or one that is older than a
-// rule, may stay invalid.
+// inspectUpdate checks an object if an update changes more than its metadata
+// and its status, and if the object was valid before. A loaded object, or one
+// that is older than a rule, may stay invalid.
 func inspectUpdate(r *Resource, obj, old object) field.ErrorList {
 	if !specChanged(r, old, obj) {
 		return nil

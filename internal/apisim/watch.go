@@ -51,7 +51,7 @@ func (s *Server) watch(ctx context.Context, r *request) (*watcher, error) {
 
 // startWatch queues the events that the client has not seen yet. If a part of
 // them is compacted, it queues the error 410 instead, after which the watch
-// ends.
+// ends. For a watch that starts with the present state, see startFromState.
 func (s *store) startWatch(w *watcher, r *request) error {
 	initial := isTrue(r.query.Get("sendInitialEvents"))
 	if initial && s.opts.NoStreamingLists {

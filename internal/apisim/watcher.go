@@ -19,7 +19,7 @@ type interest struct {
 type backlog struct {
 	pending  []delivery // events that are not released yet
 	ready    []byte     // the bytes of released events that are not read yet
-	seen     int64      // the version up to which all events were released
+	seen     int64      // the version of the last released event, or the version from which the watch starts
 	complete int64      // resourceVersion of the bookmark after the initial objects, or 0
 	closing  bool       // the stream ends after its pending events
 }

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// maxFrame is the size of the largest event that is parsed. It is twice the
-	// size of the largest object that a server stores by default. Larger events
-	// pass through in pieces without being parsed, and the client's own limit
-	// decides about them.
+	// maxFrame is the size of the largest event that is parsed. It is more than
+	// twice the size of the largest object that a server stores by default,
+	// which is 1.5 MiB. Larger events pass through in pieces without being
+	// parsed, and the client's own limit decides about them.
 	maxFrame = 4 << 20
 	// maxPiece is the size of the largest piece of an event larger than
 	// maxFrame.

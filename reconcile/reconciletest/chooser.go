@@ -34,8 +34,8 @@ type chooser struct {
 	retries    *retries  // finds early retries
 	moved      time.Time // when virtual time last advanced
 	quietSteps int       // the number of steps since moved
-	served     int       // the number of calls that were served since the last late call
-	idle       bool      // whether virtual time has advanced since the last action
+	served     int       // the number of actions that were taken since the last late call
+	idle       bool      // whether the run has let time pass since the last action that count numbers
 }
 
 // pick returns the next action and its fault. Unless the plan says otherwise,
@@ -193,8 +193,9 @@ func (r *chooser) rival(c apisim.Call) {
 }
 
 // stop tells a replica to stop before its call is served or its event is
-// delivered, if the plan says so. A manager of controller-runtime cannot stop
-// before its caches have synced, so stop waits for that.
+// delivered, if the plan says so, and reports whether it has. A manager of
+// controller-runtime cannot stop before its caches have synced, so stop waits
+// for that.
 func (r *chooser) stop(a apisim.Action) bool {
 	p := r.fleet.replicaOf(a.Call.Client)
 	if r.tail || p == nil || p.halted || state.Ignored(a.Call.Resource.GroupResource()) {

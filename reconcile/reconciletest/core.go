@@ -18,7 +18,7 @@ const (
 	stopWithin   = 2 * time.Minute  // the time from the end of the context until the run no longer waits for the program
 	restartAfter = 10 * time.Second // from a Run that returned by itself to the next boot; it doubles like a kubelet's
 	mostBackOff  = 5 * time.Minute
-	takeOver     = 30 * time.Second // from a crash to the next boot, if there are other replicas
+	takeOver     = 30 * time.Second // from a crash or a stop to the next boot, if there are other replicas
 	partition    = 45 * time.Second
 	shortOutage  = 30 * time.Second // the longest time that a short outage lasts
 	actorDelay   = time.Minute      // how late a late actor is

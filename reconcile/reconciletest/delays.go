@@ -82,8 +82,9 @@ func (d *delays) holdLists(n int) {
 	d.line("HELD BACK lists of " + d.lists)
 }
 
-// ends returns the times at which watches, calls and lists are released and
-// outages end.
+// ends returns the times at which watches, calls, lists and stale caches are
+// released, outages end, and the program must have recovered from a long
+// outage.
 func (d *delays) ends() []time.Time {
 	times := []time.Time{d.frozen, d.listsTill, d.outageTill, d.healed}
 	for _, held := range []map[int]time.Time{d.watches, d.calls} {

@@ -70,9 +70,10 @@ func newExplorer(t *testing.T, c *Case, o *Options) *explorer {
 // run keeps only few objects alive, and only for a short time.
 const gcPercent = 800
 
-// prepare returns the validated options with their defaults. For the rest of
-// the test, it also removes sources of randomness from the process, and lets
-// the garbage collector of Go run less often.
+// prepare returns the options with their defaults. It ends the test if the
+// options or the case are invalid. For the rest of the test, it also removes
+// sources of randomness from the process, lets errs receive the errors that
+// HandleError logs, and lets the garbage collector of Go run less often.
 func prepare(t *testing.T, c *Case, o *Options, errs *errorLog) Options {
 	t.Helper()
 	var given Options

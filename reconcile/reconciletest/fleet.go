@@ -33,8 +33,8 @@ type replica struct {
 	boots      int
 	crashed    bool
 	halted     bool      // whether the replica was told to stop since it last booted
-	stuck      bool      // whether Run has failed to return
-	stopped    time.Time // when the plan told it to stop
+	stuck      bool      // whether Run has failed to return, or must not be stopped; see unsynced
+	stopped    time.Time // when the plan told it to stop; zero if it did not, or if the replica is about to boot again
 	ends       int       // how often Run has returned without being told to
 	ended      time.Time // when the context ended; zero if it has not ended, or the replica was killed
 	killed     time.Time // when a cluster would kill the replica, if it has not ended by then

@@ -36,7 +36,8 @@ const (
 )
 
 // inputs returns the objects that the program may have read and has not
-// created, in the order of resources and names.
+// created, in the order of resources and names. It leaves out the resources in
+// Case.Unwatched and objects that are being deleted.
 func (r *run) inputs() []input {
 	var inputs []input
 	for _, res := range r.sim.Resources() {
@@ -134,7 +135,9 @@ func created(o *unstructured.Unstructured, reported bool) *unstructured.Unstruct
 }
 
 // change edits an input, or deletes and creates it again, if the plan says so,
-// and lets the program react.
+// and lets the program react. The plan may also delete an input while another
+// client's finalizer holds it, or recreate the definition of a custom resource
+// with its inputs.
 func (r *run) change(ctx context.Context) {
 	for i, target := range r.out.inputs {
 		if d, now := r.plan.Find(plan.Altered, i+1); now && d.N <= len(target.edits) && r.out.finding == nil {

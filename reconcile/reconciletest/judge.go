@@ -36,8 +36,8 @@ type judge struct {
 	reported  map[types.UID]bool            // objects whose status the program wrote
 	alive     map[string]int                // the number of existing objects that the program has created; see count
 	versions  []int64                       // the versions of the writes to resources that the program watches
-	wanted    map[types.UID]bool            // objects that were there before a restart with old caches
-	rivals    map[types.UID]bool            // objects that another client wrote just before the program did
+	wanted    map[types.UID]bool            // objects that the program must not delete at present; see protect
+	rivals    map[types.UID]bool            // objects that another client wrote just before a call; see chooser.rival
 	claimed   map[string]bool               // foreign fields that the program itself has sent, by claimOf
 	undoable  []int64                       // the versions of the writes since the last write of a step
 	stepMarks map[types.UID]map[string]bool // the labels and annotations that steps have added to objects of the program
@@ -154,8 +154,8 @@ func (r *judge) committed(e apisim.Event) {
 	}
 }
 
-// deletesWanted reports whether the event is the deletion of an object that was
-// there before the restart and is still needed. If so, it records a finding.
+// deletesWanted reports whether the event is the deletion of an object that
+// protect has recorded. If so, it records a finding.
 func (r *judge) deletesWanted(e apisim.Event, resource string) bool {
 	if e.Old == nil || !r.wanted[e.Old.GetUID()] || !strings.HasPrefix(e.Call.Verb, "delete") {
 		return false
@@ -168,8 +168,10 @@ func (r *judge) deletesWanted(e apisim.Event, resource string) bool {
 	return true
 }
 
-// protect records all objects that exist now. The program must not delete them
-// until another client has written an object.
+// protect records all objects that exist now. Caches are about to be stale, or
+// a resource is about to be unserved for a while, and the program must not take
+// that for deletions. It must not delete the objects until another client has
+// written an object, or until it is at rest again.
 func (r *judge) protect() {
 	r.wanted = map[types.UID]bool{}
 	for _, res := range r.sim.Resources() {

@@ -24,7 +24,7 @@ import (
 type lasting struct {
 	*core
 	kind   byte        // the kind of the deviation, such as plan.Barred; 0 before it has begun
-	struck apisim.Call // the call at which the fault begins
+	struck apisim.Call // the call at which the fault begins; for plan.Garbled, only the name of the object
 }
 
 // begin begins the fault at a call that is about to be served.

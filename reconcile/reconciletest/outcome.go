@@ -21,7 +21,7 @@ type outcome struct {
 	void        bool            // whether the workload could not be done; the run then has no result
 	lines       []string        // the trace
 	calls       []*call
-	asked       int        // the number of writes that the server has answered
+	asked       int        // the number of the program's writes that the server itself has answered
 	refused     []*refusal // the writes that the server has refused
 	deliveries  int
 	decisions   int
@@ -30,11 +30,11 @@ type outcome struct {
 	delivered   []int           // for each delivery, its number among all decisions of the run
 	pauses      int             // how many times the run let time pass because no action was possible
 	waits       []pause         // the pauses that ended with a call of the program
-	created     map[string]int  // the number of the objects that the program made, by resource
-	outputs     []output        // the objects that the program made
-	written     []output        // the outputs, and other objects that the program has written to
-	inputs      []input         // the objects that the program may have read
-	changed     string          // the input that the plan has changed
+	created     map[string]int  // the number of objects made by the program that exist after the workload, by resource
+	outputs     []output        // the objects that created counts, except for resources in Case.Unwatched
+	written     []output        // the objects that created counts, and other objects that the program has written to
+	inputs      []input         // the objects that the program may have read and has not created
+	changed     string          // which input the plan has changed, and how; empty if it has changed none
 	ignored     *report.Finding // a write that only a restart made in reaction to the changed input
 	counts      map[string]int  // counters of the objects that existed at once, and of the deletions; see judge.count
 	permanent   map[string]bool // the program's objects that existed at a rest, or that others wrote to

@@ -132,8 +132,8 @@ func (r *run) rest() {
 	}
 }
 
-// work does the next step of the workload. If the plan says so, it does several
-// steps while the program is down.
+// work does the next step of the workload. If the plan says so, it does this
+// step, and perhaps the step after it, while the program is down.
 func (r *run) work(ctx context.Context) {
 	d, isDown := r.plan.Find(plan.Offline, r.next+1)
 	if !isDown {
@@ -242,7 +242,10 @@ func (r *run) freeze(n int) {
 }
 
 // drift deletes or edits an output, if the plan says so. The program must
-// repair it, because the state at the end is compared as in every run.
+// repair it, because the state at the end is compared as in every run. The plan
+// may also delete an output while another client's finalizer holds it, or add
+// another client's fields to an object that the program has written; see detain
+// and mark.
 func (r *run) drift(ctx context.Context) {
 	for i, o := range r.out.outputs {
 		steps := []struct {

@@ -22,7 +22,9 @@ func Replay(t *testing.T, c *Case, o *Options, token string) {
 	}
 }
 
-// replay returns the failure of the replayed run, or "" if it passes.
+// replay returns the failure of the replayed run, or "" if it passes. If the
+// run passes but takes a different path than the token, replay returns a text
+// that says so.
 func replay(t *testing.T, c *Case, o *Options, text string) string {
 	t.Helper()
 	p, hash, cut, err := plan.ParseToken(text)

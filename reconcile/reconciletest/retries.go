@@ -59,8 +59,8 @@ func (r *retries) record(a apisim.Action, f apisim.Fault) {
 	}
 }
 
-// suspect records a request that was repeated too early, unless one is already
-// recorded.
+// suspect records a request that was repeated too early, unless an earlier
+// repetition of the same request is already recorded.
 func (r *retries) suspect(a apisim.Action, earliest time.Time) {
 	p := r.fleet.replicaOf(a.Call.Client)
 	if p == nil || slices.ContainsFunc(r.tooEarly, func(e earlyRetry) bool { return e.request == a.Request() }) {

@@ -106,8 +106,8 @@ func newRun(subj subject, p plan.Plan, s setting) (*run, error) {
 const collecting = "collect garbage"
 
 // waitQuiet runs the world until it is at rest: there was no write for
-// Options.Rest, and no actor is due. It is a finding if that takes more than
-// Options.Steps steps.
+// Options.Rest, and no actor is due. It is a finding if the whole run has then
+// taken more than Options.Steps steps.
 func (r *run) waitQuiet(ctx context.Context) {
 	r.progress = time.Now()
 	if r.settling.IsZero() {
@@ -246,13 +246,13 @@ func (r *run) restless() {
 const recentLines = 12
 
 // slowStep is the minimum average time of a step if the program writes by a
-// clock. If the program wakes itself, a step takes no time, or a fraction of
-// the 100 ms by which a queue delays each write.
+// clock. If the program wakes itself, a step takes no time, or a part of the
+// first back-off of a queue, which is at most 100 ms.
 const slowStep = 200 * time.Millisecond
 
 // maxWait returns how long virtual time may pass until the run has to decide
-// again, because it is at rest, a delay ends, a replica boots, or an actor is
-// due.
+// again, because it is at rest, a delay or a partition ends, a replica boots or
+// would be killed, or an actor is due.
 func (r *run) maxWait(deadline time.Time) time.Duration {
 	wait := time.Until(deadline)
 	for _, t := range append(r.delays.ends(), r.dues()...) {
@@ -270,9 +270,9 @@ func (r *run) maxWait(deadline time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// dues returns the times at which actors will act. This is the present time for
-// actors that have something to do now, and the end of the delay for late
-// actors.
+// dues returns the times at which actors will act: the present time for each
+// actor that has something to do now, the time that Actor.Due returns, and the
+// end of the delay of each late actor. Actors without Due are left out.
 func (r *run) dues() []time.Time {
 	var times []time.Time
 	for _, a := range r.c.Actors {

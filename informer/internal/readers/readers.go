@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// mostWatches is the number of watches that one goroutine reads.
+// mostWatches is the largest number of watches that one goroutine reads.
 const mostWatches = 64
 
 // Readers reads many watches. The zero value is ready to use. Its methods are

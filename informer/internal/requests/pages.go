@@ -67,8 +67,8 @@ const (
 	// list of ten million objects has 20,000 pages of the usual size.
 	mostPages = 100_000
 	// mostEmptyPages is the number of pages without objects, one after the
-	// other, after which a list counts as endless. API servers send no such
-	// page.
+	// other, after which a list counts as endless. API servers send no empty
+	// page that names a next page.
 	mostEmptyPages = 100
 )
 

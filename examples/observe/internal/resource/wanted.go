@@ -19,8 +19,8 @@ func parse(name string) wanted {
 // best returns the candidate with the highest rank. candidates are in the order
 // of preference. If resources of several groups have that rank, the first
 // built-in group wins. If none of the groups is built in, the name is
-// ambiguous, and best returns one candidate for each group, in the group's
-// preferred version.
+// ambiguous, and best returns one candidate for each group, in the version that
+// comes first in that order.
 func (w wanted) best(candidates []candidate) (best []candidate) {
 	rank := 0
 	for _, c := range candidates {
@@ -43,8 +43,8 @@ func (w wanted) best(candidates []candidate) (best []candidate) {
 // open returns the versions in silent that could have a resource of the same
 // rank as best, or of a better one. silent contains the versions for which the
 // server has not answered. If best is a resource of the core group that was
-// found by its plural name, open returns nothing, because such a resource is
-// preferred to all others.
+// found by its plural name alone, without a version or group, open returns
+// nothing, because such a resource is preferred to all others.
 func (w wanted) open(best []candidate, silent []schema.GroupVersion) (open []string) {
 	if w.qualifier == "" && len(best) == 1 && best[0].gvr.Group == "" && w.name == best[0].Name {
 		return nil

@@ -98,8 +98,8 @@ func (a *Agent) decline(
 }
 
 // complete records on the node that the reboot is complete, and uncordons the
-// node if the agent has cordoned it. It is called once the kernel has a
-// different boot id.
+// node if the agent's own cordon is still in place. It is called once the
+// kernel has a different boot id.
 func (a *Agent) complete(ctx context.Context, node *corev1.Node, p protocol.Progress, bootID string) error {
 	outcome := protocol.Outcome{
 		Request: p.Request, FromBootID: p.BootID, ToBootID: bootID, At: a.now(), Result: protocol.Rebooted,

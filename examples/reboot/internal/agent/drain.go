@@ -50,9 +50,9 @@ func (a *Agent) report(ctx context.Context, m *memory, pass drain.Pass) {
 	m.left = left
 }
 
-// returned logs the Pods that were created after the node was cordoned, and
-// warns about them in an Event. It does so only if they differ from the Pods
-// that were last reported.
+// returned logs the first three Pods that were created after the node was
+// cordoned, and warns about them in an Event. It does so only if these three
+// differ from the ones that were last reported.
 func (a *Agent) returned(ctx context.Context, node *corev1.Node, m *memory, pods []string) {
 	text := strings.Join(pods[:min(len(pods), 3)], ", ")
 	if text == m.returned {

@@ -8,28 +8,29 @@ import (
 )
 
 // memory contains the facts about one reboot that only this run of the agent
-// knows. Its times are compared only with other times of this process. If the
-// agent restarts, the memory is lost: deadlines begin again, and the agent asks
-// the controller again, because it does not know how old its last question is.
+// knows. Its times, except for accepted, are compared only with other times of
+// this process. If the agent restarts, the memory is lost: deadlines begin
+// again, and the agent asks the controller again, because it does not know how
+// old its last question is.
 type memory struct {
 	request   protocol.Request
 	accepted  time.Time // when the agent accepted the reboot, by the node's clock; it may accept twice in one epoch
 	drain     *drain.Drain
-	began     time.Time // when the drain began
+	began     time.Time // when the agent made this memory; the time limit of the drain counts from then
 	passed    time.Time // when the last pass over the Pods began
 	asked     time.Time // the time just before the last question was written
 	expires   time.Time // when the permission ends
-	called    time.Time // when the machine was told to reboot; zero if it was not told, or refused
-	refusal   error     // the machine's refusal, until it is written to the node
-	refused   time.Time // when the machine refused
+	called    time.Time // when the machine was told to reboot; zero if it was not told, or if its refusal is on the node
+	refusal   error     // why the machine was not rebooted, such as its refusal, until it is written to the node
+	refused   time.Time // when the last refusal was written to the node
 	wrote     time.Time // when in-progress was last written
 	left      string    // the Pods that were left after the last pass, as text
-	returned  string    // the Pods that the last pass found to be created after the cordon, as text
+	returned  string    // up to three Pods that the last pass found to be created after the cordon, as text
 	lostShown bool      // whether lost has reported the machine
 }
 
-// remember returns the memory of the reboot p. It creates an empty memory if p
-// is not the reboot that the agent remembers.
+// remember returns the memory of the reboot p. It creates a new memory if p is
+// not the reboot that the agent remembers.
 func (a *Agent) remember(p protocol.Progress) *memory {
 	if a.memory == nil || a.memory.request != p.Request || !a.memory.accepted.Equal(p.AcceptedAt.Time) {
 		a.memory = &memory{

@@ -61,9 +61,10 @@ func (a *Agent) question(ctx context.Context, node *corev1.Node, p protocol.Prog
 }
 
 // lost handles a machine that an earlier run of the agent has told to reboot,
-// and that still runs the same boot. Either the machine has not rebooted yet,
-// or its boot id never changes. So the agent does not tell it to reboot again.
-// The controller ends such a reboot after a while.
+// or was about to tell, and that still runs the same boot. The machine was not
+// told, has not rebooted yet, or has a boot id that never changes. The agent
+// cannot know which, so it does not tell the machine to reboot again. The
+// controller ends such a reboot after a while.
 func (a *Agent) lost(ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory) error {
 	if p.Asked == nil { // An agent of an older release does not set it.
 		p.Asked = &protocol.Asked{Start: "of an older release", At: a.now()}

@@ -28,9 +28,11 @@ func (a *Agent) tell(
 }
 
 // told tells the machine to reboot, after tell has recorded it. If the machine
-// refuses, told removes the record. A machine that has accepted the call, or has
-// not answered, may still go down at any time. So its record stays, it is not
-// told again, and the controller gives up after a while.
+// refuses, or the controller's permission has expired, told removes the record.
+// If the reboot was called off in the meantime, it does nothing. A machine that
+// has accepted the call, or has not answered, may still go down at any time. So
+// its record stays, it is not told again, and the controller gives up after a
+// while.
 func (a *Agent) told(
 	ctx context.Context, node *corev1.Node, p protocol.Progress, m *memory,
 ) (reconcile.Result, error) {
@@ -74,7 +76,7 @@ func (a *Agent) reboot(ctx context.Context, p protocol.Progress, m *memory) (ref
 	return nil
 }
 
-// refuse writes to the node why the machine refused to reboot, and sends an
+// refuse writes to the node why the machine was not rebooted, and sends an
 // Event about it. It also removes the record that the machine was told to
 // reboot, so that the agent can try again. Only the controller decides when to
 // give up.
@@ -91,8 +93,8 @@ func (a *Agent) refuse(ctx context.Context, node *corev1.Node, m *memory) error 
 }
 
 // stillInProgress returns the live node. It returns nil if the reboot was
-// called off, or if the node was deleted or recreated. The cache may not show
-// that yet.
+// called off, if another run of the agent has recorded a call since, or if the
+// node was deleted or recreated. The cache may not show that yet.
 func (a *Agent) stillInProgress(ctx context.Context, node *corev1.Node, p protocol.Progress) (*corev1.Node, error) {
 	live, err := protocol.Live(ctx, a.nodes, node.Name)
 	if err != nil || live == nil {

@@ -80,7 +80,8 @@ func (l *laboratory) prepare(ctx context.Context, o *operator) error {
 	return l.command(ctx, o, "go", edits...)
 }
 
-// copyWritable copies a folder of the module cache, whose files are read only.
+// copyWritable makes a writable copy of a folder of the module cache, whose
+// files are read-only.
 func copyWritable(dst, src string) error {
 	if err := os.CopyFS(dst, os.DirFS(src)); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/homeostat/homeostat/internal/proof/bench/crowd"
 )
 
-// chartServer is a placeholder in manifests. apply replaces it with the URL of
-// the world's server of charts.
+// chartServer is a placeholder in manifests. The method apply of world replaces
+// it with the URL of the world's server of charts.
 const chartServer = "http://charts.invalid"
 
 // charts answers every request that has a password with the index of a Helm

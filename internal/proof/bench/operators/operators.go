@@ -31,7 +31,7 @@ type operator struct {
 }
 
 // variant describes how an operator is changed to use one of the compared
-// caches. The variant "released" changes nothing.
+// caches. The variant "released" has only the changes that every variant has.
 type variant struct {
 	Name  string
 	Line  string // the changed line, as the page shows it

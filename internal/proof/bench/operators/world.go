@@ -103,8 +103,8 @@ func (w *world) apply(ctx context.Context, source string, o *operator) error {
 
 // change writes an annotation of objects of the kind in turn, at a steady rate,
 // and returns how many it has written. It calls proceed before each change with
-// the number of earlier changes and the time since the first one, and ends when
-// proceed returns false.
+// the number of earlier changes and the time since change was called, and ends
+// when proceed returns false.
 func (w *world) change(ctx context.Context, kind string, proceed func(n int, spent time.Duration) bool) (int, error) {
 	const workers = 16
 	began := time.Now()

@@ -18,8 +18,8 @@ const ours = "homeostat"
 
 // results holds the parsed output of benchmarks.
 type results struct {
-	config  map[string]string // the lines that describe the machine, by key
-	origins map[string]string // by package: the commit and the machine of its results, if they differ from the first
+	config  map[string]string // the lines that describe the machine and the first run, by key
+	origins map[string]string // by package: commit, day and load of its results, if the commit is not the first one
 	rows    []*row            // the rows, in the order of their measurement
 	byKey   map[rowKey]*row
 }
@@ -125,9 +125,9 @@ func (w *row) ratio(impl string) (float64, bool) {
 	return theirs / mine, true
 }
 
-// lost returns the rows in which a rival's cost is lower than ours by more than
-// the fraction in part, the worst row first. It also returns the number of
-// compared costs. Variants of our implementation do not count as rivals.
+// lost returns the rows in which a rival is better than ours by more than the
+// fraction in part, the worst row first. It also returns the number of compared
+// values. Variants of our implementation do not count as rivals.
 func (r *results) lost(part float64) (lost []lostRow, compared int) {
 	for _, w := range r.rows {
 		for _, impl := range w.impls {
@@ -148,7 +148,7 @@ func (r *results) lost(part float64) (lost []lostRow, compared int) {
 type lostRow struct {
 	*row
 	impl  string
-	times float64 // our cost divided by theirs
+	times float64 // how many times worse ours is: the inverse of ratio
 }
 
 func rival(impl string) bool { return !strings.HasPrefix(impl, ours) }

@@ -54,8 +54,8 @@ var kept = regexp.MustCompile(`^(Benchmark\S+\s+\d|pkg: |goos: |goarch: |cpu: )`
 
 // measure runs the suites, one after the other, in this module's folder, and
 // writes their results to a file, whose name is in results. If selected is the
-// name of a suite, measure runs that suite alone, and keeps the other results
-// in the file.
+// name of a package, measure runs only the suites of that package, and keeps
+// the results of the other packages in the file.
 func measure(ctx context.Context, results, selected string, count int, progress io.Writer) (err error) {
 	kept, err := keptOf(results, selected)
 	if err != nil {
@@ -108,9 +108,9 @@ func (s *suite) measure(ctx context.Context, rounds int, out, progress io.Writer
 	return nil
 }
 
-// keptOf returns the results in a file, except for one suite. It returns no
-// results if excluded is empty or the file does not exist, and an error if
-// there is no suite with this name.
+// keptOf returns the results in a file, except for the results of the package
+// excluded. It returns no results if excluded is empty or the file does not
+// exist, and an error if there is no suite of this package.
 func keptOf(results, excluded string) ([]byte, error) {
 	if excluded == "" {
 		return nil, nil

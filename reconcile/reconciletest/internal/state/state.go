@@ -59,8 +59,9 @@ func KeyOf(o *unstructured.Unstructured) string {
 
 var timestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
-// volatile lists the fields of the metadata that depend on the history of an
-// object, such as its resourceVersion.
+// volatile lists the fields of the metadata that a State leaves out. Most of
+// them depend on the history of an object, such as its resourceVersion. The
+// name and the namespace are in the title of the object.
 var volatile = []string{
 	"resourceVersion", "uid", "creationTimestamp", "managedFields", "generation", "selfLink", "deletionTimestamp",
 	"name", "namespace",
