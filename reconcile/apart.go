@@ -28,9 +28,10 @@ var (
 )
 
 // parking holds the keys that wait until the caches have the first list of
-// their namespace. Such a namespace was added by SetNamespaces, or belongs to
-// an informer with Options.Independent. The keys wait in the queue, so they do
-// not block a worker.
+// their namespace or, after a takeover, until the caches of a namespace in
+// apart are as new as the server. A namespace without a first list was added by
+// SetNamespaces, or belongs to an informer with Options.Independent. The keys
+// wait in the queue, so they do not block a worker.
 type parking struct {
 	warned atomic.Bool // whether a key that is out of scope has been logged
 
@@ -41,8 +42,8 @@ type parking struct {
 	// last writes of another replica. takeovers counts the takeovers.
 	apart     map[string]bool
 	takeovers int
-	// ctx is the context of requests. It is nil until the controller runs.
-	// running counts the requests.
+	// ctx is the context of the goroutines that release keys. It is nil until
+	// the controller runs. running counts these goroutines.
 	ctx     context.Context //nolint:containedctx // from begin to the end of the controller
 	running *sync.WaitGroup
 }
@@ -132,7 +133,9 @@ func (c *core) park(item queue.Item[Key]) {
 }
 
 // awaitNamespace releases the keys of a namespace when all caches have listed
-// it.
+// it. With a Leader or Shards, it then waits until the caches are as new as the
+// server, for at most takeoverDeadline, and does so again after each takeover
+// in the meantime.
 func (c *core) awaitNamespace(ctx context.Context, namespace string) {
 	for _, s := range c.sources {
 		if s.Parts().WaitForSyncIn(ctx, namespace) != nil {

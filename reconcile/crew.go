@@ -7,7 +7,8 @@ import (
 )
 
 // stuckLimit is how long all workers must be stuck before the controller is
-// unhealthy. Only a restart helps then.
+// unhealthy. A restart helps then. Without it, the controller waits until one
+// of the calls returns.
 const stuckLimit = time.Minute
 
 // crew counts the workers that reconcile. A call that ignores the end of its

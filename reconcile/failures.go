@@ -23,7 +23,7 @@ type verdict struct {
 	err     error
 	wait    time.Duration // the delay that the reconciler or the server asked for; 0 if neither did
 	stale   bool          // whether err is a conflict that only shows that the cache is late
-	repeat  bool          // whether the reconciler has returned After(0)
+	repeat  bool          // whether the reconciler has returned an After of less than firstPause
 	// loop describes the hot loop that the key is in until loopUntil. It is
 	// empty if the key is not in a hot loop.
 	loop      string
@@ -84,9 +84,9 @@ func (r *repetition) add(errorID uint64) {
 // isOver reports whether the failure was a hot loop that has ended.
 func (f *failure) isOver(now time.Time) bool { return !f.loopUntil.IsZero() && now.After(f.loopUntil) }
 
-// note records the verdict on an attempt, and returns how many conflicts, or
-// results of After(0), there were in a row. Call it before the item ends,
-// because after that the key may be dispatched again.
+// note records the verdict on an attempt. It returns how many conflicts, or
+// results of an After of less than firstPause, there were in a row. Call it
+// before the item ends, because after that the key may be dispatched again.
 func (f *failures) note(item queue.Item[Key], v verdict) (repeats int) {
 	key := item.Key()
 	failed := failure{failedAt: time.Now(), terminal: v.outcome == inspect.GaveUp}

@@ -14,8 +14,9 @@ import (
 )
 
 // freshness holds a key until the caches have seen the writes of its last
-// reconcile. So each reconcile reads the writes of the one before. The key
-// waits in the queue, and does not block a worker.
+// reconcile, but no longer than the deadline. So each reconcile reads the
+// writes of the one before, unless the caches are late. The key waits in the
+// queue, and does not block a worker.
 //
 // expect decides for each write which state a cache must show.
 type freshness struct {

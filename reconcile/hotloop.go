@@ -15,10 +15,10 @@ import (
 
 // The thresholds of a hot loop.
 const (
-	// patience is how many writes in a row may repeat the previous one before
-	// the reaction is delayed. The first two writes of an object do not count,
-	// because they are only recorded. If the writes ask for new values, one
-	// more of them is allowed.
+	// patience is the number of writes without progress at which the reaction
+	// is delayed. The first two writes of an object do not count, because they
+	// are only recorded. If the writes ask for new values, one more of them is
+	// allowed.
 	patience = 3
 	// calmPeriod is the time without writes after which an object is forgotten.
 	// An edit by another client after that time counts as isolated, and is
@@ -60,7 +60,7 @@ type hotLoop struct {
 	object     metav1.Object
 	paths      []string
 	rival      string // the other field manager, if there is one
-	repeats    int    // number of writes in a row that made no progress
+	repeats    int    // number of writes that made no progress, without a calmPeriod in between
 	delay      time.Duration
 	selfCaused bool // whether only writes of the key have caused the repetition
 	deletes    bool
@@ -89,8 +89,8 @@ func (l hotLoop) String() string {
 	return text
 }
 
-// delayOf returns how long the reaction is delayed after a number of writes in
-// a row that made no progress.
+// delayOf returns how long the reaction is delayed after a number of writes
+// that made no progress.
 func delayOf(repeats int) time.Duration {
 	const maxDoublings = 10
 	if repeats < patience {
@@ -102,8 +102,9 @@ func delayOf(repeats int) time.Duration {
 // loopReport describes the hot loops to which the writes of a reconcile belong.
 type loopReport struct {
 	worst hotLoop // the loop with the longest delay among the objects written
-	// loops describes all loops that the key is part of. It is empty if there
-	// are no such loops. They end at endsAt, unless there is another write.
+	// loops describes the loop of the key that ends last, and has the number of
+	// its other loops. It is empty if the key is in no loop. endsAt is when
+	// that loop ends, unless there is another write.
 	loops  string
 	endsAt time.Time
 }
@@ -201,8 +202,8 @@ func (d *loopDetector) enlist(o *output) {
 	}
 }
 
-// loopsOf describes the hot loops that key is part of, and returns when they
-// end.
+// loopsOf describes the hot loop of key that ends last, with the number of its
+// other loops, and returns when that loop ends.
 func (d *loopDetector) loopsOf(key Key, now time.Time) (text string, endsAt time.Time) {
 	active := slices.DeleteFunc(d.looping[key], func(o *output) bool { return !o.slows(key, now) })
 	if len(active) == 0 {

@@ -19,8 +19,8 @@ type output struct {
 	writers   map[Key]*writer
 	newest    metav1.Object // the object after the last write whose request is unknown, to compare the next one
 
-	repeats    int           // writes in a row that each asked for the same as the previous write of their key
-	selfCaused int           // number of writes in a row that were caused only by writes of their key
+	repeats    int           // writes since the last reset that asked for the same as the previous write of their key
+	selfCaused int           // number of reconciles that only writes of their key have caused, and that wrote new values
 	stalledAt  time.Time     // when a write last made no progress
 	stalledIn  uint64        // the number of the reconcile that last made a write without progress
 	slowed     time.Duration // the delay of the reaction; 0 without a loop

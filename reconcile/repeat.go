@@ -13,14 +13,13 @@ import (
 )
 
 const (
-	// firstPause is the pause before a reconcile is repeated for the first
-	// time after a conflict of a stale cache, or after it has returned
-	// After(0). The pause doubles with each repetition.
+	// firstPause is the pause before a reconcile is repeated for the first time
+	// after a conflict of a stale cache, or after an [After] of less than
+	// firstPause. The pause doubles with each repetition.
 	firstPause = 50 * time.Millisecond
-	// quickRepeats is how many times in a row a reconcile is repeated
-	// quickly, and logged only at verbosity 1, after conflicts of a stale
-	// cache or results of After(0). After that, the key backs off as after
-	// a failure.
+	// quickRepeats is how many times in a row a reconcile is repeated quickly,
+	// and logged only at verbosity 1, after conflicts of a stale cache or such
+	// results of [After]. After that, the key backs off as after a failure.
 	quickRepeats = 3
 )
 

@@ -39,8 +39,8 @@ type controllerReport struct {
 	Imbalance float64         `json:"imbalance,omitempty"`
 	Triggers  []triggerReport `json:"triggers"`
 	Outputs   []outputReport  `json:"outputs"`
-	// Workers is how many reconciles may run at once, and Active is how many
-	// are running.
+	// Workers is how many reconciles may run at once, apart from stuck ones.
+	// Active is how many are running, including stuck ones.
 	Workers int `json:"workers"`
 	Active  int `json:"active"`
 	// Reconciles counts reconciles by inspect.Outcome. An outcome that has not

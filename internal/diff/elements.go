@@ -6,8 +6,9 @@ import (
 )
 
 // identities are members that may identify the elements of a list whose type
-// does not declare a merge key. A member identifies the elements of a list if
-// every element has it and its values are unique.
+// does not declare a merge key, or whose merge key is not unique. A member
+// identifies the elements of a list if every element has it and its values are
+// unique.
 var identities = []string{"name", "type", "key", "id"}
 
 // maxCompared limits the number of element pairs that are compared in one gap.

@@ -6,7 +6,7 @@ import (
 	"reflect"
 )
 
-// samples are JSON values of every shape, with which [reshapes] calls
+// samples are JSON values of every shape but null, with which [reshapes] calls
 // UnmarshalJSON.
 var samples = []string{`{}`, `{"a":{}}`, `[]`, `["a"]`, `[{}]`, `"a"`, `1`, `true`}
 

@@ -36,7 +36,7 @@ type keeper struct {
 
 	holdings map[int]*holding
 	claims   map[int]bool         // slots with a claim under way; they count as owned
-	busy     map[string]bool      // records with a request under way
+	busy     map[string]bool      // records with a request under way that start has begun
 	retryAt  map[string]time.Time // when a record may be written again
 	free     map[int]time.Time    // when this keeper first saw that the slot can be claimed
 	logged   map[int]bool         // slots for which wrong labels of the record were logged
