@@ -377,7 +377,7 @@ func (p *progress) firstList() string {
 	case p.request.phase == phaseIdle:
 		return "no request has been sent yet"
 	case p.request.open:
-		return fmt.Sprintf("%s: the answer of %s ago is not complete", phase, elapsed)
+		return fmt.Sprintf("%s: the answer is not complete after %s", phase, elapsed)
 	case !p.request.unanswered:
 		return p.err.Error()
 	case p.err != nil:

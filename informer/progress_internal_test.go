@@ -111,7 +111,7 @@ func TestTheReasonSaysHowFarTheFirstListHasCome(t *testing.T) {
 		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": listing: no answer for 2s; before that, listing: too busy`))
 		p.answered(t.Context(), nil)
 		<-time.After(time.Second)
-		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": listing: the answer of 3s ago is not complete`))
+		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": listing: the answer is not complete after 3s`))
 		p.listed()
 		g.Expect(p.whyNotSynced()).To(Equal(`namespace "b": the list is stored and is being delivered to the handlers`))
 		p.synced.Store(true)

@@ -62,11 +62,12 @@ func (c *candidate) foreign() foreign {
 	ask := fmt.Sprintf("`kubectl -n %s get lease %s -o yaml --show-managed-fields`", c.lease.Namespace, c.lease.Name)
 	if f.renewed {
 		f.text += ", and sees that it is renewed"
-		f.remedy = fmt.Sprintf("stop that client, which is a manager in %s; a replica takes the lease %v after the last "+
-			"renewal", ask, free.Sub(seen.Since))
+		f.remedy = fmt.Sprintf("stop that client, which is one of the managers that %s shows; a replica takes the "+
+			"lease %v after the last renewal", ask, free.Sub(seen.Since))
 	} else {
 		f.text += ", and has seen no renewal"
-		f.remedy = fmt.Sprintf("a replica takes the lease at %s, unless it is renewed; the managers in %s say who wrote it",
+		f.remedy = fmt.Sprintf("a replica takes the lease at %s, unless it is renewed; %s shows its managers, which are "+
+			"the clients that have written it",
 			free.UTC().Format(time.RFC3339), ask)
 	}
 	return f

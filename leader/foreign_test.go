@@ -45,14 +45,15 @@ func TestAForeignHolderOfTheLeaseIsNamedWithAWayOut(t *testing.T) {
 		who := `^no replica of this program leads: "stranger", which is not the name of one, holds lease "default/test"; ` +
 			`this replica has seen it since ` + moment + `, for `
 		x.Expect(e.Warning()).To(MatchError(MatchRegexp(who + `[3-5]s, and has seen no renewal; a replica takes the lease at ` + moment +
-			", unless it is renewed; the managers in `kubectl -n default get lease test -o yaml --show-managed-fields` say who wrote it$")))
+			", unless it is renewed; `kubectl -n default get lease test -o yaml --show-managed-fields` shows its managers, which " +
+			"are the clients that have written it$")))
 		x.Expect(e.Ready()).To(Succeed())
 		for range 12 {
 			x.hold("stranger")
 			pass(5 * time.Second)
 		}
-		x.Expect(e.Warning()).To(MatchError(MatchRegexp(who + `1m[0-5]s, and sees that it is renewed; stop that client, which is a manager in ` +
-			"`kubectl -n default get lease test -o yaml --show-managed-fields`; a replica takes the lease 15s after the last renewal$")))
+		x.Expect(e.Warning()).To(MatchError(MatchRegexp(who + `1m[0-5]s, and sees that it is renewed; stop that client, which is one of the ` +
+			"managers that `kubectl -n default get lease test -o yaml --show-managed-fields` shows; a replica takes the lease 15s after the last renewal$")))
 		x.Expect(e.Ready()).To(Succeed())
 		x.Expect(x.Read()).To(HaveExactElements(
 			MatchRegexp(`"another client holds the lease, waiting".*"holder"="stranger"`),

@@ -197,7 +197,7 @@ func (p *probe) judge(status int, body []byte, parts timings) string {
 		return fmt.Sprintf("the API server answers, but is not ready: its checks %s fail", strings.Join(failed, ", "))
 	case took >= slowAnswer:
 		const share = 3 // an answer is in time within a third of a lease duration
-		subject, network := "the API server at %s, or a proxy before it,", ", so the network is hardly the reason"
+		subject, network := "the API server at %s, or a proxy before it,", ", so the network is probably not the reason"
 		if parts.connection >= slowAnswer {
 			subject, network = "the network to the API server at %s", ""
 		}

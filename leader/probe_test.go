@@ -132,14 +132,14 @@ func TestACandidateWithoutAnswersSaysWhatANewConnectionShows(t *testing.T) {
 		"a slow server": {
 			answer: func(x *fixture) http.HandlerFunc { return late(7*time.Second, x.serve) },
 			want: "the API server at example.com, or a proxy before it, is slow: a new connection was made after 100ms, so " +
-				"the network is hardly the reason; its TLS handshake took 100ms, and /readyz was answered 7s later; as a " +
+				"the network is probably not the reason; its TLS handshake took 100ms, and /readyz was answered 7s later; as a " +
 				"stopgap, until it is faster, a lease duration of more than 21s helps: ",
 		},
 		"a slow handshake": {
 			answer: func(x *fixture) http.HandlerFunc { return x.serve },
 			reads:  7 * time.Second,
 			want: "the API server at example.com, or a proxy before it, is slow: a new connection was made after 100ms, so " +
-				"the network is hardly the reason; its TLS handshake took 7s, and /readyz was answered 7s later; as a " +
+				"the network is probably not the reason; its TLS handshake took 7s, and /readyz was answered 7s later; as a " +
 				"stopgap, until it is faster, a lease duration of more than 42s helps: ",
 		},
 		"a slow network": {

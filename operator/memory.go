@@ -74,7 +74,8 @@ func (m *memory) follow(ctx context.Context) {
 		}
 		if limit, err := m.look(); err == nil && limit != m.limit {
 			m.limit = limit
-			m.log.Info("the memory limit of the container has changed", "container", limit, "bytes", m.set())
+			m.log.Info("memory limit set again, because the limit of the container has changed",
+				"container", limit, "bytes", m.set())
 		}
 	}
 }

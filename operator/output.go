@@ -99,7 +99,7 @@ func (o *output) problems() []inspect.Problem {
 	}
 	return []inspect.Problem{{
 		Check: "log", Cause: "log blocked", Since: o.since,
-		Reason: fmt.Sprintf("standard error takes no line, so the log has a gap; lines that are lost: %d", o.lost),
-		Remedy: "look at the container runtime and the disk of the node, or restart the Pod",
+		Reason: fmt.Sprintf("standard error takes no line, so lines of the log are lost, %d so far", o.lost),
+		Remedy: "check the container runtime and the disk of the node, or restart the Pod",
 	}}
 }

@@ -53,7 +53,7 @@ func TestOutputDropsLinesThatCannotBeWritten(t *testing.T) {
 					g.Expect(say(fmt.Sprint("lost ", n))).To(BeZero())
 				}
 				g.Expect(o.problems()).To(HaveLen(1))
-				g.Expect(o.problems()[0].String()).To(ContainSubstring("lines that are lost: 3"))
+				g.Expect(o.problems()[0].String()).To(ContainSubstring("lines of the log are lost, 3 so far"))
 				<-time.After(time.Minute)
 				synctest.Wait()
 				g.Expect(o.problems()).To(BeEmpty())

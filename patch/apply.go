@@ -184,7 +184,7 @@ func (a *Applier[C, T]) method(want metav1.Object, subresource string) (
 	s, ok := c.(statusClient[C, T])
 	if !ok {
 		return nil, nil, option.Wrong("patch.Options.Subresource", subresource,
-			"must be empty, the client of the kind has no ApplyStatus")
+			"must be empty, because the client of the kind has no ApplyStatus")
 	}
 	return c, s.ApplyStatus, nil
 }

@@ -57,7 +57,7 @@ func checkController[T informer.Object](o *Options, edit func(T)) func(cached, e
 		foreign.Owner = fmt.Sprintf("%s %q", controller.Kind, controller.Name)
 		for _, ref := range edited.GetOwnerReferences() {
 			if ref.Controller != nil && *ref.Controller && ref.UID != controller.UID {
-				foreign.Reason = fmt.Sprintf("%s %q with UID %q controls it, %s %q with UID %q cannot adopt it: "+
+				foreign.Reason = fmt.Sprintf("%s %q with UID %q controls it, so %s %q with UID %q cannot adopt it: "+
 					"choose another name", controller.Kind, controller.Name, controller.UID, ref.Kind, ref.Name, ref.UID)
 				return foreign
 			}

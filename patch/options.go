@@ -80,7 +80,7 @@ func (o *Options) validate() error {
 		check.Wrong("Subresource", o.Subresource, "must be one path segment")
 	}
 	if slices.Contains(o.TakeOver, "") {
-		check.Wrong("TakeOver", o.TakeOver, "must have no empty name")
+		check.Wrong("TakeOver", o.TakeOver, "must not contain an empty name")
 	}
 	return check.Err()
 }

@@ -170,7 +170,7 @@ func (c *Controller) lingerProblem() []inspect.Problem {
 	return []inspect.Problem{{
 		Check: "controller/" + c.name, Object: strings.TrimPrefix(key.String(), "/"), Cause: "slow failures",
 		Since: since, More: n - 1,
-		Reason: fmt.Sprintf("its reconcile fails only after more than %v, and it waits, because at most %d of %d workers "+
+		Reason: fmt.Sprintf("its reconcile fails only after more than %v, so the key waits: at most %d of %d workers "+
 			"reconcile such keys at once", lingerAfter, c.lingerers(), c.options.Workers),
 		Remedy: "find out what its reconcile waits for, and let that fail sooner, for example with a deadline for each call",
 	}}

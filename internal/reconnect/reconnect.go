@@ -69,7 +69,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.WithContext(context.WithValue(req.Context(), counted{}, true)) // a copy of the caller's request
 	if pause := t.leaves.leave(); pause > 0 {
 		klog.FromContext(req.Context()).V(1).Info("no request succeeds, opening a new connection, "+
-			"which another server may accept", "server", req.URL.Host, "again", pause.String())
+			"which another server may accept", "server", req.URL.Host, "nextIn", pause.String())
 		req.Close = true // later requests get a new connection; watches on this one continue
 	}
 	sent := time.Now()

@@ -105,8 +105,8 @@ func (p parameters) validate() error {
 		errs = append(errs, fmt.Errorf("--plural is %q: %s", p.Plural, strings.Join(problems, "; ")))
 	}
 	if length := len(p.Plural) + len(p.Group); length > maxNames {
-		errs = append(errs, fmt.Errorf("--plural and --group are too long: they have %d characters, must have at most %d, "+
-			"because a file of the new module has both in its name", length, maxNames))
+		errs = append(errs, fmt.Errorf("--plural and --group are too long: together they have %d characters, must have at "+
+			"most %d, because a file of the new module has both in its name", length, maxNames))
 	}
 	return errors.Join(append(errs, p.validateModule())...)
 }

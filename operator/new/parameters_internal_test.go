@@ -43,7 +43,7 @@ func TestNamesThatFitInNoFileAreRefused(t *testing.T) {
 		g.Expect(len(path.Base(name))).To(BeNumerically("<=", 255))
 	}
 	n.Plural += "s"
-	g.Expect(n.validate()).To(MatchError(ContainSubstring("--plural and --group are too long: they have 250 characters")))
+	g.Expect(n.validate()).To(MatchError(ContainSubstring("--plural and --group are too long: together they have 250 characters")))
 }
 
 // Go would look for the packages of such a module in the new module itself.

@@ -80,7 +80,7 @@ func checkFree(owner metav1.Object, kind schema.GroupVersionKind, child metav1.O
 			return nil
 		}
 		refusal.Owner = marked.String()
-		refusal.Reason = fmt.Sprintf("%s owns it by its labels: choose another name than %s does",
+		refusal.Reason = fmt.Sprintf("%s owns it by its labels: give the child of %s a different name",
 			marked, nameOf(owner, kind))
 		return refusal
 	}
@@ -92,7 +92,7 @@ func checkFree(owner metav1.Object, kind schema.GroupVersionKind, child metav1.O
 		refusal.Reason = fmt.Sprintf("it belongs to a deleted %s of that name, with UID %q: "+
 			"the garbage collector has to delete it first", nameOf(owner, kind), controller.UID)
 	default:
-		refusal.Reason = fmt.Sprintf("%s %q with UID %q controls it: choose another name than %s does",
+		refusal.Reason = fmt.Sprintf("%s %q with UID %q controls it: give the child of %s a different name",
 			controller.Kind, controller.Name, controller.UID, nameOf(owner, kind))
 	}
 	return refusal

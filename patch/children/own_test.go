@@ -89,8 +89,8 @@ func TestAClusterScopedOwnerMayOwnEverything(t *testing.T) {
 
 func TestOwnRefusesAChildOfAnotherOwner(t *testing.T) {
 	for why, owner := range map[string]*corev1.ConfigMap{
-		`ConfigMap "b" with UID "2" controls it: choose another name than ConfigMap "d/a" does`: configMap("d", "b", "2"),
-		`it belongs to a deleted ConfigMap "d/a" of that name, with UID "2"`:                    configMap("d", "a", "2"),
+		`ConfigMap "b" with UID "2" controls it: give the child of ConfigMap "d/a" a different name`: configMap("d", "b", "2"),
+		`it belongs to a deleted ConfigMap "d/a" of that name, with UID "2"`:                         configMap("d", "a", "2"),
 	} {
 		g := NewWithT(t)
 		child := secretIn("d", *metav1.NewControllerRef(owner, ownerKind))
@@ -106,5 +106,5 @@ func TestAnOwnerWithoutANamespaceIsNamedWithoutASlash(t *testing.T) {
 	g, controls := NewWithT(t), true
 	child := secretIn("d", metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "2", Controller: &controls})
 	err := children.Own(configMap("", "a", "1"), ownerKind, child)
-	g.Expect(err).To(MatchError(HaveSuffix(`choose another name than ConfigMap "a" does`)))
+	g.Expect(err).To(MatchError(HaveSuffix(`give the child of ConfigMap "a" a different name`)))
 }

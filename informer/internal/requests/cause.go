@@ -43,8 +43,8 @@ var remedies = map[string]string{ //nolint:gochecknoglobals // a constant
 		"it says nothing about the credentials and permissions there",
 	CauseNotServed: "run `kubectl get crd` with the name in the brackets: if it is not found, the kind was deleted " +
 		"together with its objects; otherwise serve this version of the kind again, or upgrade this program",
-	CauseUnreachable: "check that the API server is running, and check the network in between, and the proxy if one is " +
-		"named",
+	CauseUnreachable: "check that the API server is running, and check the network in between and the proxy, if the " +
+		"error names one",
 	CauseNoAnswer: "check whether the API server is overloaded, the network in between, and the credential plugin of " +
 		"the kubeconfig",
 	CauseCertificate: "check the API server's certificate, the authority in the kubeconfig, and the clock (`date -u`)",

@@ -74,7 +74,7 @@ func Selector(g *api.RebootGroup) (labels.Selector, error) {
 		err = errNoCondition
 	}
 	if err != nil {
-		return nil, fmt.Errorf("RebootGroup %q: spec.nodeSelector cannot be read (%w): "+
+		return nil, fmt.Errorf("RebootGroup %q: spec.nodeSelector is invalid (%w): "+
 			"correct it, or remove it to select all nodes", g.Name, err)
 	}
 	return s, nil

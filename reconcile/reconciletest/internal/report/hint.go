@@ -25,8 +25,7 @@ var hints = map[Reason]string{
 	Refused: "the answer says what the server does not accept, and a retry does not change that: write what it accepts, " +
 		"replace the object if the field is immutable, or report the error in a status and return it with reconcile.Terminal",
 	EventRefused: "the note of an Event has at most 1,024 bytes, its reason and its action at most 128, and " +
-		"recorders drop a " +
-		"longer one: shorten what comes from an error or an object",
+		"recorders drop longer Events: shorten what comes from an error or an object",
 	StepFails: "a step is done when the program is at rest: the object that it needs must exist at that time, and the " +
 		"server must accept the body that it sends",
 	NeverSynced: "does the program watch or index a kind that is neither built in nor in Case.Definitions, " +
@@ -52,7 +51,7 @@ var hints = map[Reason]string{
 	WritesAgain: writesAgain,
 	Overdue: writesAgain + ". If the write was due earlier, no event triggered it: watch the objects that " +
 		"it depends on",
-	Forgotten: "the program decides by its memory, which a restart clears: decide by the objects that exist",
+	Forgotten: "the program relies on its memory, which a restart clears: base decisions on the objects that exist",
 	NotLeader: "a leader that may have lost its Lease must not write: clients of leader.Elector.Fence refuse to",
 	Impatient: "the error says when to retry (apierrors.SuggestsClientDelay), and clients wait for that time by " +
 		"themselves: do not turn off their retries, and wrap errors with %w",
@@ -70,7 +69,7 @@ var hints = map[Reason]string{
 	SecondName: "a second attempt, or an old cache, leads to a second object if the server generates the name: " +
 		"derive names from the owner",
 	LostEvent: "events can be lost, or arrive twice: " +
-		"decide by the objects that exist, not by the events that arrived",
+		"base decisions on the objects that exist, not on the events that arrived",
 	LateEventIgnored: "the program looked before the event arrived, and the event did not trigger the key: " +
 		"objects that a reconcile looks up need a trigger (reconcile.Mapped, or Watches)",
 	ChangeIgnored: "the program read that object, and no trigger leads from it back to the key: give the controller one " +
@@ -107,13 +106,12 @@ var hints = map[Reason]string{
 	Restored: "after a restore of the server, resourceVersions continue from an older one, and recreated objects have " +
 		"new UIDs: compare what the program remembers outside of the server with the objects that exist",
 	Reborn: "an object of the same name may be another object, and its deletion may cause no event: compare UIDs in a " +
-		"handler and in what the program remembers, and decide by the objects that exist",
+		"handler and in what the program remembers, and base decisions on the objects that exist",
 	Clocks: "the times in an object are from another machine's clock: compare them only with one another, or allow for " +
 		"the difference between the clocks",
 	Slept: "watches and leases have ended after a long sleep: all of them must begin again",
-	Order: "the result depends on the order in which things happen: decide by all objects that exist, for example " +
-		"by the " +
-		"oldest of them, and not by the one that was seen first",
+	Order: "the result depends on the order in which things happen: base decisions on all objects that exist, for " +
+		"example on the oldest of them, and not on the one that was seen first",
 	PastCache: "after a restart, a cache may be of the past: read from the server itself before you create or start " +
 		"anything, and report the status of the copy that you have acted on",
 	SlowCall: "one call is slow while the others continue: nothing may depend on which of them ends first",
@@ -131,5 +129,5 @@ var hints = map[Reason]string{
 const (
 	halfDone    = "the next reconcile must be able to finish half-done work: mark the work as done last"
 	writesAgain = "the first reconcile of an object writes although there is nothing to do: compare before you write, " +
-		"keep times that did not change, and decide by the objects that exist, not by what happened first"
+		"keep times that did not change, and base decisions on the objects that exist, not on what happened first"
 )
