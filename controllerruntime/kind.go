@@ -331,8 +331,9 @@ func (k *kind) expire(ctx context.Context) {
 }
 
 // forgetUnread removes the keys that have not been read for Keep, and returns
-// them. If the kind has handlers, it removes only keys without an object, after
-// KeepAbsent. A key that a Get is waiting for stays.
+// them. If the kind has handlers besides the handler of the manager's own
+// client, it removes only keys without an object, after KeepAbsent. A key that
+// a Get is waiting for stays.
 func (k *kind) forgetUnread() (unread []types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -191,9 +191,9 @@ func (e *Elector) join(ctx context.Context) *campaign {
 }
 
 // leave removes one call of Run from the campaign. If it is the last one, leave
-// ends the campaign and waits until the Lease is released. working reports
-// whether the function of that call was still running. If it was, it has
-// panicked.
+// ends the campaign and waits until the Lease is released, or is left to
+// expire. working reports whether the function of that call was still running.
+// If it was, it has panicked.
 func (e *Elector) leave(c *campaign, working bool) {
 	e.mu.Lock()
 	c.runs--

@@ -32,8 +32,8 @@ func Caller() string { return callerOf(stack()) }
 const module = "github.com/homeostat/homeostat/"
 
 // isMachinery reports whether a function stands between a program and the
-// server, as those of client-go do and those of this library. Tests, the
-// examples and the programs of the laboratory are programs.
+// server. For example, the functions of client-go and of this library do.
+// Tests, the examples and the programs of the laboratory count as programs.
 func isMachinery(function string) bool {
 	for _, others := range []string{"k8s.io/", "sigs.k8s.io/", "net/http.", "runtime.", "testing."} {
 		if strings.HasPrefix(function, others) {

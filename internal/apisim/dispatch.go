@@ -18,7 +18,7 @@ type exchange struct {
 	t *table
 	r *request
 
-	loading bool // whether the call is Load, which stores objects as they are
+	loading bool // whether the call is Load, which skips the checks and the admission of a create
 }
 
 // serve executes one call other than a watch. The lock must be held.

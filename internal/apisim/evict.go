@@ -76,8 +76,8 @@ func evictPod(x subresource, opts *metav1.DeleteOptions) error {
 	return err
 }
 
-// unguarded reports whether a Pod can be evicted whatever its budget says, for
-// example because it has ended.
+// unguarded reports whether a Pod can be evicted regardless of its budget,
+// because it has ended, has not started yet, or is being deleted.
 func unguarded(pod *corev1.Pod) bool {
 	phases := []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending}
 	return slices.Contains(phases, pod.Status.Phase) || pod.DeletionTimestamp != nil

@@ -66,7 +66,7 @@ func wrongUID(t *table, r *request, want, have string) error {
 // replace commits the result of an update or a patch, and returns the object as
 // it then is. It commits nothing if the object has not changed, or for a dry
 // run. It commits the deletion if the object is being deleted, and the update
-// removes the last finalizer.
+// leaves it without a finalizer and a grace period.
 func (x *exchange) replace(current *stored, obj object) (*stored, error) {
 	if err := checkVersion(x.t, x.r, current, obj); err != nil {
 		return nil, err

@@ -94,9 +94,10 @@ func metaErrors(obj, old object) field.ErrorList {
 	return append(errs, validation.ValidateFinalizers(fresh.GetFinalizers(), path.Child("finalizers"))...)
 }
 
-// unqualified returns an error for each finalizer of a built-in kind that has
-// no domain and is not one of Kubernetes' own. Like the real server, it accepts
-// all finalizers of some kinds, such as Lease.
+// unqualified returns an error for each finalizer of an object of a built-in
+// kind, if the finalizer has no domain, such as example.com/, and is not one of
+// Kubernetes' own. Like the real server, it accepts all finalizers of some
+// kinds, such as Lease.
 func unqualified(obj object) field.ErrorList {
 	if slices.Contains([]string{
 		"Event", "Lease", "PodDisruptionBudget", "RuntimeClass", "ValidatingWebhookConfiguration",

@@ -226,7 +226,8 @@ func (r *chooser) stop(a apisim.Action) bool {
 }
 
 // isApart reports whether a partition separates the replica of an action from
-// the server. If the time of the partition is over, isApart ends it.
+// the server. If the time of the partition is over, isApart ends it. A late
+// call was sent before the partition, so it is not held back.
 func (r *chooser) isApart(a apisim.Action) bool {
 	p := r.fleet.replicaOf(a.Call.Client)
 	if p == nil || p.apartUntil.IsZero() || a.Kind == apisim.Commit {
@@ -247,7 +248,8 @@ func (r *chooser) remove(d plan.Deviation) {
 
 // callFault returns the fault that a call gets from the plan or from an outage,
 // or NoFault. If the plan has a short outage that begins at this call,
-// callFault begins it.
+// callFault begins it. It leaves out a crash while a manager of
+// controller-runtime cannot stop.
 func (r *chooser) callFault(a apisim.Action) apisim.Fault {
 	if state.Ignored(a.Call.Resource.GroupResource()) {
 		return apisim.NoFault

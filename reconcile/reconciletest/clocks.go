@@ -35,8 +35,9 @@ func skews(p plan.Plan) func(client string) time.Duration {
 	}
 }
 
-// clocks returns plans in which clocks differ. With several replicas, the clock
-// of one replica also differs from the clocks of the others.
+// clocks returns plans in which the clocks of the replicas differ from the
+// server's clock. With several replicas, it also returns plans in which only
+// the clock of one replica differs.
 //
 // No plan sets the server's clock hours behind, because new objects would then
 // look hours old to the program. A program that acts on the age of an object,

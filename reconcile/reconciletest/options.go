@@ -14,7 +14,7 @@ import (
 
 const (
 	defaultBudget      = time.Minute
-	defaultSingles     = 50 * time.Second // the part of defaultBudget that only single deviations may use
+	defaultSingles     = 50 * time.Second // the part of defaultBudget that only single deviations and outages may use
 	defaultShortBudget = 2 * time.Second
 	defaultSteps       = 20_000
 	defaultRest        = 2 * time.Minute
@@ -87,7 +87,7 @@ type Options struct {
 	//	seq 4 | xargs -P 4 -I {} env RECONCILETEST_SHARD={}/4 GOMAXPROCS=1 go test -run TestKeySurvives .
 	Shard, Shards int
 
-	singles time.Duration // the part of the budget that is reserved for single deviations
+	singles time.Duration // the part of the budget that is reserved for single deviations and outages
 	strict  bool          // whether an incomplete exploration fails
 }
 

@@ -416,7 +416,8 @@ func (r *run) join(p *replica, serve bool) {
 }
 
 // look records what a replica is waiting for at the time when a cluster would
-// kill it. As long as the plan delays an action, look postpones that time.
+// kill it. As long as the plan delays an action, or separates the replica from
+// the server, look postpones that time.
 func (r *run) look(p *replica) {
 	switch now := time.Now(); {
 	case p.killed.IsZero() || p.waits != "":

@@ -141,8 +141,8 @@ type sender struct {
 	kind                string // the kind of the objects; empty if the client does not show it
 	metadataOnly        bool
 	protobuf            bool // the Go type decodes protobuf, which does not fail for a single object
-	// lists and watches are true if the client's methods List and Watch send
-	// the request and do nothing else.
+	// lists and watches are true once it is known that the client's methods
+	// List and Watch send the request and do nothing else.
 	lists, watches atomic.Bool
 	// enabled is true when the sender sends all requests.
 	enabled atomic.Bool

@@ -68,8 +68,8 @@ type replica struct {
 	lastEnd  corev1.ContainerState // how the last process that was stopped ended
 	log      bytes.Buffer
 	marked   int    // the length of log at the last mark
-	previous string // the log of the last process that was stopped
-	unseen   string // the part of previous since the last mark
+	previous string // the log of the last process that was stopped, as excerpt returns it
+	unseen   string // the logs of processes that were stopped since the last mark, from that mark on
 }
 
 // excerpt returns the part of text that begins at byte marked, because the

@@ -249,8 +249,8 @@ func (m *Mask) metadata(meta map[string]any) []string {
 	return words
 }
 
-// moved returns "new" if the resourceVersion of the object is absent from all
-// earlier answers, "known" if it is not, and "none" if the object has no
+// moved returns "new" if no earlier answer had the resourceVersion of the
+// object, "known" if an earlier answer had it, and "none" if the object has no
 // resourceVersion.
 func (m *Mask) moved(meta map[string]any) string {
 	rv, _ := meta["resourceVersion"].(string)
