@@ -18,7 +18,7 @@ func main() {
 		Name: settings.Name,
 		// The ConfigMap of --configmap is not known yet.
 		Needs: []string{
-			"list,watch settings.config.homeostat.dev", "patch settings.config.homeostat.dev/status", "create configmaps",
+			"get,list,watch settings.config.homeostat.dev", "patch settings.config.homeostat.dev/status", "create configmaps",
 		},
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&options.ConfigMap, "configmap", settings.DefaultConfigMap, "`name` of the ConfigMap in each namespace")
