@@ -65,11 +65,14 @@ func (c *core) warn(ctx context.Context, object k8sruntime.Object, reason, actio
 }
 
 // takeoverDeadline bounds how long a new leader, or the new owner of a slot,
-// waits for its caches.
+// waits for caches that hold the objects of all slots. Caches of some slots are
+// filled without such a bound: after takeoverDeadline, shardCaches.watch
+// reports the slots.
 const takeoverDeadline = time.Minute
 
-// takeOver waits until the caches are as new as the server is now. The previous
-// replica may have written until a moment ago, but no longer writes.
+// takeOver waits until the caches are as new as the server is now, except for
+// the namespaces that setApart returns. The previous replica may have written
+// until a moment ago, but no longer writes.
 //
 // It gives up after a minute, with a log line, because a controller must not
 // wait forever for a server that does not answer reads.

@@ -53,7 +53,7 @@ type failure struct {
 	terminal  bool
 	conflicts int             // number of conflicts in a row
 	quiet     bool            // whether it is a conflict that is repeated quietly, and so neither counted nor shown
-	errorID   uint64          // identifies the error, see errorOf; 0 without an error
+	errorID   uint64          // identifies the error, see errorOf; 0 without an error, and while quiet
 	missing   *permission     // the permission that a refused write lacks, or nil
 	allowed   map[string]bool // namespaces in which writes of the refused kind succeeded
 	announced bool            // whether an Event about the missing permission was sent

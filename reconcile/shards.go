@@ -31,7 +31,7 @@ type shardRunner struct {
 	controller *core
 	orphans    *orphans     // nil without Options.Known
 	caches     *shardCaches // nil if the caches hold the objects of all slots
-	latest     coalescer    // waits until the caches are as new as the server
+	latest     coalescer    // makes the caches as new as the server: takeOver or, with caches, fill
 	fill       coalescer    // enqueues the keys of new slots
 
 	mu       sync.Mutex // guards the fields below
@@ -77,7 +77,8 @@ type slotRun struct {
 }
 
 // runSlot works on a slot until owned ends. It starts when the caches have seen
-// the last owner's writes.
+// the last owner's writes. If the caches hold the objects of all slots, it
+// starts after takeoverDeadline at the latest.
 func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
 	caches, leave := s.cachesWith(slot)
 	defer leave()
@@ -91,9 +92,10 @@ func (s *shardRunner) runSlot(ctx, owned context.Context, slot int) error {
 	return nil
 }
 
-// cachesWith requests the objects of a slot. When the returned call has ended,
-// the caches have these objects, as new as the server is now. leave drops them
-// again if this replica caches only its own slots.
+// cachesWith requests the objects of a slot. When the returned call has ended
+// without an error, the caches have these objects, as new as the server is now,
+// unless takeOver has given up. leave drops them again if this replica caches
+// only its own slots.
 func (s *shardRunner) cachesWith(slot int) (call *coalescedCall, leave func()) {
 	if s.caches == nil {
 		return s.latest.join(), func() {}

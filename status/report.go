@@ -57,8 +57,8 @@ type controllerReport struct {
 	Held    int `json:"held"`
 	Delayed int `json:"delayed"`
 	// BackingOff is the number of delayed keys that wait for the end of their
-	// back-off. Retrying is the number of keys that have failed and not
-	// succeeded since.
+	// back-off. Retrying is the number of keys that have failures, the field
+	// Failing of queue.Stats.
 	BackingOff int          `json:"backingOff"`
 	Retrying   int          `json:"retrying"`
 	Lanes      []laneReport `json:"lanes"`
@@ -96,8 +96,8 @@ type outputReport struct {
 // laneReport describes the keys that wait in a lane.
 type laneReport struct {
 	Lane string `json:"lane"`
-	// Depth is the number of waiting keys. Oldest is the age of the next key,
-	// or 0 if Depth is 0.
+	// Depth is the number of waiting keys. Oldest is the longest time that the
+	// next key of any group has waited, in seconds, or 0 if Depth is 0.
 	Depth  int     `json:"depth"`
 	Oldest float64 `json:"oldestSeconds"`
 	// Dispatched counts the keys that workers have taken from the lane.
@@ -148,7 +148,7 @@ type keyReport struct {
 }
 
 // causeReport is a change that led to a reconcile. Merged is the number of
-// further changes of the same object, which are not listed.
+// further changes that are not listed, as in queue.Cause.
 type causeReport struct {
 	Trigger    string `json:"trigger"`
 	Type       string `json:"change"`
@@ -174,8 +174,8 @@ type informerReport struct {
 	MetadataOnly  bool     `json:"metadataOnly,omitempty"`
 	Objects       int      `json:"objects"`
 	// Referenced is set for a cache of objects that other objects refer to.
-	// References is how many it holds or waits for, and OpenWatches is how many
-	// of them are watched.
+	// References is how many it holds or waits for, and OpenWatches is the
+	// number of its open watches.
 	Referenced  bool `json:"referenced,omitempty"`
 	References  int  `json:"references,omitempty"`
 	OpenWatches int  `json:"openWatches,omitempty"`

@@ -12,7 +12,8 @@ const (
 	maxOperations = 10_000
 	// maxTested limits the length of a value that identifies an element.
 	maxTested = 256
-	// maxGuesses limits how many patches are tried for one edit.
+	// maxGuesses is the largest guess.maxEmpty that is tried. It bounds the
+	// number of patches for one edit.
 	maxGuesses = 3
 )
 
@@ -34,8 +35,8 @@ type operations struct {
 	exact bool // whether servers encode the object by the same Go type
 	guess
 	guessedEmpty, guessedNil bool // the patch assumes that empty objects, or nil ones, are missing
-	// fields holds the paths of the lists and new objects that the patch
-	// depends on.
+	// fields holds the paths of the values that the patch depends on, such as
+	// lists and new objects.
 	fields []string
 }
 

@@ -31,11 +31,13 @@ type tree struct {
 	// example, a quantity is not plain: a server may have 1000m where its type
 	// writes 1.
 	plain bool
-	// sure says that the server has this object. It is false for an object that
-	// has only zero values, because the JSON of the Go type may have added it.
+	// sure says that the server has this object. Unless servers encode the
+	// object by the same Go type, it is false for a struct that has only zero
+	// values, because the JSON of the Go type may have added it.
 	sure bool
-	// blank says that the server has this empty list or object, although the
-	// JSON of the type omits it.
+	// blank says that this empty list or object counts as missing: the JSON of
+	// the type omits it although the server has it, or the kind is built in and
+	// does not distinguish an empty value from a missing one.
 	blank bool
 	// fromNil says that the server may have null for this empty value of a map.
 	fromNil bool
@@ -51,8 +53,9 @@ type tree struct {
 	// reshaped says that the server's value may have a different shape, and that
 	// the Go type has read it as this one.
 	reshaped bool
-	// byMember says that this object is a struct that its parent may omit.
-	// Members of it that the Go type does not know must remain.
+	// byMember says that this object is a struct, and not a pointer to a
+	// struct. A patch removes its members one by one, because members that the
+	// Go type does not know must remain.
 	byMember bool
 	// names are the names of an object's members, and members their values in
 	// the same order.

@@ -40,7 +40,7 @@ type keeper struct {
 	retryAt  map[string]time.Time // when a record may be written again
 	free     map[int]time.Time    // when this keeper first saw that the slot can be claimed
 	logged   map[int]bool         // slots for which wrong labels of the record were logged
-	reports  chan func() error    // results of requests, which the deciding goroutine applies
+	reports  chan func() error    // results of requests and functions, which the deciding goroutine applies
 	synced   bool                 // whether the first list has arrived
 	ended    bool                 // whether the term has ended
 	err      error

@@ -31,7 +31,7 @@ type call[T informer.Object] struct {
 	// confirm asks the server, once in a call, whether the owner has changed
 	// since it was read. It returns nil if the owner has not changed.
 	confirm     func() error
-	countBefore int // number of children before the call
+	countBefore int // number of children before the call; checkLimit may lower it
 	recreated   atomic.Int64
 	editing     sync.Mutex // held during an edit; it guards no field
 }

@@ -43,7 +43,7 @@ type relation int
 
 const (
 	ownChild relation = iota
-	orphan            // the object has no owner
+	orphan            // the object has neither a controller nor a mark
 	former            // the object's mark has the owner's name and a different UID
 	foreign           // the object belongs to another owner
 )

@@ -44,8 +44,8 @@ func (p Posting[T]) remove(item *Item[T]) Posting[T] {
 // Postings is an index by the values that a function computes.
 type Postings[T any, V comparable] struct {
 	compute func(T) []V
-	// isOdd is true if some values of type V cannot be the key of a map, or are
-	// not equal to themselves.
+	// isOdd is true if a value of type V may be unusable as the key of a map,
+	// or may not be equal to itself; see mayBeOdd.
 	isOdd bool
 	seed  maphash.Seed
 	root  *trie[V, Posting[T]]
@@ -56,8 +56,10 @@ func NewPostings[T any, V comparable](compute func(T) []V) *Postings[T, V] {
 	return &Postings[T, V]{compute: compute, isOdd: mayBeOdd(reflect.TypeFor[V]()), seed: maphash.MakeSeed()}
 }
 
-// mayBeOdd reports whether some values of type t cannot be the key of a map,
-// such as a slice in an interface, or are not equal to themselves, such as NaN.
+// mayBeOdd reports whether a value of type t may be unusable as the key of a
+// map, such as a slice in an interface, or may not be equal to itself, such as
+// NaN. It does not look at the fields of structs and the elements of arrays: it
+// returns true for all of these types.
 func mayBeOdd(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Interface, reflect.Struct, reflect.Array,

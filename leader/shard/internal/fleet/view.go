@@ -204,7 +204,8 @@ func (v *View) Expired(self string, now time.Time) (expired, old []*coordination
 
 // endedAt returns when the record of an ended member was released, by the clock
 // of the replica that released it. If that clock is wrong, the record is
-// deleted too early or too late.
+// deleted too early or too late. endedAt returns the zero time if the record
+// lacks the time.
 func endedAt(lease *coordinationv1.Lease) time.Time {
 	if lease.Spec.RenewTime == nil { // another client has edited it
 		return time.Time{}

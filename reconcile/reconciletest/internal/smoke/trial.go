@@ -29,7 +29,7 @@ const (
 // trial is one run of a case on a real server.
 type trial struct {
 	s       *smoker
-	killing bool // whether the program is killed after each write, and before each step
+	killing bool // whether the program is killed after its writes, at most Options.Kills times, and before each step
 	journal *journal
 	world   *reconciletest.World
 	lives   []*life           // the processes, by replica; nil while a replica is down
