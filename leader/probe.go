@@ -25,7 +25,8 @@ import (
 const (
 	// probeLimit is how long a probe waits for an answer.
 	probeLimit = 30 * time.Second
-	// probePause is the shortest time between the end of a probe and the next.
+	// probePause is how long the cause that a probe has found is used, before
+	// another probe looks for the cause again.
 	probePause = 20 * time.Second
 	// slowAnswer is the time after which an answer to a probe counts as slow.
 	slowAnswer = time.Second

@@ -46,7 +46,8 @@ func (x *exchange) remove() (*output, error) {
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// immortal lists the namespaces that cannot be deleted.
+// immortal lists the namespaces that cannot be deleted if Options.Lifecycle is
+// set.
 var immortal = []string{"default", "kube-system", "kube-public"}
 
 // deleteOptions returns the options from the body or, without a body, from the

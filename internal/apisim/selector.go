@@ -18,7 +18,7 @@ type selector struct {
 	namespace string
 	labels    labels.Selector
 	fields    fields.Requirements
-	rules     map[string]selectable.Rule // the rules of fields outside the metadata, by field
+	rules     map[string]selectable.Rule // the rules for reading the fields, by field
 	// shards has the ranges of namespace hashes that a shardSelector
 	// selects. It is nil without a shardSelector.
 	shards   keyspace.Set

@@ -34,8 +34,8 @@ type refusal struct {
 	times         int
 	line          int  // the trace line of the latest refusal
 	done          bool // whether a later attempt of the write has succeeded
-	// stays is whether the write was refused while the program had to stay at
-	// rest, or shortly before the end of the run.
+	// stays reports whether the write was refused while the program had to stay
+	// at rest, or shortly before the end of the run.
 	stays bool
 	lost  bool // whether it is an Event, which recorders drop when it is refused
 }

@@ -32,8 +32,8 @@ func newDelays(r *core) *delays {
 	}
 }
 
-// release ends the delays that have lasted long enough: Options.Lag for
-// watches, calls and stale caches, and a minute for actors.
+// release ends the delays that have lasted long enough. These are Options.Lag
+// for watches, calls and stale caches, and actorDelay for actors.
 func (d *delays) release(replicas []*replica) {
 	for _, held := range []map[int]time.Time{d.watches, d.calls} {
 		maps.DeleteFunc(held, func(_ int, start time.Time) bool { return time.Since(start) >= d.o.Lag })

@@ -34,7 +34,7 @@ type earlyRetry struct {
 	earliest time.Time // the earliest time for a retry
 	found    report.Finding
 	replica  *replica
-	boot     int // which boot of the replica this is
+	boot     int // the number of the boot of the replica that repeated the request
 }
 
 // record records a request that is about to be served. It ignores creates with

@@ -24,7 +24,7 @@ type Step struct {
 	// once more when the program is at rest. Required.
 	Do func(ctx context.Context, w *World) error
 
-	single   bool             // whether the step is one write; a failed step has then had no effect
+	single   bool             // whether the step writes one object; a failed step has then not changed it
 	needless func(error) bool // reports whether an error means that the step is not needed
 }
 
