@@ -62,7 +62,7 @@ func (r *reflectorStore[T]) admits(obj any) error {
 
 // isTable reports whether object is a Table. A server sends Tables to clients
 // that print objects. client-go's reflector skips a Table, and would miss the
-// change that it reports.
+// change that the Table reports.
 func isTable(object Object) bool {
 	kind := object.GetObjectKind().GroupVersionKind()
 	return kind.Kind == "Table" && kind.Group == metav1.GroupName

@@ -244,8 +244,9 @@ func (s scope) matchesFields(obj metav1.Object, resource schema.GroupResource) (
 }
 
 // selectedBy returns the value of a field as the server has it, and whether it
-// is known. The value is not known for objects with metadata only, or for a Go
-// type that may lack the field.
+// is known. The value is not known for a field that package selectable does not
+// know, for objects with metadata only, or for a Go type that may lack the
+// field.
 func selectedBy(obj metav1.Object, resource schema.GroupResource, field string) (value string, known bool) {
 	switch field {
 	case "metadata.name":

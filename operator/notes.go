@@ -21,8 +21,7 @@ const (
 	maxNotes = 10
 	// seriesPeriod is the time after which client-go ends a series of Events.
 	seriesPeriod = 6 * time.Minute
-	// sweepSize is the smallest number of things of which the old ones are
-	// forgotten.
+	// sweepSize is the number of topics below which no old topic is forgotten.
 	sweepSize = 1000
 	// markPrefix begins a mark. No action of a program contains it.
 	markPrefix = "\x00"
@@ -32,10 +31,11 @@ const (
 
 // distinguishing is a recorder whose Events are of one series only if they have
 // the same note. client-go takes Events for one series if they are about the
-// same object, with the same type, reason and action, and sends only the note
-// of the first. So it would never send "quota exceeded" after "image not found".
-// Since its key contains the action, distinguishing appends the note to the
-// action, as a mark. The sink takes the mark off.
+// same object and related object, with the same type, reason and action, and
+// sends only the note of the first. So it would never send "quota exceeded"
+// after "image not found". Since its key contains the action, distinguishing
+// appends the note to the action, as a mark. The sink takes the mark off. After
+// maxNotes different notes, all further ones are of one series.
 type distinguishing struct {
 	events.EventRecorder
 
@@ -44,7 +44,8 @@ type distinguishing struct {
 	kept  int // number of notes that were left when the old ones were last forgotten
 }
 
-// topic is what client-go takes for one series.
+// topic is what the Events of one series have in common for client-go, apart
+// from the related object.
 type topic struct {
 	object               corev1.ObjectReference
 	kind, reason, action string
@@ -89,9 +90,10 @@ func (d *distinguishing) mark(about topic, note string) string {
 	return markPrefix + note
 }
 
-// forget forgets the notes of ended series, if there are many, and twice as many
-// as were left the last time. So a program whose objects all get an Event within
-// a seriesPeriod does not look at all notes for each of them. mu must be held.
+// forget forgets the notes of ended series once there are sweepSize topics, and
+// twice as many as were left the last time. So a program whose objects all get
+// an Event within a seriesPeriod does not look at all notes for each of them.
+// mu must be held.
 func (d *distinguishing) forget() {
 	if len(d.notes) < max(sweepSize, 2*d.kept) {
 		return

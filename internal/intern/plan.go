@@ -42,7 +42,8 @@ type plan struct {
 	parts  []field // the fields that have parts
 	// cover has a number for each word of a value: the first field that ends
 	// after the start of the word. It is nil if values must not be read word by
-	// word, because they are lazy or opaque, or do not consist of whole words.
+	// word, because they have lazy or opaque fields, do not consist of whole
+	// words, or have too many fields.
 	cover []uint16
 	plain bool // whether values are raw bytes without gaps, so that their bytes are compared
 	lazy  bool // whether values are lazy or have a lazy field
@@ -233,9 +234,11 @@ func (c *compiler) special(t reflect.Type) (k kind, special bool) {
 	}
 }
 
-// hides reports whether a type has unexported fields. Its methods may cache
-// results in them. Therefore the type counts as lazy, unless it is in constant.
-// TestTypesThatHideFields lists all such types in the built-in kinds.
+// hides reports whether a type is a struct with unexported fields. Embedded
+// structs do not count, because their own fields are examined. The methods of
+// the type may cache results in its unexported fields. Therefore the type
+// counts as lazy, unless it is in constant. TestTypesThatHideFields lists all
+// such types in the built-in kinds.
 func hides(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct {
 		return false

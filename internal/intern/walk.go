@@ -43,7 +43,7 @@ var spare = sync.Pool{New: func() any { return &texts{} }} // empty texts for th
 // hints are values of the same type as the value that is walked, and are likely
 // to have equal parts. Either may be nil.
 type hints struct {
-	old  place // a value in another object
+	old  place // a value in an earlier state of this object, or in another object
 	twin place // a value in this object that was already walked
 }
 

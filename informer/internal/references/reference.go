@@ -27,8 +27,9 @@ type reference struct {
 	key types.NamespacedName
 	// source reads the objects of the object's namespace.
 	source *source
-	// wrong says why no such object can exist. If it is set, no request is
-	// sent.
+	// wrong says why the object cannot be requested: no such object can exist,
+	// or the client of its namespace cannot be used. If it is set, no request
+	// is sent.
 	wrong error
 
 	// storing is held while the object is stored and handlers are called with

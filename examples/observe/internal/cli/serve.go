@@ -23,7 +23,8 @@ import (
 	"github.com/homeostat/homeostat/status/profiles"
 )
 
-// serve runs the observer, and serves probes and metrics until it has drained.
+// serve runs the observer, and serves probes and metrics until the observer has
+// drained.
 func (s *settings) serve(
 	ctx context.Context, config *rest.Config, o *observer.Observer, printed io.Writer,
 ) error {

@@ -132,7 +132,7 @@ func readOf(line string) (string, bool) {
 }
 
 const (
-	showAll  = 60 // a trace of at most this many lines is shown in full
+	showAll  = 60 // a trace of at most this many lines is shown in full, if the run comes to rest
 	showLast = 40
 	showLoop = 12 // how many of the last lines are shown of a run that never comes to rest
 )
