@@ -10,7 +10,8 @@ const (
 	// firstRepeat is the interval after which an error is logged again. It
 	// doubles each time.
 	firstRepeat = 2 * time.Second
-	// maxLoggedErrors is the number of errors that are remembered.
+	// maxLoggedErrors is the largest number of errors that are remembered.
+	// Before a further error is remembered, all others are forgotten.
 	maxLoggedErrors = 32
 )
 

@@ -92,9 +92,8 @@ func newStore[T Object](o *Options, id *identity) *store[T] {
 
 func (s *store[T]) snapshot() Snapshot[T] { return Snapshot[T]{s.latest.Load()} }
 
-// share makes object use the memory of equal parts of its cached state, or of
-// other objects if it is not cached. It does nothing if Options.NoSharing is
-// set.
+// share makes object use the memory of equal parts of its cached state and of
+// other objects. It does nothing if Options.NoSharing is set.
 func (s *store[T]) share(object T) {
 	switch item := s.table.Get(bound.KeyOf(object)); {
 	case s.sharer == nil:
@@ -332,8 +331,8 @@ func (s *store[T]) checkMutations(keys ...types.NamespacedName) error {
 	return errors.Join(s.modified(s.detector.Check(items...))...)
 }
 
-// finishMutations checks all objects. It logs and returns all mutations that
-// were found since it was last called.
+// finishMutations checks all objects. It logs and returns the mutations that
+// were found since it was last called, as far as the detector has kept them.
 func (s *store[T]) finishMutations(ctx context.Context) error {
 	if s.detector == nil {
 		return nil

@@ -23,9 +23,9 @@ type watched struct {
 	// current is nil while a watch, or a list before it, is being requested.
 	current  watch.Interface
 	openedAt time.Time
-	// streaming is true while the watch delivers the first list.
+	// streaming is true while the watch still delivers a streaming list.
 	streaming bool
-	changed   chan struct{} // closed when a watch is opened, or the first list has been received
+	changed   chan struct{} // closed when a watch is opened, or a list has been delivered
 	// narrowing calls narrowNow when it fires. It is nil while no such call is
 	// due.
 	narrowing *time.Timer
@@ -77,7 +77,7 @@ func (w *watched) opened(opened watch.Interface, set keyspace.Set, streaming boo
 	w.notify()
 }
 
-// streamed records that the first list has been received.
+// streamed records that a list of the watch has been stored and delivered.
 func (w *watched) streamed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -302,7 +302,7 @@ type follower struct {
 
 	mu     sync.Mutex // guards the fields below
 	login  *login
-	sender http.RoundTripper // next with the credentials of login
+	sender http.RoundTripper // sends requests with the credentials of login
 }
 
 // WrappedRoundTripper returns the inner round tripper, as client-go requires of
@@ -312,7 +312,7 @@ func (f *follower) WrappedRoundTripper() http.RoundTripper { return f.next }
 // RoundTrip sends a request with the current credentials. It first reads the
 // file again if the last reading is older than readInterval. If the request
 // fails, or if the server answers 401, RoundTrip reads the file once more, for
-// later requests.
+// later requests, unless it was read within retryInterval.
 func (f *follower) RoundTrip(req *http.Request) (*http.Response, error) {
 	interval := readInterval
 	if f.isUnread() {

@@ -22,9 +22,10 @@ import (
 
 var errNoVersion = errors.New("the object has no metadata.resourceVersion to lock on: read it from the server first")
 
-// send sends a patch with its preconditions. It reports the write to the
-// reconcile of ctx, unless it was a dry run. It does not wrap errors; its
-// callers do.
+// send sends a patch with its preconditions. If the server cannot apply an
+// operation of a JSON patch, send tries the fallbacks of the patch, one after
+// the other. It reports the write to the reconcile of ctx, unless it was a dry
+// run. It does not wrap errors; its callers do.
 func send[C Client[T], T informer.Object](ctx context.Context, c C, cached T, p diff.Patch, o Options) (T, error) {
 	var zero T
 	answer, err := sendOne(ctx, c, cached, p, o)

@@ -63,7 +63,7 @@ type listener struct {
 	logger  klog.Logger
 	handler cache.ResourceEventHandler
 	tracker *synctrack.SingleFileTracker
-	events  *atomic.Int64 // counts the calls of the handler
+	events  *atomic.Int64 // counts the calls of all handlers of the informer
 	// requested is the resync period that the handler has requested, adjusted
 	// by resyncPeriod.
 	requested time.Duration

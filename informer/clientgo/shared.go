@@ -128,7 +128,7 @@ type shared struct {
 	distributing sync.Mutex
 	// listeners contains the active listeners. The value reports whether the
 	// listener gets notifications of unchanged objects, as of the last check
-	// for a resync.
+	// for a resync. Before its first check, it is true.
 	listeners map[*listener]bool
 	listening bool // whether the listeners are running
 	running   sync.WaitGroup

@@ -103,7 +103,7 @@ func readResource(client any, field reflect.Value) (resource schema.GroupVersion
 	return resource
 }
 
-// embeddedIn returns the first interface that a struct embeds, or nil.
+// embeddedIn returns the first exported interface that a struct embeds, or nil.
 func embeddedIn(v reflect.Value) any {
 	if v.Kind() != reflect.Struct {
 		return nil

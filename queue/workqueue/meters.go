@@ -106,8 +106,9 @@ func (m *meters[K]) schedule() bool {
 	return ok
 }
 
-// tick sets the gauges of unfinished work. Like client-go's, it stops with the
-// queue, and the gauges keep their last value.
+// tick sets the gauges of unfinished work. It runs again after unfinishedPeriod
+// as long as a key is held. Like client-go's, it stops with the queue, and the
+// gauges keep their last value.
 func (m *meters[K]) tick() {
 	m.publish()
 	s := m.stats()

@@ -18,7 +18,8 @@ import (
 )
 
 // keepUnheld is how long an object stays cached after the last reference to it
-// was removed. For example, the Secret of an Ingress that is deleted and
+// was removed, and how long the watch of a namespace stays open after it was
+// last needed. For example, the Secret of an Ingress that is deleted and
 // created again within a minute is not listed again.
 const keepUnheld = time.Minute
 

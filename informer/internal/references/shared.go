@@ -106,9 +106,9 @@ func (r *Set) watched() iter.Seq[*reference] {
 
 // updateShared starts or stops the shared watch of a namespace after the number
 // of references has changed. The watch starts when the number exceeds
-// WatchNamespaceAbove, and stops when the number falls to half of it. For
-// example, with a limit of 100, a namespace with 80 references has a shared
-// watch if it had more than 100 before. mu is held.
+// WatchNamespaceAbove, and stops a minute (keepUnheld) after the number has
+// fallen to half of it. For example, with a limit of 100, a namespace with 80
+// references has a shared watch if it had more than 100 before. mu is held.
 func (r *Set) updateShared(s *source, namespace string) {
 	limit := r.options.WatchNamespaceAbove
 	switch f := s.shared; {

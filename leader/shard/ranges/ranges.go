@@ -272,8 +272,9 @@ func (r *Shards) imbalance() float64 {
 // Remember samples the resourceVersion of a cache every 15 seconds until ctx
 // ends, and keeps the samples of the last period. So Deleted can find the
 // objects that were deleted during that period, as far as the server still has
-// their events: servers keep events for about five minutes. A sample of an
-// empty cache costs one request; if it fails, the error is logged and the next
+// their events: servers keep events for about five minutes. While the cache has
+// not seen a resourceVersion, for example because it has no slots, a sample
+// costs one request. If the request fails, the error is logged and the next
 // sample is taken as usual.
 func (r parts) Remember(ctx context.Context, primary slots.Cache, period time.Duration) {
 	for {

@@ -54,8 +54,8 @@ func (c *connection) flagSet() *pflag.FlagSet {
 
 // config returns the configuration for the cluster, and the namespace that
 // --namespace or the configuration names. If the program runs in a cluster, and
-// no flag refers to a different cluster, config returns the in-cluster
-// configuration. Otherwise it applies the kubeconfig rules.
+// only flags are set that apply to the in-cluster configuration, config returns
+// that configuration. Otherwise it applies the kubeconfig rules.
 func (c *connection) config() (config *rest.Config, namespace string, err error) {
 	if c.mayBeInCluster() {
 		config, err = rest.InClusterConfig()
@@ -99,8 +99,9 @@ func (c *connection) fromKubeconfig() (*rest.Config, error) {
 	return c.tune(config), nil
 }
 
-// mayBeInCluster reports whether no flag refers to a cluster other than the one
-// in which the program runs.
+// mayBeInCluster reports whether the in-cluster configuration may be used: all
+// flags that are set also apply to it, such as --as and --token. Other flags,
+// such as --context and --username, belong to a kubeconfig.
 func (c *connection) mayBeInCluster() bool {
 	return c.onlySet("as", "as-uid", "as-group", "as-user-extra", "request-timeout", "token", "cache-dir",
 		"disable-compression")
@@ -114,7 +115,7 @@ func (c *connection) onlySet(names ...string) bool {
 }
 
 // inCluster returns the in-cluster config with the settings of the flags that
-// do not refer to another cluster, such as --request-timeout.
+// apply to it, such as --request-timeout.
 func (c *connection) inCluster(config *rest.Config) *rest.Config {
 	config.Timeout, _ = clientcmd.ParseTimeout(*c.Timeout) // validate has refused invalid ones
 	config.DisableCompression = *c.DisableCompression
