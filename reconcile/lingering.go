@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -51,12 +52,8 @@ func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
 	if _, lingers := l.keys[key]; !lingers {
 		return true
 	}
-	now, free := time.Now(), limit
-	for _, until := range l.running {
-		if now.Before(until) {
-			free--
-		}
-	}
+	now := time.Now()
+	free := l.free(limit, now)
 	own, waits := l.waiting[key]
 	if !waits {
 		own.since = now
@@ -79,6 +76,29 @@ func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
 	return true
 }
 
+// free returns how many of the limit's places are free. mu must be held.
+func (l *lingering) free(limit int, now time.Time) int {
+	for _, until := range l.running {
+		if now.Before(until) {
+			limit--
+		}
+	}
+	return limit
+}
+
+// withdraw gives up the turn of a key that waits for something else now, such
+// as the first list of its namespace. If key had a turn, withdraw returns the
+// same keys as leave.
+func (l *lingering) withdraw(key Key, limit int) (next []Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, waits := l.waiting[key]; !waits {
+		return nil
+	}
+	delete(l.waiting, key)
+	return l.first(l.free(limit, time.Now()))
+}
+
 // isOver reports whether a waiting key has not been checked again for so long
 // that it is hardly in the queue any more.
 func (t turn) isOver(now time.Time) bool { return now.Sub(t.checked) > 2*recheckAfter }
@@ -92,9 +112,10 @@ func put[V any](m *map[Key]V, key Key, value V) {
 
 // leave records that the reconcile of key has ended, and whether the key
 // lingers now. If the key already lingered when it was admitted, its place is
-// free now, and leave returns the key that has waited longest for a place, if
-// there is one.
-func (l *lingering) leave(key Key, lingers bool) (next Key, ok bool) {
+// free now. leave then returns the keys that have waited longest, one for each
+// of the limit's places that is free. A key that was returned for an earlier
+// place, and has not come yet, may be among them.
+func (l *lingering) leave(key Key, lingers bool, limit int) (next []Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if lingers {
@@ -103,26 +124,30 @@ func (l *lingering) leave(key Key, lingers bool) (next Key, ok bool) {
 		delete(l.keys, key)
 	}
 	if _, counted := l.running[key]; !counted {
-		return next, false
+		return nil
 	}
 	delete(l.running, key)
-	next, _, ok = l.first()
-	return next, ok
+	return l.first(l.free(limit, time.Now()))
 }
 
-// first returns the key that has waited longest, and false if no key waits. It
-// forgets the keys that are not in the queue any more. mu must be held.
-func (l *lingering) first() (key Key, since time.Time, ok bool) {
+// first returns at most n keys that have waited longest, in order. It forgets
+// the keys that are not in the queue any more. mu must be held.
+func (l *lingering) first(n int) (keys []Key) {
 	now := time.Now()
 	for waiting, t := range l.waiting {
-		switch {
-		case t.isOver(now):
+		if t.isOver(now) {
 			delete(l.waiting, waiting)
-		case !ok || t.since.Before(since):
-			key, since, ok = waiting, t.since, true
+			continue
+		}
+		place, _ := slices.BinarySearchFunc(keys, t.since, func(key Key, since time.Time) int {
+			return l.waiting[key].since.Compare(since)
+		})
+		if place < n {
+			keys = slices.Insert(keys, place, waiting)
+			keys = keys[:min(len(keys), n)]
 		}
 	}
-	return key, since, ok
+	return keys
 }
 
 // forget forgets the keys for which moved reports true, because another replica
@@ -143,7 +168,9 @@ func (l *lingering) forget(moved func(Key) bool) {
 func (l *lingering) oldest() (key Key, since time.Time, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key, since, _ = l.first()
+	for _, key = range l.first(1) {
+		since = l.waiting[key].since
+	}
 	return key, since, len(l.waiting)
 }
 

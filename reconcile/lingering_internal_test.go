@@ -20,20 +20,42 @@ func TestLingeringKeysWaitInTurn(t *testing.T) {
 		},
 		"the first that waited is the next one": func(g *WithT, l *lingering, admit func(string) bool) {
 			g.Expect([]bool{admit("a"), admit("b"), admit("c"), admit("d")}).To(Equal([]bool{true, true, false, false}))
-			next, ok := l.leave(key("a"), true)
-			g.Expect([]any{next, ok}).To(Equal([]any{key("c"), true}))
+			g.Expect(l.leave(key("a"), true, 2)).To(Equal([]Key{key("c")}))
 			g.Expect([]bool{admit("d"), admit("a")}).To(Equal([]bool{false, false}))
 			g.Expect([]bool{admit("c"), admit("d"), admit("a")}).To(Equal([]bool{true, false, false}))
 		},
 		"a key that does not linger any more is free": func(g *WithT, l *lingering, admit func(string) bool) {
 			g.Expect([]bool{admit("a"), admit("b"), admit("c")}).To(Equal([]bool{true, true, false}))
-			_, ok := l.leave(key("c"), false) // it was admitted before it lingered
-			g.Expect([]bool{ok, admit("c")}).To(Equal([]bool{false, true}))
+			g.Expect(l.leave(key("c"), false, 2)).To(BeEmpty()) // it was admitted before it lingered
+			g.Expect(admit("c")).To(BeTrue())
 		},
 		"a call that does not return does not count": func(g *WithT, _ *lingering, admit func(string) bool) {
 			g.Expect([]bool{admit("a"), admit("b"), admit("c")}).To(Equal([]bool{true, true, false}))
 			<-time.After(5*time.Minute + 1)
 			g.Expect([]bool{admit("c"), admit("d"), admit("e")}).To(Equal([]bool{true, true, false}))
+		},
+		"two places that become free at once are for the two that waited first": func(
+			g *WithT, l *lingering, admit func(string) bool,
+		) {
+			g.Expect([]bool{admit("a"), admit("b"), admit("c"), admit("d"), admit("e")}).
+				To(Equal([]bool{true, true, false, false, false}))
+			g.Expect(l.leave(key("a"), true, 2)).To(Equal([]Key{key("c")}))
+			g.Expect(l.leave(key("b"), true, 2)).To(Equal([]Key{key("c"), key("d")}), "c has not come yet")
+			g.Expect([]bool{admit("d"), admit("c")}).To(Equal([]bool{true, true}))
+		},
+		"a place whose call does not return is free, too": func(g *WithT, l *lingering, admit func(string) bool) {
+			g.Expect(admit("a")).To(BeTrue())
+			<-time.After(4 * time.Minute)
+			g.Expect([]bool{admit("b"), admit("c"), admit("d")}).To(Equal([]bool{true, false, false}))
+			<-time.After(time.Minute)
+			g.Expect(l.leave(key("b"), true, 2)).To(Equal([]Key{key("c"), key("d")}))
+		},
+		"a key that waits for its namespace keeps no other waiting": func(g *WithT, l *lingering, admit func(string) bool) {
+			g.Expect([]bool{admit("a"), admit("b"), admit("c"), admit("d")}).To(Equal([]bool{true, true, false, false}))
+			g.Expect(l.leave(key("a"), true, 2)).To(Equal([]Key{key("c")}))
+			g.Expect(l.withdraw(key("c"), 2)).To(Equal([]Key{key("d")}))
+			g.Expect(l.withdraw(key("c"), 2)).To(BeEmpty(), "it does not wait")
+			g.Expect([]bool{admit("d"), admit("c")}).To(Equal([]bool{true, false}))
 		},
 		"a waiting key that is not in the queue any more keeps no other waiting": func(
 			g *WithT, l *lingering, admit func(string) bool,
@@ -42,14 +64,13 @@ func TestLingeringKeysWaitInTurn(t *testing.T) {
 			<-time.After(2*recheckAfter + 1)
 			_, _, n := l.oldest()
 			g.Expect(n).To(BeZero(), "and is not named")
-			_, ok := l.leave(key("a"), true)
-			g.Expect([]bool{ok, admit("d"), admit("c")}).To(Equal([]bool{false, true, false}))
+			g.Expect(l.leave(key("a"), true, 2)).To(BeEmpty())
+			g.Expect([]bool{admit("d"), admit("c")}).To(Equal([]bool{true, false}))
 		},
 		"keys of another replica keep no other waiting": func(g *WithT, l *lingering, admit func(string) bool) {
 			g.Expect([]bool{admit("a"), admit("b"), admit("c")}).To(Equal([]bool{true, true, false}))
 			l.forget(func(k Key) bool { return k == key("a") || k == key("c") })
-			next, ok := l.leave(key("a"), false)
-			g.Expect([]any{next, ok}).To(Equal([]any{Key{}, false}))
+			g.Expect(l.leave(key("a"), false, 2)).To(BeEmpty())
 			g.Expect([]bool{admit("d"), admit("e"), admit("c")}).To(Equal([]bool{true, false, true}))
 		},
 	} {
@@ -57,7 +78,7 @@ func TestLingeringKeysWaitInTurn(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lingering{}
 				for _, name := range []string{"a", "b", "c", "d", "e"} {
-					l.leave(key(name), true)
+					l.leave(key(name), true, 2)
 				}
 				check(NewWithT(t), l, func(name string) bool {
 					<-time.After(1) // no two keys begin to wait at the same time

@@ -11,6 +11,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
 )
 
@@ -149,6 +151,35 @@ func TestKeysThatFailSlowlyTakeTurnsWithALongMinInterval(t *testing.T) {
 			x.Expect(len(began[fmt.Sprint("dead-", n)])).To(BeNumerically(">=", 3), "key %d", n)
 		}
 		x.Expect(x.controllers[0].Problems()).To(ContainElement(HaveField("Cause", "slow failures")))
+	})
+}
+
+// The keys of namespace b wait for their turn when b must be listed again.
+func TestKeysThatWaitForTheirNamespaceHoldNoPlaceOfKeysThatFailSlowly(t *testing.T) {
+	inTenants(t, informer.Options{Independent: true}, func(w *tenants) {
+		stop := w.start(&reconcile.Options{
+			Workers: 2, ReconcileTimeout: 15 * time.Second, Backoff: queue.Backoff{Base: 1, Cap: 1},
+		}, func(ctx context.Context, r request) (reconcile.Result, error) {
+			w.ran(r.Key.Namespace)
+			<-ctx.Done()
+			return nothing, ctx.Err()
+		})
+		for n := range 8 {
+			w.put("b", fmt.Sprint(n))
+		}
+		w.put("a", "1")
+		w.put("a", "2")
+		pass(10 * time.Minute)
+		w.forbidden["b"].Store(true)
+		w.Expect(w.in.SetNamespaces("a")).To(Succeed())
+		w.Expect(w.in.SetNamespaces("a", "b")).To(Succeed())
+		pass(15 * time.Second) // the reconcile that runs ends
+		w.reconciled()
+		pass(time.Minute)
+		ran := w.reconciled()
+		w.Expect(ran).To(HaveEach("a"))
+		w.Expect(len(ran)).To(BeNumerically(">=", 3), "one ends every 15 seconds")
+		w.Expect(stop()).To(Succeed())
 	})
 }
 

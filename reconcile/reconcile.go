@@ -29,6 +29,9 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 			c.slots.noteDeletion(item.Key()) // its slot may move to another replica before the namespace is listed
 		}
 		c.park(item)
+		for _, next := range c.lingering.withdraw(item.Key(), c.lingerers()) {
+			c.queue.Release(next)
+		}
 		return
 	}
 	if !c.lingering.admit(item.Key(), c.lingerers(), c.options.ReconcileTimeout+returnTimeout) {
@@ -53,7 +56,7 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 			c.stats.panics.Add(1)
 		}
 		w.end()
-		if next, ok := c.lingering.leave(item.Key(), t.lingers(v.err)); ok {
+		for _, next := range c.lingering.leave(item.Key(), t.lingers(v.err), c.lingerers()) {
 			defer c.queue.Release(next)
 		}
 		if passesOver(v.err) {
