@@ -16,7 +16,7 @@ import (
 var failedCollector = prometheus.NewDesc("failed_collector", "A collector has failed.", nil, nil)
 
 // collectTimeout is how long a scrape waits for a collector of the program. It
-// is less than the ten seconds that Prometheus waits for the scrape.
+// is less than the ten seconds that Prometheus by default waits for the scrape.
 const collectTimeout = 5 * time.Second
 
 var errCollectTimeout = fmt.Errorf("the collector has not returned after %v", collectTimeout)

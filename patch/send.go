@@ -104,7 +104,8 @@ func refused(p diff.Patch, err error) bool {
 
 // explainRefusal finds out why a JSON patch was refused: because the object has
 // changed since it was read, or because it has fields that the cached one does
-// not show. It reads the object if the client has a method Get.
+// not show, or values in another form. It reads the object if the client has a
+// method Get.
 func explainRefusal[C Client[T], T informer.Object](
 	ctx context.Context, c C, cached T, p diff.Patch, refusal error,
 ) error {

@@ -19,9 +19,9 @@ import (
 type fieldTree = map[string]any
 
 // takeOver makes the Applier own what the managers of Options.TakeOver have set
-// by updates. If one of these managers owns any fields, takeOver patches the
-// managed fields, and returns the object as the server then has it. Otherwise
-// it returns cached.
+// by updates. If there are fields to take over, takeOver patches the managed
+// fields, and returns the object as the server then has it. Otherwise it
+// returns cached.
 func (a *Applier[C, T]) takeOver(ctx context.Context, cached T, o *Options) (T, error) {
 	client := any(a.clients(cached.GetNamespace()))
 	shown, err := a.managed(ctx, client, cached, o)

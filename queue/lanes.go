@@ -12,7 +12,7 @@ const (
 )
 
 // lanes stores the waiting keys in the order in which they are dispatched: by
-// lane, then the groups in turn, then first in, first out.
+// lane (see choose), then the groups in turn, then first in, first out.
 type lanes[K comparable] struct {
 	entries  *slab[entry[K]]
 	rings    [laneCount]ring

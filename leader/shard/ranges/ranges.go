@@ -272,10 +272,10 @@ func (r *Shards) imbalance() float64 {
 // Remember samples the resourceVersion of a cache every 15 seconds until ctx
 // ends, and keeps the samples of the last period. So Deleted can find the
 // objects that were deleted during that period, as far as the server still has
-// their events: servers keep events for about five minutes. While the cache has
-// not seen a resourceVersion, for example because it has no slots, a sample
-// costs one request. If the request fails, the error is logged and the next
-// sample is taken as usual.
+// their events: servers keep events for about five minutes. As long as the
+// cache has not seen a resourceVersion, because no slot was added to it yet, a
+// sample costs one request. If the request fails, the error is logged and the
+// next sample is taken as usual.
 func (r parts) Remember(ctx context.Context, primary slots.Cache, period time.Duration) {
 	for {
 		r.replica.Sleep(ctx, sampleEvery)
@@ -322,8 +322,9 @@ func samplesSince(samples []sample, moment time.Time) []sample {
 
 // Deleted calls found with the key of each object of the slots that was deleted
 // before the cache could contain it. It looks back for period, or for as long
-// as the server keeps events if that is shorter. It calls found from its own
-// goroutine, and may name a key more than once.
+// as the server keeps events if that is shorter. It calls found in the
+// goroutine of its caller, before it returns, and may name a key more than
+// once.
 //
 // Deleted returns an error if the server no longer has the events since the
 // last sample, if the cache is not running, or if ctx ends. Some keys may then

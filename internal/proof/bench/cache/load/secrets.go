@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// One Secret in bigSecret has 500 KB, as 400 of the 5000 Secrets have in
+// bigSecret is the distance between two Secrets of 500 KB: one of every 12
+// Secrets has this size, as 400 of the 5000 Secrets have in
 // https://github.com/k8ssandra/cass-operator/issues/947.
 const bigSecret = 12
 
