@@ -127,4 +127,19 @@ var _ = Describe("Collector", func() {
 		_, err = cs.CoreV1().Namespaces().Get(ctx, "d", metav1.GetOptions{})
 		Expect(err).To(MatchError(ContainSubstring("not found")))
 	})
+
+	It("does not end a namespace by a dry run", func(ctx SpecContext) {
+		held := configMap("held")
+		held.Finalizers = []string{"e.com/f"}
+		_, err := cs.CoreV1().ConfigMaps("d").Create(ctx, held, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cs.CoreV1().Namespaces().Delete(ctx, "d", metav1.DeleteOptions{})).To(Succeed())
+		d, err := cs.CoreV1().Namespaces().Get(ctx, "d", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		d.Spec.Finalizers = nil
+		_, err = cs.CoreV1().Namespaces().Finalize(ctx, d, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = cs.CoreV1().Namespaces().Get(ctx, "d", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	})
 })

@@ -249,7 +249,7 @@ func (x subresource) finalize() (*output, error) {
 	obj["spec"] = object{}
 	if list, _ := spec["finalizers"].([]any); len(list) > 0 {
 		obj["spec"] = object{"finalizers": list}
-	} else if current.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 {
+	} else if current.meta()["deletionTimestamp"] != nil && len(finalizersOf(obj)) == 0 && !x.r.dryRun() {
 		x.s.version++
 		x.s.commit(x.t, x.r, current, nil)
 		final, err := newStored(obj, current.version)

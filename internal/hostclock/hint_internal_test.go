@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
 )
 
 func TestAClockIsBlamedOnlyForWhatItHasShown(t *testing.T) {
@@ -48,4 +49,18 @@ func TestADifferenceIsPastAfterAMinuteOrOnceTheClockIsSet(t *testing.T) {
 		g.Expect(r.pastAt(answered.Add(elapsed-time.Hour), elapsed)).To(BeTrue(), "set back")
 		g.Expect(r.pastAt(answered.Add(elapsed+time.Hour), elapsed)).To(BeTrue(), "set forward")
 	}
+}
+
+// For example, a kubeconfig with a token, and an API server whose certificate
+// is issued by an authority that every machine trusts.
+func TestAServerWithoutSettingsForTLSIsAskedForItsTime(t *testing.T) {
+	g := NewWithT(t)
+	asked, err := newInquiry(&rest.Config{Host: "https://api.example.com", BearerToken: "t"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(asked).NotTo(BeNil())
+	g.Expect(asked.name).To(Equal("api.example.com"))
+	g.Expect(asked.roots).To(BeNil(), "the authorities of the machine")
+	asked, err = newInquiry(&rest.Config{Host: "http://api.example.com"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(asked).To(BeNil())
 }

@@ -37,16 +37,18 @@ type inquiry struct {
 }
 
 // newInquiry returns an inquiry to the server of config. It returns nil if the
-// server has no TLS, or if config has no settings for TLS, such as the
-// certificate of an authority.
+// server has no TLS.
 func newInquiry(config *rest.Config) (*inquiry, error) {
 	server, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
+	if err != nil || server.Scheme != "https" {
 		return nil, err
 	}
 	trust, err := rest.TLSConfigFor(config)
-	if err != nil || trust == nil || server.Scheme != "https" {
+	if err != nil {
 		return nil, err
+	}
+	if trust == nil { // config has no settings for TLS
+		trust = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	i := &inquiry{
 		address: (&url.URL{Scheme: server.Scheme, Host: server.Host, Path: "/readyz"}).String(),
