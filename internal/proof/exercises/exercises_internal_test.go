@@ -198,7 +198,7 @@ var exercises = []exercise{
 		"The license was renewed, and the app says the old number", licensed,
 		stateless(noteLicense), stateless(noteLicense, licenses), "tail",
 	},
-	{"One refused Secret, and nobody got any", twoApps, stateless(keepAll), stateless(keepEach), "others"},
+	{"One refused Secret, and no app got any", twoApps, stateless(keepAll), stateless(keepEach), "others"},
 	{"Since the update the log is full", upgraded, stateless(keepTyped), stateless(replaceUntyped), "vain"},
 }
 

@@ -48,7 +48,7 @@ func TestAPageShowsWhatWasSilentAndWhatWasNotPlayed(t *testing.T) {
 		ContainSubstring("| [b](#b) | another | no alert |   |   | 0s | 4567def |\n"),
 		ContainSubstring("| [c](#c) | a third | no alert |   |   | never well | 4567def |\n"),
 		ContainSubstring("| d | a fourth | not played |   |   |   |   |\n"),
-		ContainSubstring("It is about a thing. Played on 2026-11-27 with commit 0123abc.\n\n"+
+		ContainSubstring("The object is a thing. Played on 2026-11-27 with commit 0123abc.\n\n"+
 			"* alert HomeostatGone, critical: It is gone. Look.\n* /readyz: [!] b\n* log: dial … | &lt;error>\n\n## b"),
 		Not(ContainSubstring("## d")), Not(ContainSubstring("of the past"))))
 	g.Expect(key(played, seen)).To(HaveSuffix("|\n| 01 | b | no alert fires | another |\n| 02 | a b | it breaks | a thing |\n"))

@@ -16,28 +16,28 @@ func page(list []incident, seen []report) string {
 	b.WriteString("# Game day\n\nWhat the person on call sees. `make gameday` runs two replicas of " +
 		"[mirror](../examples/mirror) on a real API server, with a real Prometheus and the rules of " +
 		"[examples/monitoring](../examples/monitoring/alerts.yaml), lets these things go wrong, and " +
-		"writes this page. Rules wait for a fifth of their times; the times below are those of the " +
-		"rules.\n\n| incident | object | first alert | severity | fires after | all is well after | commit |\n" +
+		"writes this page. Rules wait for a fifth of their times; the times below are converted to the " +
+		"full times.\n\n| incident | object | first alert | severity | fires after | all is well after | commit |\n" +
 		"|---|---|---|---|---|---|---|\n")
 	for _, i := range list {
 		b.WriteString(tableRow(i, reportOf(i, seen)))
 	}
-	b.WriteString("\n\"Fires after\" counts from the moment at which it breaks until the alert fires. \"All is well " +
+	b.WriteString("\n\"Fires after\" counts from the moment of the fault until the alert fires. \"All is well " +
 		"after\" counts from the moment at which a person repairs it until each copy has a new value, both replicas are " +
 		"ready, and no alert fires; it is in real time. The commit is the one whose program was played; `make gameday " +
 		"INCIDENTS='\"clock ahead\" fight'` plays some incidents anew, and the rows of the others stay. " +
-		"In a row of an older commit, sentences of the program and of the alerts that were reworded since have their " +
-		"words of today, and the times are those of that commit. " +
+		"A row of an older commit has the times that were measured with that commit, and the program's and the alerts' " +
+		"sentences in their words of today. " +
 		"The replicas are built with a copy of Go's package time, which " +
 		"adds an offset to the wall clock of their machine, so durations stay right, as on a machine whose clock is set. " +
 		"The certificate of next year, a slow server and a connection that swallows packets are made by a proxy, and " +
 		"the full disk by etcd's own alarm. The replicas are processes of one machine; the game day writes what a " +
 		"kubelet would see into the " +
-		"status of their Pods and Nodes.\n\nThe texts below are complete, and are those of one minute after the first " +
-		"alert. The log has three different errors at most. A part that is not there was silent.\n")
+		"status of their Pods and Nodes.\n\nThe texts below are complete, as they were one minute after the first " +
+		"alert. The log has at most three different errors. A part that is not there was silent.\n")
 	for _, i := range list {
 		if r := reportOf(i, seen); r != nil {
-			fmt.Fprintf(&b, "\n## %s\n\nWhat happens: %s. It is about %s. Played on %s with commit %s.\n", i.name, i.effect,
+			fmt.Fprintf(&b, "\n## %s\n\nWhat happens: %s. The object is %s. Played on %s with commit %s.\n", i.name, i.effect,
 				i.object, r.Played.Format(time.DateOnly), r.Commit)
 			b.WriteString(observations(r))
 		}
