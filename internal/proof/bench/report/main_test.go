@@ -72,8 +72,8 @@ func TestThePageSaysWhatWasMeasuredApart(t *testing.T) {
 	r, err := read(strings.NewReader(printed+later), "results.txt")
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	page := string(r.page())
-	g.Expect(page).To(gomega.ContainSubstring("But for what a section says was measured apart, everything of one run of " +
-		"`make bench-report`, of commit abc1234, on 2026-11-22"))
+	g.Expect(page).To(gomega.ContainSubstring("Everything, except sections that say that they were measured apart, is from one " +
+		"run of `make bench-report`, of commit abc1234, on 2026-11-22"))
 	g.Expect(page).To(gomega.ContainSubstring(
 		"## Scale\n\n[What the rows mean](../scaling.md#shards). Measured apart: commit def5678, on 2026-11-24, a load of 39.3 when it began.\n"))
 	g.Expect(strings.Count(page, "Measured apart: ")).To(gomega.Equal(1))

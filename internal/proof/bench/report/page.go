@@ -19,15 +19,15 @@ func (r *results) page() []byte {
 	fmt.Fprintf(&b, "<!-- Made by make bench-report from results.txt: do not edit. -->\n\n# Benchmarks\n\n")
 	subject := "Everything"
 	if len(r.origins) > 0 {
-		subject = "But for what a section says was measured apart, everything"
+		subject = "Everything, except sections that say that they were measured apart,"
 	}
-	fmt.Fprintf(&b, "%s of one run of `make bench-report`, of commit %s, on %s, beside client-go and "+
-		"controller-runtime in the versions of `internal/proof/bench/go.mod`: Go %s, %s/%s, %s, %s cores, %s", subject,
+	fmt.Fprintf(&b, "%s is from one run of `make bench-report`, of commit %s, on %s, beside client-go and "+
+		"controller-runtime in the versions of `internal/proof/go.mod`: Go %s, %s/%s, %s, %s cores, %s", subject,
 		c["commit"], c["date"], c["go"], c["goos"], c["goarch"], c["cpu"], c["cores"], c["memory"])
 	if load := c["load"]; load != "" {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
 	}
-	b.WriteString(". Medians; in brackets how many times ours it is. `cpu-` is processor time, which other programs " +
+	b.WriteString(". Figures are medians, with the multiple of ours in parentheses. `cpu-` is processor time, which other programs " +
 		"of a shared machine disturb less than the clock. [What the rows mean](rows.md).\n\n" +
 		"![Costs of the others, as multiples of ours](ratios.svg)\n\n")
 	r.writeLost(&b)
