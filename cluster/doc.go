@@ -28,8 +28,8 @@
 //     Retry-After of more than a minute, which no API server sends, is cut to a
 //     minute.
 //   - In a reconcile, an answer whose Retry-After is more than a second is an
-//     error at once. The error contains the delay, after which package reconcile
-//     retries the key.
+//     error at once. The error contains the delay, after which package
+//     reconcile retries the key.
 //   - An answer from a cache or a part of one, as the header Age or the status
 //     206 shows, is an error, whatever it says.
 //   - If requests have failed for half a minute and none has succeeded, the
@@ -47,6 +47,6 @@
 // server carries out even later is not waited for.
 //
 // The package does not retry requests, and does not cache objects. client-go
-// retries a request that is answered with a Retry-After of at most a second, and
-// outside of a reconcile of at most a minute, up to ten times.
+// retries a request that is answered with a Retry-After of at most a second,
+// and outside of a reconcile of at most a minute, up to ten times.
 package cluster

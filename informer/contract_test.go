@@ -38,7 +38,7 @@ func TestContract(t *testing.T) {
 		"An object that was deleted while the watch was down is delivered as Deleted, once.": all(
 			TestNoGapLosesADeletion, TestDeletionWhileStoppedIsHandedOn),
 		"A recreated object is first Deleted and then Added.": TestARecreatedObjectIsDeletedAndThenAdded,
-		"A stalled watch, a list that never ends, and a request that gets no answer are replaced.": all(
+		"A stalled watch, a list that does not end, and a request that gets no answer are replaced.": all(
 			TestFrozenWatchIsOpenedAgain, TestBusyStreamWithoutBookmarkIsGivenUp,
 			TestAListWhoseAnswerDoesNotEndIsReplaced,
 			TestAWatchThatIsNotAnsweredIsOpenedAgain, TestAListThatIsNotAnsweredIsAskedForAgain),

@@ -34,7 +34,7 @@
 //     for.
 //   - An object that was deleted while the watch was down is delivered as
 //     Deleted, once. A recreated object is first Deleted and then Added.
-//   - A stalled watch, a list that never ends, and a request that gets no
+//   - A stalled watch, a list that does not end, and a request that gets no
 //     answer are replaced. A server that cannot be reached is logged within two
 //     seconds, with the cause.
 //   - A watch that delivers nothing and outlives its timeout proves nothing:

@@ -83,6 +83,8 @@ func TestContract(t *testing.T) {
 			"duration.": TestAReplicaWithoutAnswersLeavesTheLeaseToTheOthers,
 		"A connection stops working: clients of Client send the request again on a second one, and close the " +
 			"first.": TestAConnectionThatStopsWorkingDoesNotEndALeadership,
+		"An API server fails, but keeps its connections: after half a minute without a success, clients of Client use a " +
+			"new connection, which may lead to another API server.": TestALeaderLeavesAnAPIServerThatFails,
 		"A renewal may use all that is left of the window.": TestARenewalMayUseAllThatIsLeftOfTheWindow,
 		"An answer that takes less than half of RenewDeadline is in time to take the Lease and to keep " +
 			"it.": TestASlowServerHasALeader,

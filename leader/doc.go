@@ -106,6 +106,9 @@
 //     for a lease duration.
 //   - A connection stops working: clients of [Client] send the request again on
 //     a second one, and close the first.
+//   - An API server fails, but keeps its connections: after half a minute
+//     without a success, clients of [Client] use a new connection, which may
+//     lead to another API server.
 //   - The process is paused for longer than the lease: another replica leads,
 //     and when the process resumes its fence is already closed.
 //   - The process dies: the Lease expires, and another replica leads within

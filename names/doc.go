@@ -38,12 +38,13 @@
 // informer.Informer.IsDeleted saves most of these requests when many objects
 // are deleted at once.
 //
-// The names must be of this cluster only. If the programs of several clusters
-// keep names in one outside system, each of them has no objects for the names
-// of the others, and its API server says so, truthfully, when Live asks. Below
-// the safety limit the names of the others would be cleaned up. So record with
-// each name which cluster it is of, for example by the UID of the namespace
-// kube-system, and let the [Lister] return no other names.
+// The Lister must return only names that belong to this cluster. If the
+// programs of several clusters keep names in one outside system, each of them
+// has no objects for the names of the others, and its API server says so,
+// truthfully, when Live asks. Below the safety limit the names of the others
+// would be cleaned up. So record with each name which cluster it belongs to,
+// for example by the UID of the namespace kube-system, and let the [Lister]
+// return no other names.
 //
 // The package itself does not delete, and it keeps no inventory: the outside
 // system is the inventory.

@@ -67,6 +67,10 @@ func TestContract(t *testing.T) {
 			"start when it answers.": TestADeadOptionalClusterStopsNoOther,
 		"All clusters are asked at the same time.":                             TestClustersAreAskedSideBySide,
 		"All clients of a cluster use a changed kubeconfig without a restart.": TestAChangedKubeconfigIsReadAgain,
+		"A kubeconfig that names a different server, or is known to lead to a different cluster, is not used.": func(t *testing.T) {
+			TestCredentialsAreKeptWhileTheFileHasNoneForTheServer(t)
+			TestAnotherClusterAtTheSameAddressIsRefused(t)
+		},
 		"A clock of this machine that differs from an API server's by more than a minute is a problem in /readyz, which names " +
 			"the difference.": TestAClockThatIsWrongIsAProblemOfTheProgram,
 		"With --leader-elect every cluster is fenced: writes of Setup's controllers are refused once the Lease may have " +

@@ -35,7 +35,9 @@
 //   - An optional cluster that does not answer delays no other cluster: /readyz
 //     names it and stays 200, and its controllers start when it answers.
 //   - All clusters are asked at the same time.
-//   - All clients of a cluster use a changed kubeconfig without a restart.
+//   - All clients of a cluster use a changed kubeconfig without a restart. A
+//     kubeconfig that names a different server, or is known to lead to a
+//     different cluster, is not used.
 //   - A clock of this machine that differs from an API server's by more than a
 //     minute is a problem in /readyz, which names the difference.
 //   - With --leader-elect every cluster is fenced: writes of Setup's

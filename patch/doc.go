@@ -69,20 +69,20 @@
 //   - A mistake that can be seen before any request is an error that names it.
 //
 // An object keeps only the fields of the version in which it is written. If a
-// CustomResourceDefinition serves several versions without a conversion webhook,
-// each write in an older version makes the server drop the fields that only a
-// newer version has, even if the write only sets a label. So use the version
-// that the server stores.
+// CustomResourceDefinition serves several versions without a conversion
+// webhook, each write in an older version makes the server drop the fields that
+// only a newer version has, even if the write only sets a label. So use the
+// version that the server stores.
 //
 // A null in raw JSON, such as a runtime.RawExtension, is a value: for example,
 // Helm removes a default of a chart whose value is set to null. The package
-// stores such a null with a JSON patch, locked by the resourceVersion. It cannot
-// store a null that an unstructured object contains: a null in a merge patch
-// removes the member.
+// stores such a null with a JSON patch, locked by the resourceVersion. It
+// cannot store a null that an unstructured object contains: a null in a merge
+// patch removes the member.
 //
 // The package does not retry. It reads objects from the server only where an
-// answer leaves no choice: in Ensure, if the cache was wrong; after a write of a
-// subresource that was not found; and after a list could not be patched.
+// answer leaves no choice: in Ensure, if the cache was wrong; after a write of
+// a subresource that was not found; and after a list could not be patched.
 //
 // Generated, gentype, dynamic and metadata clients work, and so do fake
 // clientsets. The namespace of a client that is written by hand cannot be

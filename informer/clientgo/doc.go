@@ -25,10 +25,10 @@
 //     nor indexers, and other wrong use gets client-go's errors.
 //   - An informer that has stopped keeps its objects.
 //   - Equal parts of objects are stored once.
-//   - If the transport is wrapped with [ReuseSpecs], a spec that has not changed is
-//     not decoded again. Handlers, transform functions, and wrappers around a watch
-//     get whole objects. [DropManagedFields] is a transform function with which
-//     specs are reused, too.
+//   - If the transport is wrapped with [ReuseSpecs], a spec that has not
+//     changed is not decoded again. Handlers, transform functions, and wrappers
+//     around a watch get whole objects. [DropManagedFields] is a transform
+//     function with which specs are reused, too.
 //   - An object that the ListerWatcher may retain, because it has not just been
 //     received from a server, is copied.
 //   - Objects that were modified in place are detected in tests, and logged

@@ -52,8 +52,8 @@
 //     field, and the child's other changes are written.
 //   - Instead, up to MaxRecreate such children in a call are deleted, and
 //     created again later.
-//   - A child that comes back without the wanted values is not deleted again for
-//     them.
+//   - A child that comes back without the wanted values is not deleted again
+//     for them.
 //   - Before children are deleted or adopted, the server confirms that the
 //     owner is unchanged since it was read, so that a late cache does no harm.
 //   - A child is deleted only as it was cached, by its UID and resourceVersion.

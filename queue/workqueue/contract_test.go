@@ -16,7 +16,7 @@ func TestContract(t *testing.T) {
 			"and AddRateLimited nor replaces them.": dispatchesForEach,
 		"If a key has two delays, the earlier one counts.": inBubble(countsTheEarlier),
 		"Only Forget forgets failures.":                    inBubble(forgets),
-		"ShutDown is Drain of the queue.":                  inBubble(drains),
+		"ShutDown drains the queue.":                       inBubble(drains),
 		"ShutDownWithDrain also waits until every waiting or held key is done, or ShutDown is called.": func(t *testing.T) {
 			synctest.Test(t, waitsForDone)
 		},

@@ -12,7 +12,7 @@
 //     dispatched twice: Add neither waits for AddAfter and AddRateLimited nor
 //     replaces them. If a key has two delays, the earlier one counts.
 //   - Only Forget forgets failures.
-//   - ShutDown is Drain of the queue. ShutDownWithDrain also waits until every
+//   - ShutDown drains the queue. ShutDownWithDrain also waits until every
 //     waiting or held key is done, or ShutDown is called.
 //
 // All keys enter lane Normal, in the order of their arrival, and have no

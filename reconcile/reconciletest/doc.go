@@ -2,18 +2,6 @@
 // virtual time: first without faults, then again with a fault at every point
 // where one can occur.
 //
-//	Case: Objects, Run, Workload, Always, Goal
-//	  │
-//	  ├─▶ the run without faults: calls 1…n, deliveries 1…m, the state at each rest
-//	  │
-//	  ├─▶ one run for each deviation ──▶ the same oracles for each
-//	  │
-//	  ├─▶ pairs of crash and slow watch, then random orders by seed, until the budget is used up
-//	  │
-//	  └─▶ the first that fails, shrunk ──▶ trace, hint, token for Replay
-//
-// # A first case
-//
 // Run starts everything that main starts after reading its flags, with the
 // configuration of env, and returns when it has stopped. The workload lists the
 // steps of users:
@@ -30,6 +18,18 @@
 //			},
 //		}, nil)
 //	}
+//
+// An exploration passes through these steps:
+//
+//	Case: Objects, Run, Workload, Always, Goal
+//	  │
+//	  ├─▶ the run without faults: calls 1…n, deliveries 1…m, the state at each rest
+//	  │
+//	  ├─▶ one run for each deviation ──▶ the same oracles for each
+//	  │
+//	  ├─▶ pairs of crash and slow watch, then random orders by seed, until the budget is used up
+//	  │
+//	  └─▶ the first that fails, shrunk ──▶ trace, hint, token for Replay
 //
 // A finding shows which fault was injected, what went wrong, and how the
 // program got there:
@@ -97,7 +97,8 @@
 //   - Without faults, the program writes something, or reaches its Goal, and
 //     does not end up repeating an error. The server does not refuse the same
 //     write again and again, either without faults or long after a fault. It
-//     refuses no Event for what the Event contains: recorders drop such an Event.
+//     refuses no Event for what the Event contains: recorders drop such an
+//     Event.
 //   - The program comes to rest, stays at rest for half an hour, and then Goal
 //     holds. Always holds after every single write.
 //   - At rest, after each step of the workload, the state is the same as in the

@@ -7,7 +7,7 @@
 // running.
 //
 //	Services ──key──▶ reconcile: any addresses?    ── yes ──▶ its records as they must be
-//	   ▲                                └── no, gone ──▶ ask the server, then remove them
+//	   ▲                                └── no, deleted ──▶ ask the server, then remove them
 //	   └── known names: whose records there are (at start and periodically)
 //
 // The contract:

@@ -7,7 +7,7 @@
 // out, and the Ingress of a recreated Service would be missing for a moment.
 //
 //	Services ──key──▶ reconcile: opted in?  ── yes ──▶ Ingress of the same key as it must be
-//	Ingresses ─key──▶               └── no, gone ─▶ ask the server, then delete ours
+//	Ingresses ─key──▶               └── no, deleted ─▶ ask the server, then delete ours
 //	known names: the Services for which there are Ingresses (at start and periodically)
 //
 // The contract:
