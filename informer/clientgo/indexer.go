@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/homeostat/homeostat/informer"
@@ -82,11 +81,10 @@ func (v *view[T]) Get(obj any) (found any, exists bool, err error) {
 
 // GetByKey returns the cached object of a key such as "namespace/name".
 func (v *view[T]) GetByKey(key string) (found any, exists bool, err error) {
-	namespace, name, err := cache.SplitMetaNamespaceKey(key)
-	if err != nil {
+	if _, _, err := cache.SplitMetaNamespaceKey(key); err != nil {
 		return nil, false, v.failed(err)
 	}
-	if object, ok := v.informer.Get(types.NamespacedName{Namespace: namespace, Name: name}); ok {
+	if object, ok := v.informer.Get(nameIn(key)); ok {
 		return object, true, nil
 	}
 	return nil, false, nil

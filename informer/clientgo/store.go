@@ -114,8 +114,8 @@ func (x *indexer) GetByKey(key string) (found any, exists bool, err error) {
 // nameIn returns the name in a key. For a malformed key it returns a name that
 // no object has.
 func nameIn(key string) types.NamespacedName {
-	namespace, name, divided := strings.Cut(key, "/")
-	if !divided {
+	namespace, name, _ := strings.Cut(key, "/")
+	if namespace == "" || name == "" { // keys of objects without a namespace have no slash
 		namespace, name = "", key
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}

@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -75,6 +76,12 @@ var uses = []struct { //nolint:gochecknoglobals // a table
 	}},
 	{"read by a wrong key", func(i cache.SharedIndexInformer, _ cache.ResourceEventHandlerRegistration) any {
 		return fmt.Sprint(i.GetStore().GetByKey("a/b/c"))
+	}},
+	{"reads with an empty namespace or name", func(i cache.SharedIndexInformer, _ cache.ResourceEventHandlerRegistration) any {
+		_ = i.GetStore().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "without-namespace"}})
+		_, isFound, err := i.GetStore().GetByKey("/without-namespace")
+		_, isFoundWithSlash, other := i.GetStore().GetByKey("without-namespace/")
+		return fmt.Sprint(isFound, err, isFoundWithSlash, other)
 	}},
 	{"an unknown index", func(i cache.SharedIndexInformer, _ cache.ResourceEventHandlerRegistration) any {
 		_, err := i.GetIndexer().ByIndex("none", "")
