@@ -260,7 +260,7 @@ func TestTheBodyOfARefusedAnswerIsClosed(t *testing.T) {
 }
 
 // A server consents to a deletion only by a Status.
-func TestAConsentIsNoObjectAndNoList(t *testing.T) {
+func TestASuccessStatusIsNeitherAnObjectNorAList(t *testing.T) {
 	g := NewWithT(t)
 	pods := answering(g, http.StatusOK, "application/json", consent).CoreV1().Pods("d")
 	of := MatchError(ContainSubstring("it is a Status, not an object"))

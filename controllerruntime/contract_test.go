@@ -37,7 +37,7 @@ func TestContract(t *testing.T) {
 		"A field index works for List, by a function that is applied to what the server has " +
 			"sent.": TestAFieldIndexSelectsWhatTheServerSends,
 		"Transforms, namespaces and selectors of the cache's options are applied.": TestSettingsOfTheCacheApply,
-		"Objects are copied for each Get, unless UnsafeDisableDeepCopy is set.":    TestObjectsAreCopiedUnlessTold,
+		"Objects are copied for each Get, unless UnsafeDisableDeepCopy is set.":    TestObjectsAreCopiedUnlessToldOtherwise,
 		"Typed, unstructured and metadata-only objects of the kind are separate, as in controller-runtime's own " +
 			"cache.": TestRepresentationsAreSeparate,
 		"The next reconcile of a key sees in the cache what the last one " +

@@ -285,7 +285,7 @@ func TestSettingsOfTheCacheApply(t *testing.T) {
 	})
 }
 
-func TestObjectsAreCopiedUnlessTold(t *testing.T) {
+func TestObjectsAreCopiedUnlessToldOtherwise(t *testing.T) {
 	for name, shares := range map[string]bool{"copied": false, "shared": true} {
 		t.Run(name, func(t *testing.T) {
 			run(t, settings{cache: cache.Options{DefaultUnsafeDisableDeepCopy: &shares}}, func(f *fixture) {
@@ -347,7 +347,7 @@ func TestAKindWithoutNamespacesIsCachedOnDemand(t *testing.T) {
 	})
 }
 
-func TestNothingIsReadBeforeTheStartAndAfterTheEnd(t *testing.T) {
+func TestNothingIsReadBeforeTheStartOrAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, settings{})
 		f.Expect(f.text("a")).To(ContainSubstring("not started"))

@@ -153,7 +153,7 @@ var _ = Describe("The reboot operator as it is shipped", Ordered, func() {
 		Entry("the pause", func() *rest.Config { return own }, annotation("reboot-paused", "true"), "no annotation but its own"),
 	)
 
-	It("keeps everybody else from telling a node to reboot, by the status, too", func(ctx SpecContext) {
+	It("keeps everyone else from telling a node to reboot, also through the status", func(ctx SpecContext) {
 		Expect(merge(ctx, cluster.Config(), "own", annotation("reboot-now", "x"))).To(MatchError(
 			ContainSubstring("to ask for a reboot, set reboot.homeostat.dev/reboot-needed")))
 		Expect(merge(ctx, cluster.Config(), "own", annotation("reboot-now", "x"), "status")).To(MatchError(

@@ -166,7 +166,7 @@ func (o *olderNodes) Watch(context.Context, metav1.ListOptions) (watch.Interface
 // hidingNodes is a type that embeds a client, as programs have them.
 type hidingNodes struct{ typedcorev1.NodeInterface }
 
-func TestTheServerIsThatOfTheClient(t *testing.T) {
+func TestTheServerComesFromTheClient(t *testing.T) {
 	g := NewWithT(t)
 	config := &rest.Config{Host: "https://somebody:secret@rancher.example:8443/k8s/clusters/c-1/"}
 	const url = "https://rancher.example:8443/k8s/clusters/c-1"
@@ -192,7 +192,7 @@ func TestTheServerIsThatOfTheClient(t *testing.T) {
 	}
 }
 
-func TestTheServerIsUnknownWhereTheClientDoesNotTell(t *testing.T) {
+func TestTheServerIsUnknownIfTheClientDoesNotShowIt(t *testing.T) {
 	g := NewWithT(t)
 	client := fake.NewClientset()
 	nodes := client.CoreV1().Nodes()

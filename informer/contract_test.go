@@ -24,7 +24,7 @@ func TestContract(t *testing.T) {
 		"They do not wait for the watch, nor does the watch wait for them.":                                 TestReadersAndTheWriterDoNotWait,
 		"Iteration is sorted by namespace and name.":                                                        TestIndexesAreWhatAScanFinds,
 		"A snapshot does not change with the cache.":                                                        TestSnapshotStaysWhileTheCacheMovesOn,
-		"Equal parts of objects are stored once, unless Options.NoSharing is set, and all fields are kept.": TestEqualPartsAreStoredOnceUnlessTold,
+		"Equal parts of objects are stored once, unless Options.NoSharing is set, and all fields are kept.": TestEqualPartsAreStoredOnceUnlessToldOtherwise,
 		"Cached objects that were modified in place are detected, by default in tests, and reported with their fields " +
 			"(MutationError).": all(
 			TestMutationIsFoundAndNamed, TestMutationOfWhatHasLeftTheCacheIsFound),
@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 		"WaitForSync, Status and the log say what it is waiting " +
 			"for.": all(TestFaultsAreVisible, TestSyncWarningsNameTheReason),
 		"An object that was deleted while the watch was down is delivered as Deleted, once.": all(
-			TestNoGapLosesADeletion, TestDeletionWhileStoppedIsHandedOn),
+			TestNoGapLosesADeletion, TestADeletionWhileStoppedIsDelivered),
 		"A recreated object is first Deleted and then Added.": TestARecreatedObjectIsDeletedAndThenAdded,
 		"A stalled watch, a list that does not end, and a request that gets no answer are replaced.": all(
 			TestFrozenWatchIsOpenedAgain, TestBusyStreamWithoutBookmarkIsGivenUp,

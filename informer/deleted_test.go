@@ -122,7 +122,7 @@ func TestALateCacheProvesNothing(t *testing.T) {
 	}
 }
 
-func TestAWatchThatBringsEventsProvesLargeCaches(t *testing.T) {
+func TestAWatchThatDeliversEventsProvesDeletionsInLargeCaches(t *testing.T) {
 	inLatestWorld(t, 20*time.Millisecond, 150, func(w *latestWorld) {
 		w.label("n0001") // the event is under way
 		began := time.Now()
@@ -245,7 +245,7 @@ func (r *restoredNodes) List(ctx context.Context, o metav1.ListOptions) (*corev1
 
 // Objects of a different kind have changed since: the watch is silent, and one
 // page shows that the watch has nothing to deliver.
-func TestASilentWatchProvesSmallCaches(t *testing.T) {
+func TestASilentWatchProvesDeletionsInSmallCaches(t *testing.T) {
 	for objects, proven := range map[int]bool{3: true, 100: true, 101: false} {
 		inLatestWorld(t, 0, objects, func(w *latestWorld) {
 			_, err := w.admin.CoreV1().Namespaces().Create(w.t.Context(),

@@ -159,7 +159,7 @@ func TestAWatchIsBehindInTheShardsOfAListOnly(t *testing.T) {
 	g.Expect(content(d)).To(Equal([]string{"x@3"}))
 }
 
-func TestShardsThatComeBackDuringAListOfTheWatchAreNotThoseItHas(t *testing.T) {
+func TestAListOfTheWatchDoesNotFillShardsThatComeBackMeanwhile(t *testing.T) {
 	g, d := filled(t)
 	d.ask()
 	d.cover.Change(keyspace.Set{}) // events of the removed shards are dropped in the meantime
@@ -188,7 +188,7 @@ func TestAListOfTheWatchLeavesShardsThatItDidNotAskFor(t *testing.T) {
 
 // The objects of the shards were dropped, so an earlier list must not bring
 // them back.
-func TestShardsThatComeBackAreNotThoseOfAnEarlierListBesideTheWatch(t *testing.T) {
+func TestAnEarlierListBesideTheWatchDoesNotFillShardsThatComeBack(t *testing.T) {
 	g, d := filled(t)
 	d.fill(d.cover.Filling(), keyspace.Whole(), items(configMapAt("x", 3)), "9")
 	d.cover.Change(keyspace.Set{})

@@ -78,7 +78,7 @@ func TestHandlers(t *testing.T) {
 	})
 }
 
-func TestHandlerThatIsRemovedHearsNoMore(t *testing.T) {
+func TestARemovedHandlerReceivesNoMoreEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		nodes := informer.For(fake.NewClientset(node("a"), node("b"), node("c")).CoreV1().Nodes(), nil)

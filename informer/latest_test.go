@@ -172,7 +172,7 @@ func TestLatestNeedsNoEventWhereNothingHasChanged(t *testing.T) {
 	})
 }
 
-func TestLatestDoesNotWaitForWhatCameAndWent(t *testing.T) {
+func TestLatestDoesNotWaitForAnObjectThatWasDeletedMeanwhile(t *testing.T) {
 	inLatestWorld(t, 2*time.Second, 3, func(w *latestWorld) {
 		w.create("new")
 		done := make(chan time.Duration, 1)
@@ -370,7 +370,7 @@ func TestTheLatestStateOfOneObjectDoesNotWaitForOthers(t *testing.T) {
 	}
 }
 
-func TestTheLatestStateOfAnObjectOutOfScopeIsThatThereIsNone(t *testing.T) {
+func TestAnObjectThatLeavesTheScopeHasNoLatestState(t *testing.T) {
 	inLatestWorld(t, 3*time.Second, 1, func(w *latestWorld) {
 		w.nodes = informer.For(w.client, &informer.Options{LabelSelector: "new!=yes", FieldSelector: "metadata.name!=x"})
 		stop := running(w.t.Context(), w.nodes)

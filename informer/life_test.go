@@ -212,7 +212,7 @@ func TestRunsOverlapAndStartAgain(t *testing.T) {
 	})
 }
 
-func TestDeletionWhileStoppedIsHandedOn(t *testing.T) {
+func TestADeletionWhileStoppedIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		nodes, _ := scripted(t, nil,

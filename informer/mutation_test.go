@@ -100,7 +100,7 @@ func TestMutationOfUnstructured(t *testing.T) {
 	})
 }
 
-func TestMutationsAreNotLookedForWhenTold(t *testing.T) {
+func TestMutationsAreNotLookedForIfTurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		pods := informer.For(fake.NewClientset(webPod()).CoreV1().Pods(""), &informer.Options{MutationCheck: "never"})

@@ -230,7 +230,7 @@ func TestA401CountsFromItsOwnBeginning(t *testing.T) {
 
 // If the server has never accepted the credentials, WaitForSync says so. A
 // restart of the program would not help.
-func TestA401BeforeTheFirstListIsNoneThatCameLater(t *testing.T) {
+func TestA401BeforeTheFirstListDoesNotMeanThatCredentialsHaveEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		in := podsOf(t, outages["Unauthorized"])

@@ -18,7 +18,7 @@ import (
 	"github.com/homeostat/homeostat/informer/internal/requests"
 )
 
-func TestATroubleIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
+func TestAProblemIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
 	g := NewWithT(t)
 	var all loggedErrors
 	began := time.Now()
@@ -119,7 +119,7 @@ func TestTheReasonSaysHowFarTheFirstListHasCome(t *testing.T) {
 	})
 }
 
-func TestTheStatusOfSeveralWatchesIsThatOfTheOldest(t *testing.T) {
+func TestTheStatusOfSeveralWatchesShowsTheOldest(t *testing.T) {
 	g := NewWithT(t)
 	none, first, later := time.Time{}, time.Unix(1, 0), time.Unix(2, 0)
 	g.Expect(requests.Earlier(none, none)).To(BeZero())

@@ -124,7 +124,7 @@ func TestSelectUsesIndexesByItself(t *testing.T) {
 	})
 }
 
-func TestEqualPartsAreStoredOnceUnlessTold(t *testing.T) {
+func TestEqualPartsAreStoredOnceUnlessToldOtherwise(t *testing.T) {
 	for name, c := range map[string]struct {
 		options informer.Options
 		shared  bool

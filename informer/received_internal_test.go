@@ -248,7 +248,7 @@ func watchers(clientset any) map[string]reflect.Value {
 
 // For every kind, the requests are the same as the client's own: they have the
 // same resource and accept the same media types.
-func TestRequestsAreThoseOfTheClient(t *testing.T) {
+func TestRequestsEqualTheRequestsOfTheClient(t *testing.T) {
 	g := NewWithT(t)
 	var asked []string
 	server := tripper(func(r *http.Request) (*http.Response, error) {

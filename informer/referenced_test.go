@@ -604,7 +604,7 @@ func TestAtRestAReferenceNeedsFewRequests(t *testing.T) {
 	})
 }
 
-func TestThousandReferencesNeedFewGoroutines(t *testing.T) {
+func TestAThousandReferencesNeedFewGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newReferenceWorld(t, &informer.Options{WatchNamespaceAbove: 1000})
 		before := runtime.NumGoroutine()

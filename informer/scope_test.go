@@ -305,7 +305,7 @@ func TestBuiltInKindsAreKnownByHeart(t *testing.T) {
 	g.Expect(ok).To(BeFalse())
 }
 
-func TestTheResourceIsThatOfTheClient(t *testing.T) {
+func TestTheResourceComesFromTheClient(t *testing.T) {
 	g := NewWithT(t)
 	config := &rest.Config{Host: "https://rancher.example:8443/k8s/clusters/c-1/"}
 	typed, err := kubernetes.NewForConfig(config)
@@ -330,7 +330,7 @@ func TestTheResourceIsThatOfTheClient(t *testing.T) {
 		Resource()).To(Equal(deployments))
 }
 
-func TestTheResourceIsThatOfTheGoTypeWhereTheClientDoesNotTell(t *testing.T) {
+func TestTheResourceComesFromTheGoTypeIfTheClientDoesNotShowIt(t *testing.T) {
 	g := NewWithT(t)
 	nodes := schema.GroupResource{Resource: "nodes"}
 	g.Expect(informer.For(&hidingNodes{}, nil).Resource()).To(Equal(nodes))

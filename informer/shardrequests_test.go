@@ -20,7 +20,7 @@ import (
 
 // A caller may remove its shards after the run has ended, when the next run
 // already has other shards.
-func TestShardsOfAFormerRunAreNotThoseOfTheNext(t *testing.T) {
+func TestRemovingTheShardsOfAnEndedRunLeavesTheNextRunAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDivided(t, &apisim.Options{Shards: true})
 		d.createInEachShard(t.Context())

@@ -313,7 +313,7 @@ func TestObjectsOfAKindOfUnknownScopeMayHaveNoNamespace(t *testing.T) {
 }
 
 // An informer that cannot be divided keeps all objects.
-func TestInformersThatAreWholeAllTheSame(t *testing.T) {
+func TestInformersThatCannotBeDividedKeepAllObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		sim, err := apisim.New(nil)

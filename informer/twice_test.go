@@ -15,7 +15,7 @@ import (
 )
 
 // A gateway has made one list from pages of different moments.
-func TestOfAnObjectThatAListHasTwiceTheNewestStateIsCached(t *testing.T) {
+func TestTheNewestStateIsCachedIfAListHasAnObjectTwice(t *testing.T) {
 	older, newer := versioned("b", "2", "11"), versioned("b", "2", "14")
 	recreated := versioned("b", "3", "14")
 	for name, twice := range map[string][]*corev1.Node{

@@ -105,7 +105,7 @@ func TestAServerThatCannotBeReachedIsLoggedAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnotherTroubleIsLoggedAtOnce(t *testing.T) {
+func TestAnotherProblemIsLoggedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var mu sync.Mutex

@@ -627,7 +627,7 @@ func TestProblemsAreNamedUpToTenAndCounted(t *testing.T) {
 	})
 }
 
-func TestHandleUnreadableIsToldOfBothEnds(t *testing.T) {
+func TestHandleUnreadableIsCalledWhenAnObjectBecomesUnreadableOrReadable(t *testing.T) {
 	withJobs(t, &apisim.Options{}, bad, func(x *jobs) {
 		x.run(x.client.In(""), nil)
 		var told []string

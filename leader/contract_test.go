@@ -50,7 +50,7 @@ func TestContract(t *testing.T) {
 			"either.": TestAReplicaDoesNotMeetTheRequestsOfItsOwnLastTerm,
 		"A lost leadership ends Run and Elector.RunOnce, and their error wraps the cause.": TestALostLeadershipEndsRun,
 		"Elector.Run campaigns again once fn has returned, and calls fn for each term.": all(
-			TestLossIsCampaignedForAgainInTheSameProcess, TestLeaseTakenByForceIsLost),
+			TestALostLeaseIsCampaignedForAgainInTheSameProcess, TestLeaseTakenByForceIsLost),
 		"Several calls of Elector.Run share one Lease.": TestSeveralFunctionsShareOneLease,
 		"The last to return releases it.":               trying(releasedLast),
 		"Times in the Lease are never compared with a local clock.": all(
@@ -74,7 +74,7 @@ func TestContract(t *testing.T) {
 			"clock.": TestFenceClosesAfterTheMachineWasSuspended,
 
 		"The API server is unreachable: the leader works until the window closes, then its context ends with ErrFenced " +
-			"and it campaigns again.": TestLossIsCampaignedForAgainInTheSameProcess,
+			"and it campaigns again.": TestALostLeaseIsCampaignedForAgainInTheSameProcess,
 		"A proxy or gateway answers in the server's place: its answer is not a renewal, whatever its " +
 			"status.": TestARenewalThatTheServerDoesNotAnswerIsNotARenewal,
 		"An answer is lost: the next renewal meets a conflict, finds its own name in the Lease and renews the Lease.": all(

@@ -62,7 +62,7 @@ func TestLeaseIsReleasedOnlyAfterTheFunctionReturned(t *testing.T) {
 	})
 }
 
-func TestLossIsCampaignedForAgainInTheSameProcess(t *testing.T) {
+func TestALostLeaseIsCampaignedForAgainInTheSameProcess(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.API.Link(1)
 		e := newElector(x.T, leaseOf(a, "a"), nil)
@@ -520,7 +520,7 @@ const moment = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`
 
 // A standby sees the holder, but not whether the holder works. So the text must
 // not call every holder a leader, and no holder a leader forever.
-func TestStatusDoesNotCallALeaderWhatIsNone(t *testing.T) {
+func TestStatusDoesNotCallEveryHolderALeader(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		x.Expect(leader.Status{}.String()).To(Equal("no replica leads"))
 		links := []*leaseapi.Link{x.API.Link(1), x.API.Link(2)}

@@ -94,7 +94,7 @@ func TestARenewedCertificateIsServedAndABrokenOneIsNot(t *testing.T) {
 }
 
 // The authority's clock, or the renewal, may be ahead of this machine.
-func TestACertificateThatIsNotValidYetReplacesNone(t *testing.T) {
+func TestACertificateThatIsNotValidYetReplacesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, dir := NewWithT(t), t.TempDir()
 		pairIn(g, dir, 1, time.Now().Add(25*time.Hour)) // which begins in an hour

@@ -90,7 +90,7 @@ func TestAnApplierDoesNotRepeatAnUnchangedRequest(t *testing.T) {
 	f.Expect(f.asks(seen, zoned("b"))).To(Equal(1))
 }
 
-func TestAnApplierDoesNotRepeatItWhileTheCacheIsBehindNorAfterAChangeOfOtherFields(t *testing.T) {
+func TestAnApplierRepeatsNoRequestWhileTheCacheIsBehindOrAfterAChangeOfOtherFields(t *testing.T) {
 	f := newFixture(t)
 	f.server.version = 6
 	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
@@ -98,13 +98,13 @@ func TestAnApplierDoesNotRepeatItWhileTheCacheIsBehindNorAfterAChangeOfOtherFiel
 	f.Expect(f.asks(applied(9, "doorman", `{"f:metadata":{}}`), zoned("a"))).To(BeZero())
 }
 
-func TestAnApplierRepeatsItWhenAnotherManagerTookAField(t *testing.T) {
+func TestAnApplierRepeatsARequestWhenAnotherManagerTookAField(t *testing.T) {
 	f := newFixture(t)
 	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
 	f.Expect(f.asks(applied(2, "doorman", `{}`), zoned("a"))).To(Equal(1))
 }
 
-func TestAnApplierRepeatsItForAnotherObjectOfTheNameAfterForgetAndWithoutACachedObject(t *testing.T) {
+func TestAnApplierRepeatsARequestForARecreatedObjectAfterForgetAndWithoutACachedObject(t *testing.T) {
 	f := newFixture(t)
 	f.Expect(f.asks(nil, zoned("a"))).To(Equal(1))
 	other := applied(1, "doorman", `{"f:metadata":{}}`)

@@ -187,7 +187,7 @@ func TestAWrongFinalizerSaysWhatAndIsTerminal(t *testing.T) {
 
 // Without the check, Clean would be called for d/x, and the patch would go to
 // another object.
-func TestAFinalizersClientIsThatOfTheObject(t *testing.T) {
+func TestAFinalizersClientMustBelongToTheObjectsNamespace(t *testing.T) {
 	client := fake.NewClientset().CoreV1()
 	for want, of := range map[string]podClients{
 		`the client is for namespace "e", and would write "e/x" instead`: func(string) typedcorev1.PodInterface { return client.Pods("e") },

@@ -55,7 +55,7 @@ func TestARefusalWithoutDetailsIsReturnedAsItIs(t *testing.T) {
 	g.Expect(patch.IsStale(err)).To(BeFalse())
 }
 
-func TestAMissingSubresourceIsNamedAsThat(t *testing.T) {
+func TestAMissingSubresourceIsNamed(t *testing.T) {
 	for name, row := range map[string]struct {
 		has     *corev1.ConfigMap
 		missing bool

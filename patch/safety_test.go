@@ -62,7 +62,7 @@ func port(name string, number int32, protocol corev1.Protocol) corev1.ServicePor
 	return corev1.ServicePort{Name: name, Port: number, Protocol: protocol}
 }
 
-func TestAPatchRemovesAMapKeyAlsoTheLastOneAndNoOther(t *testing.T) {
+func TestAPatchRemovesAMapKeyEvenTheLastOneAndNoOther(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(sent(t, service(), nil, func(s *corev1.Service) { delete(s.Labels, "a") })).
 		To(MatchJSON(`{"metadata":{"labels":{"a":null}}}`))
@@ -74,7 +74,7 @@ func TestAPatchRemovesAMapKeyAlsoTheLastOneAndNoOther(t *testing.T) {
 		To(MatchJSON(`{"metadata":{"labels":{"a":null}},"spec":{"settings":{"k":null}}}`))
 }
 
-func TestAPatchDoesNotTellAnEmptyMapOrListFromNoneWhereTheJSONDoesNot(t *testing.T) {
+func TestAPatchDoesNotDistinguishEmptyFromAbsentWhereTheJSONDoesNot(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(sent(t, &corev1.Node{}, nil, func(n *corev1.Node) {
 		n.Labels, n.Spec.Taints = map[string]string{}, []corev1.Taint{}
@@ -82,13 +82,13 @@ func TestAPatchDoesNotTellAnEmptyMapOrListFromNoneWhereTheJSONDoesNot(t *testing
 	g.Expect(sent(t, gadget(), nil, func(w *widget) { w.Annotations = map[string]string{} })).To(BeEmpty())
 }
 
-func TestAPatchDoesNotTellThemApartOnBuiltInKindsWhichStoreNoDifference(t *testing.T) {
+func TestAPatchDoesNotDistinguishEmptyFromAbsentInBuiltInKindsThatStoreNoDifference(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(sent(t, &rbacv1.ClusterRole{}, nil, func(r *rbacv1.ClusterRole) { r.Rules = []rbacv1.PolicyRule{} })).
 		To(BeEmpty())
 }
 
-func TestAPatchTellsThemApartWhereACustomKindsJSONDoes(t *testing.T) {
+func TestAPatchDistinguishesEmptyFromAbsentWhereACustomKindsJSONDoes(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(sent(t, gadget(), nil, func(w *widget) { w.Spec.Bare = nil })).To(MatchJSON(
 		`[{"op":"add","path":"/metadata/resourceVersion","value":"3"},{"op":"remove","path":"/spec/bare/k"},` +
@@ -169,7 +169,7 @@ func TestAPatchRefusesAnEditThatTheEndpointWouldDrop(t *testing.T) {
 	g.Expect(c.requests).To(BeEmpty())
 }
 
-func TestAPatchDoesNotHandTheManagedFieldsToBeChangedNorLoseThem(t *testing.T) {
+func TestAPatchNeitherShowsTheManagedFieldsToTheEditNorLosesThem(t *testing.T) {
 	g := NewWithT(t)
 	n := node()
 	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}

@@ -128,7 +128,7 @@ var _ = Describe("On the real server, no write reaches another object", func() {
 		Expect(err).NotTo(MatchError(patch.IsStale, "IsStale"))
 	})
 
-	It("and a kind without the subresource is named as that", func(ctx SpecContext) {
+	It("a kind without the subresource is an error that says so", func(ctx SpecContext) {
 		m, err := typed.CoreV1().ConfigMaps(space).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "without-status"}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		_, err = patch.Merge(ctx, typed.CoreV1().ConfigMaps, m, &patch.Options{Subresource: "scale"}, setB)

@@ -15,7 +15,7 @@ func echo(n int) queue.AddOptions {
 	return queue.AddOptions{Own: true, Cause: queue.Cause{Trigger: "maps", Name: fmt.Sprint(n)}}
 }
 
-func TestAnItemKnowsWhetherAllThatLedToItWasOwn(t *testing.T) {
+func TestAnItemIsOwnIfEveryAdditionWasOwn(t *testing.T) {
 	ownIn := func(d time.Duration) queue.AddOptions { return queue.AddOptions{Own: true, After: d} }
 	for name, f := range map[string]func(b *fixture){
 		"however many there were": func(b *fixture) {

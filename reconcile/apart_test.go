@@ -204,7 +204,7 @@ func TestNothingIsConcludedFromAPermissionThatEndsAfterTheSync(t *testing.T) {
 	})
 }
 
-func TestAllNamespacesMissingIsNoStart(t *testing.T) {
+func TestAControllerWaitsIfAllItsNamespacesAreForbidden(t *testing.T) {
 	inTenants(t, informer.Options{Independent: true}, func(w *tenants) {
 		w.forbidden["a"].Store(true)
 		w.forbidden["b"].Store(true)

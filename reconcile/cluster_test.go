@@ -37,7 +37,7 @@ func newWith(in *informer.Informer[*configMap], triggers ...reconcile.Trigger) e
 	return err
 }
 
-func TestTriggersAreOfTheControllersOwnCluster(t *testing.T) {
+func TestTriggersMustReadFromTheControllersOwnCluster(t *testing.T) {
 	g := NewWithT(t)
 	toNothing := func(_ context.Context, _, _ *unstructured.Unstructured) ([]reconcile.Key, error) { return nil, nil }
 	hub := maps(g, "https://hub:6443")

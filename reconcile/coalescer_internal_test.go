@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestCallsForThoseWhoAskAtOnceAreNeverTwoAtATime(t *testing.T) {
+func TestCallersThatAskAtOnceShareOneCallAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var running sync.WaitGroup

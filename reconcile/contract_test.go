@@ -41,7 +41,7 @@ func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
 		"A key is reconciled only once it is known, for each object that its own object refers to, whether that object " +
 			"exists (References).": all(
-			TestAChangeOfWhatIsReferredToReconcilesThoseThatRefer),
+			TestAChangeOfAnObjectReconcilesTheKeysThatReferToIt),
 		"If an object cannot be read, only the keys that refer to it fail.": all(
 			TestKeysWhoseReferencesAreForbiddenFailAndNoOthersAndHeal),
 		"No reconcile starts before every informer of the controller has delivered its first " +
@@ -94,7 +94,7 @@ func TestContract(t *testing.T) {
 			TestReconcilesOfASlotBeginWhenTheCacheHasSeenWhatTheLastOwnerWrote),
 		"A minute bounds that wait.": TestANewLeaderWaitsNoLongerThanAMinute,
 		"A controller works on one cluster: a trigger from another cluster is an error of New, as far as clients reveal " +
-			"which server they talk to.": TestTriggersAreOfTheControllersOwnCluster,
+			"which server they talk to.": TestTriggersMustReadFromTheControllersOwnCluster,
 		"The stop is graceful: no new keys, then the reconciles in flight end, then the informers.": TestStop,
 		"A call that ignores the stop is named in the error of Run, and keeps the leadership until the call ends.": all(
 			TestAReconcileThatIgnoresTheStopIsNamedByRun, TestAReconcileThatIgnoresTheStopKeepsTheLeadership,

@@ -98,7 +98,7 @@ func failAlways[T informer.Object](w *fixture, in *informer.Informer[T]) (stop f
 	return stop
 }
 
-func TestTheFirstListWaitsBehindWhatHappensNow(t *testing.T) {
+func TestChangesAreReconciledBeforeTheRestOfTheFirstList(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		w.create("a", "b", "c")
 		stop := w.start(&reconcile.Options{Workers: 1}, func(_ context.Context, r request) (reconcile.Result, error) {

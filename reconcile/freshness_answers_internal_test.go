@@ -219,7 +219,7 @@ func TestAKeyWaitsForADeletionOfAnObjectThatTheCacheHasYetToShow(t *testing.T) {
 
 // A request that the transport has seen has a UID, or is of the object that was
 // cached when it was sent.
-func TestTheDeletionOfARequestIsThatOfOneUID(t *testing.T) {
+func TestTheDeletionOfARequestConcernsOneUID(t *testing.T) {
 	sent := func(uid types.UID) write {
 		o := written("41", "")
 		o.UID = uid

@@ -184,7 +184,7 @@ func (n *noting) Deleted(
 
 // Deletions are looked for in the cache of the controller's own objects, from
 // where it has been noted to be.
-func TestDeletionsAreOnesOfTheControllersOwnObjects(t *testing.T) {
+func TestOnlyDeletionsOfTheControllersOwnObjectsAreLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		core := fake.NewClientset().CoreV1()

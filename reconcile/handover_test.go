@@ -146,7 +146,7 @@ func TestADeletionThatWaitsForItsReconcileMovesWithItsSlot(t *testing.T) {
 
 // A namespace that is being collected must not push out a key to which nothing
 // else leads the next owner.
-func TestACleanUpThatHasFailedIsLeftBeforeThoseThatWait(t *testing.T) {
+func TestAFailedCleanUpIsHandedOverBeforeThoseThatWait(t *testing.T) {
 	inFixture(t, func(w *fixture) {
 		var names []string
 		for n := range 100 {

@@ -68,7 +68,7 @@ func TestAReconcileWithoutAnEffectAllocatesItsContextAlone(t *testing.T) {
 
 // The call allocates its context, and the records of the call and its keys, but
 // no timer besides the timer of the context.
-func TestACallOfAMapperThatIsQuickMakesNoTimerOfItsOwn(t *testing.T) {
+func TestAQuickCallOfAMapperMakesNoTimerOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	in := informer.For(fake.NewClientset().CoreV1().ConfigMaps("d"), nil)
 	trigger := Mapped(in, func(context.Context, *corev1.ConfigMap, *corev1.ConfigMap) ([]Key, error) { return nil, nil })

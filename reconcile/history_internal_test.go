@@ -25,7 +25,7 @@ func TestTheHistoryTouchedLongestAgoIsReplaced(t *testing.T) {
 	g.Expect(h.byKey).To(HaveKey(key(2)))
 }
 
-func TestAnOutcomeIsThatOfItsAttemptAlone(t *testing.T) {
+func TestAnOutcomeIsRecordedForItsAttemptAlone(t *testing.T) {
 	g := NewWithT(t)
 	var h histories
 	k := h.get(Key{Name: "a"}, true)
@@ -39,7 +39,7 @@ func TestAnOutcomeIsThatOfItsAttemptAlone(t *testing.T) {
 
 // It ended when there was no room, and a user has asked for the key's history
 // since.
-func TestTheOutcomeOfAnAttemptThatIsNotRememberedIsNoOthers(t *testing.T) {
+func TestTheOutcomeOfAForgottenAttemptIsRecordedForNoOther(t *testing.T) {
 	g := NewWithT(t)
 	var h histories
 	k := h.get(Key{Name: "a"}, true)

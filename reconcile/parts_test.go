@@ -34,7 +34,7 @@ func (o *outside) Names(context.Context) (all []names.Name, err error) {
 // What a replica reconciles, what it owns and what it looks for in an outside
 // system are of the same namespaces, and together the replicas have all of
 // them.
-func TestPrimaryOwnedAndKnownAgreeOnThePart(t *testing.T) {
+func TestPrimaryOwnedAndKnownAgreeOnTheNamespaces(t *testing.T) {
 	for _, selects := range []bool{true, false} {
 		inFleet(t, &apisim.Options{Shards: selects}, func(x *fleet) {
 			const all = 24

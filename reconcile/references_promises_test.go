@@ -271,7 +271,7 @@ func TestAControllerStopsWhileItsKeysWaitOrFail(t *testing.T) {
 	})
 }
 
-func TestIsDeletedSaysNothingOfWhatNobodyRefersTo(t *testing.T) {
+func TestIsDeletedSaysNothingAboutUnreferencedObjects(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		w.putMap("a", "one")
 		w.Expect(w.secrets.IsDeleted(w.t.Context(), key("one"))).To(BeFalse(), "it does not run")
@@ -315,7 +315,7 @@ func TestHandlersHearOfEachChangeUntilTheyAreRemoved(t *testing.T) {
 	})
 }
 
-func TestTransformsAreOfReferencesToo(t *testing.T) {
+func TestATransformAlsoAppliesToReferences(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		slim := informer.Referenced(w.cluster.Client().CoreV1().Secrets, &informer.Options{
 			Transform:         func(o informer.Object) { delete(o.(*corev1.Secret).Data, "v") },

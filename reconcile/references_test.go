@@ -203,7 +203,7 @@ func (w *referring) putSecret(namespace, name, value string) {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-func TestAChangeOfWhatIsReferredToReconcilesThoseThatRefer(t *testing.T) {
+func TestAChangeOfAnObjectReconcilesTheKeysThatReferToIt(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		w.putMap("a", "one other/two")
 		w.putMap("b", "one")
@@ -376,7 +376,7 @@ func TestAFunctionOfReferencesThatPanicsConcernsItsKeyOnly(t *testing.T) {
 	})
 }
 
-func TestReferencesThatNobodyCanHaveAreErrorsOfTheirKeys(t *testing.T) {
+func TestImpossibleReferencesAreErrorsOfTheirKeys(t *testing.T) {
 	inReferring(t, func(w *referring) {
 		w.putMap("a", "/x")
 		w.putMap("b", "one")

@@ -222,7 +222,7 @@ type several struct{ error }
 
 func (several) Unwrap() []error { return nil }
 
-func TestAnErrorThatJoinsNoneIsNoConflict(t *testing.T) {
+func TestAnErrorThatJoinsNoOthersIsNoConflict(t *testing.T) {
 	g := NewWithT(t)
 	_, c, _ := repeating(t, 10*time.Millisecond, func(int) (reconcile.Result, error) { return nothing, several{errBoom} })
 	g.Expect(c.Stats().Reconciles[inspect.Failed]).To(BeEquivalentTo(1))

@@ -20,7 +20,7 @@ import (
 	"github.com/homeostat/homeostat/reconcile"
 )
 
-func TestEachReconcileIsASpanThatWhatItDoesBelongsTo(t *testing.T) {
+func TestEachReconcileIsASpanThatContainsWhatItDoes(t *testing.T) {
 	g := NewWithT(t)
 	recorder := tracetest.NewSpanRecorder()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder)).Tracer("test")

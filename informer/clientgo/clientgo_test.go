@@ -62,7 +62,7 @@ func TestListersReadTheCache(t *testing.T) {
 	})
 }
 
-func TestIndexerIsThatOfClientGo(t *testing.T) {
+func TestTheIndexerBehavesAsInClientGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		client := fake.NewClientset()

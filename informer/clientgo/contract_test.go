@@ -14,7 +14,7 @@ func TestContract(t *testing.T) {
 			t.Run("resyncs", TestHandlersAreResyncedAsByClientGo)
 		},
 		"When a handler is called, the store and its indexes have the new state.":                                                  TestHandlersFindTheNewState,
-		"Handlers do not wait for one another, and the watch does not wait for them.":                                              TestABlockedHandlerHoldsUpNobody,
+		"Handlers do not wait for one another, and the watch does not wait for them.":                                              TestABlockedHandlerDelaysNoOther,
 		"A handler that is added later first gets every object that is stored, as one of the initial list, and then every change.": TestALateHandlerGetsEveryObject,
 		"A second Run returns at once, a stopped informer takes neither handlers nor indexers, and other wrong use gets " +
 			"client-go's errors.": TestWrongUseGetsTheAnswerOfClientGo,

@@ -103,7 +103,7 @@ func TestHandlersFindTheNewState(t *testing.T) {
 	})
 }
 
-func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
+func TestABlockedHandlerDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		from := source(t, pod("a", "1"))
@@ -171,7 +171,7 @@ func TestAStoppedInformerKeepsItsObjects(t *testing.T) {
 	})
 }
 
-func TestAStoreCanBeWrittenToAndTellsNobody(t *testing.T) {
+func TestWritesToAStoreAreNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		shared := newShared(source(t, pod("a", "1")))

@@ -88,7 +88,7 @@ func proves(t *testing.T, page absenttest.Page, want bool) {
 	}
 }
 
-func TestASimulatedServersAnswerProves(t *testing.T) {
+func TestASimulatedServersAnswerIsProof(t *testing.T) {
 	g := NewWithT(t)
 	server, err := apisim.New(nil)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -105,7 +105,7 @@ func TestASimulatedServersAnswerProves(t *testing.T) {
 	}
 }
 
-func TestAFakesAnswerProves(t *testing.T) {
+func TestAFakesAnswerIsProof(t *testing.T) {
 	g := NewWithT(t)
 	_, err := fake.NewClientset().AppsV1().Deployments("d").Get(t.Context(), "web", metav1.GetOptions{})
 	g.Expect(absent.Proven(err, appsv1.Resource("deployments"), "web")).To(BeTrue())

@@ -110,7 +110,7 @@ type shy struct{ N int }
 
 func (*shy) MarshalJSON() ([]byte, error) { return []byte(`"shy"`), nil }
 
-func TestErrorsOfEncodingAreHandedOn(t *testing.T) {
+func TestErrorsOfEncodingAreReturned(t *testing.T) {
 	type holder struct {
 		Broken broken `json:"broken"`
 	}

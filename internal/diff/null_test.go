@@ -45,7 +45,7 @@ func setNulls(v reflect.Value, toNil bool) (n int) {
 
 // A pointer to a zero time is written as null, and a nil pointer is omitted. A
 // patch from one to the other would be sent again and again.
-func TestNullIsNoDifferenceToNothing(t *testing.T) {
+func TestNullEqualsAnAbsentField(t *testing.T) {
 	nulls := 0
 	for _, kind := range builtIn() {
 		for seed := range int64(3) {
@@ -67,7 +67,7 @@ func TestNullIsNoDifferenceToNothing(t *testing.T) {
 	}
 }
 
-func TestNullOfACustomTypeIsNoDifferenceToNothing(t *testing.T) {
+func TestNullOfACustomTypeEqualsAnAbsentField(t *testing.T) {
 	type custom struct {
 		Time   *metav1.Time          `json:"time,omitempty"`
 		Micro  *metav1.MicroTime     `json:"micro,omitempty"`
@@ -120,7 +120,7 @@ func (h *unset) UnmarshalJSON([]byte) error { return nil }
 
 // Each of these pairs is equal only because of a different rule in the
 // comparison.
-func TestNullsOfOtherFormsAreNoDifferenceToNothing(t *testing.T) {
+func TestNullsInOtherFormsEqualAnAbsentField(t *testing.T) {
 	type custom struct {
 		Odd   odd                     `json:"odd,omitzero"`
 		Unset unset                   `json:"unset,omitzero"`

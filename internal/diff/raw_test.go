@@ -54,7 +54,7 @@ func TestANullInRawJSONIsAnOperation(t *testing.T) {
 	}
 }
 
-func TestANullThatStandsForNothingIsNotStored(t *testing.T) {
+func TestANullThatChangesNothingIsNotStored(t *testing.T) {
 	g := NewWithT(t)
 	p, err := diff.Make(&rawHolder{}, &rawHolder{Other: &nilable{}}, diff.JSON)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -170,7 +170,7 @@ func twice(n int64) any {
 	return v.Interface()
 }
 
-func TestTypesWithoutAPlanGoByTheirJSON(t *testing.T) {
+func TestTypesWithoutAPlanAreComparedByTheirJSON(t *testing.T) {
 	one, two := 1, 2
 	for _, c := range []struct {
 		before, after any

@@ -211,7 +211,7 @@ func answer(ahead time.Duration) *http.Response {
 }
 
 // A difference of about a minute must not be reported at each answer.
-func TestAClockThatChangesIsToldOnce(t *testing.T) {
+func TestAClockThatChangesIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		var told []time.Duration
@@ -229,7 +229,7 @@ func TestAClockThatChangesIsToldOnce(t *testing.T) {
 }
 
 // Three servers have one address, and one of them is five minutes behind.
-func TestAServerAmongOthersWithAWrongClockIsToldOnce(t *testing.T) {
+func TestAServerAmongOthersWithAWrongClockIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
 		told := 0

@@ -235,7 +235,7 @@ func TestDeepContentStaysAsItIs(t *testing.T) {
 
 // The first element of a list has no predecessor: it shares with the first
 // element of the same list one element earlier in the outer list.
-func TestAFirstElementTakesSmallPartsFromThatOfTheListBefore(t *testing.T) {
+func TestAFirstElementTakesSmallPartsFromTheFirstElementOfThePreviousList(t *testing.T) {
 	g, s := NewWithT(t), intern.New()
 	p := &corev1.Pod{}
 	for n := range 2 {

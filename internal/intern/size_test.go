@@ -33,7 +33,7 @@ func settled() {
 	}
 }
 
-func TestSizeIsAboutThatOfTheHeap(t *testing.T) {
+func TestSizeIsAboutTheSizeOnTheHeap(t *testing.T) {
 	const objects = 2000
 	many := func(n int) *corev1.Pod {
 		p := replica(n)

@@ -95,7 +95,7 @@ func keysMoveWithTheirSlot(x *fixture) {
 	b.stop()
 }
 
-func TestKeysThatCouldNotBeLeftAreNotForgotten(t *testing.T) {
+func TestKeysThatCouldNotBeHandedOverAreNotForgotten(t *testing.T) {
 	inBubble(t, func(x *fixture) {
 		a := x.leaving("a", keyOf)
 		pass(10 * time.Second)

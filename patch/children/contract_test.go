@@ -19,7 +19,7 @@ func TestContract(t *testing.T) {
 	contract.Check(t, contract.Tests{
 		"An owner reference that the garbage collector would mishandle is refused: to an owner without a UID, and to a " +
 			"namespaced owner from a child in a different namespace or in " +
-			"none.": all(TestOwnRefusesWhatWouldBePunished, ensureRefusesWhatWouldBePunished),
+			"none.": all(TestOwnRefusesReferencesThatTheGarbageCollectorPunishes, ensureRefusesWhatWouldBePunished),
 		"With a mark, a child may be in another namespace than its owner, and a namespaced owner may have cluster-scoped " +
 			"children.": all(
 			TestAMarkOwnsAcrossNamespaces, TestANamespacedOwnerHasClusterScopedChildrenByLabel),

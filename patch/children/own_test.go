@@ -32,7 +32,7 @@ var punished = map[string]struct {
 	"but its child does not": {configMap("d", "a", "1"), ""},
 }
 
-func TestOwnRefusesWhatWouldBePunished(t *testing.T) {
+func TestOwnRefusesReferencesThatTheGarbageCollectorPunishes(t *testing.T) {
 	for why, c := range punished {
 		t.Run(why, func(t *testing.T) {
 			g, child := NewWithT(t), secretIn(c.namespace)

@@ -185,7 +185,7 @@ func dispatchesForEach(t *testing.T) {
 
 // The gauges of unfinished work keep their last value after the shutdown,
 // although a key is still held.
-func TestGaugesStopWithIt(t *testing.T) {
+func TestGaugesStopWithTheQueue(t *testing.T) {
 	for name, shutDown := range map[string]func(limited){
 		"ShutDown":          limited.ShutDown,
 		"ShutDownWithDrain": func(q limited) { go q.ShutDownWithDrain() },

@@ -49,7 +49,7 @@ func TestInformersAreListedOnceAndNamedApart(t *testing.T) {
 	g.Expect(inspect.InformerStatus{}.Feeds(inspect.TriggerStatus{})).To(BeFalse(), "an external trigger has no informer")
 }
 
-func TestOutcomesStandInMetrics(t *testing.T) {
+func TestOutcomesAreInTheMetrics(t *testing.T) {
 	g := NewWithT(t)
 	for o, name := range map[inspect.Outcome]string{
 		inspect.Succeeded: "success", inspect.Requeued: "requeue_after", inspect.Conflicted: "conflict",

@@ -15,7 +15,7 @@ import (
 
 // A manager of controller-runtime has a logger in its context that is silent
 // unless it is set.
-func TestAnErrorThatIsHandledIsHeard(t *testing.T) {
+func TestAnErrorThatIsHandledIsInTheTrace(t *testing.T) {
 	for name, logger := range map[string]func(own logr.Logger) logr.Logger{
 		"the program's logger is silent": func(logr.Logger) logr.Logger { return logr.Discard() },
 		"the program has the kit's": func(own logr.Logger) logr.Logger {

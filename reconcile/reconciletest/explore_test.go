@@ -29,7 +29,7 @@ func TestExplorePassesARightController(t *testing.T) {
 }
 
 // State outside the API server survives a crash, and is reset for each run.
-func TestOutsideIsOfOneRun(t *testing.T) {
+func TestOutsideIsResetForEachRun(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(breeding.Right)
 	made := 0

@@ -168,7 +168,7 @@ func locking(right bool) breeding.Breed {
 
 // Objects that are created and deleted before the program rests may be created
 // and deleted once for each attempt. Objects that stay may not be deleted.
-func TestALockMayBeTakenAndGivenBackTwice(t *testing.T) {
+func TestALockMayBeTakenAndReleasedTwice(t *testing.T) {
 	for _, b := range []struct {
 		name, want string
 		right      bool

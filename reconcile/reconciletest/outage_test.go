@@ -34,7 +34,7 @@ func givingUp() breeding.Breed {
 
 // A single failure does not show that a program gives up after a few. An outage
 // of half a minute does.
-func TestWhoGivesUpIsFoundByAnOutage(t *testing.T) {
+func TestAnOutageFindsAProgramThatGivesUp(t *testing.T) {
 	g := gomega.NewWithT(t)
 	right := breeding.Case(breeding.Right)
 	lines, found := reconciletest.TraceOf(t, right, nil, "u3")

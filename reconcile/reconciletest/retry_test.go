@@ -37,7 +37,7 @@ func hasty(generated bool) breeding.Breed {
 
 // Clients of client-go wait by themselves. There is no finding for right, which
 // does not change that.
-func TestWhoDoesNotWaitAsToldIsFound(t *testing.T) {
+func TestAProgramThatDoesNotWaitAsToldIsFound(t *testing.T) {
 	for _, b := range []struct {
 		name, want string
 		breed      breeding.Breed

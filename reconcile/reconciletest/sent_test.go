@@ -124,7 +124,7 @@ func TestWhatOnlyTheServerFilledInIsNotTheProgramsFault(t *testing.T) {
 
 // Each output is edited where the program has written, and both kinds get a
 // foreign field where it has not.
-func TestAnEditIsOfWhatTheProgramSent(t *testing.T) {
+func TestOutputsAreEditedWhereTheProgramHasWritten(t *testing.T) {
 	g := gomega.NewWithT(t)
 	others := ""
 	for _, token := range []string{"e1", "e2", "m1", "m2"} {

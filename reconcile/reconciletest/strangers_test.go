@@ -206,7 +206,7 @@ func TestACustomResourceIsEdited(t *testing.T) {
 
 // The finding says that the program writes by the clock, and not that it wakes
 // itself.
-func TestAClockIsNoLoop(t *testing.T) {
+func TestWritesByTheClockAreNoHotLoop(t *testing.T) {
 	g := gomega.NewWithT(t)
 	c := breeding.Case(nil)
 	c.Run, c.Goal, c.Workload = ticking(30*time.Second), nil, nil

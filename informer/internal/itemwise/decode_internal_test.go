@@ -67,7 +67,7 @@ func TestAListWithAnUndecodableObjectWithoutANameIsNotDecoded(t *testing.T) {
 }
 
 // The name says which object it is.
-func TestMetadataAreDecodedAsFarAsTheyGo(t *testing.T) {
+func TestMetadataIsDecodedAsFarAsItGoes(t *testing.T) {
 	g := NewWithT(t)
 	d := newObjectDecoder[*corev1.Pod](corev1.SchemeGroupVersion, "")
 	for item, want := range map[string]metav1.ObjectMeta{

@@ -57,7 +57,7 @@ func TestAListThatTheWatchHasOvertakenIsNotTaken(t *testing.T) {
 	g.Expect(left).To(Equal(only("a")))
 }
 
-func TestStatesFromBeforeAListAreOutdatedUntilTheWatchHasComeThere(t *testing.T) {
+func TestStatesFromBeforeAListAreOutdatedUntilTheWatchHasReachedIt(t *testing.T) {
 	g := NewWithT(t)
 	var c partial.Cover
 	key := types.NamespacedName{Namespace: "a", Name: "x"}

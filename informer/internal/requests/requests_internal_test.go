@@ -167,7 +167,7 @@ func TestTheContextOfAWatchThatIsNotOpenedEnds(t *testing.T) {
 
 // The rest of an answer to a list may take any time. The rest of a call that
 // opens a watch may not.
-func TestADeadlineIsThatOfTheFirstByte(t *testing.T) {
+func TestADeadlineAppliesToTheFirstByte(t *testing.T) {
 	for rest, cause := range map[time.Duration]error{0: nil, time.Minute: ErrNoAnswer} {
 		synctest.Test(t, func(t *testing.T) {
 			g := NewWithT(t)

@@ -229,7 +229,7 @@ func TestFixedProgramsPass(t *testing.T) {
 
 // Every exercise is on the page, with the rule that finds it, and no
 // exploration has more than 20 lines.
-func TestThePageTellsOfEachOne(t *testing.T) {
+func TestThePageShowsEachExercise(t *testing.T) {
 	g := NewWithT(t)
 	page, err := os.ReadFile("../../../docs/exercises.md")
 	g.Expect(err).NotTo(HaveOccurred())

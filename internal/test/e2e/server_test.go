@@ -73,7 +73,7 @@ var _ = Describe("The server's process", func() {
 	}, SpecTimeout(long))
 
 	When("it ends unasked", func() {
-		It("tells how, and its last lines, to whoever asks", func(ctx SpecContext) {
+		It("returns how it ended, and its last lines, to every caller", func(ctx SpecContext) {
 			s := script(`echo "etcd ended" >&2; exit 3`)
 			end := And(ContainSubstring("exit status 3"), HaveSuffix("its last lines:\netcd ended"))
 			_, err := s.ReadLine(ctx)

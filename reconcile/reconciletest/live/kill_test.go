@@ -146,7 +146,7 @@ func TestSmokeEndsWatchesAtAKill(t *testing.T) {
 }
 
 // A program that has just started a watch is not at rest.
-func TestSmokeWaitsForThoseWhoHaveJustBegunToWatch(t *testing.T) {
+func TestSmokeWaitsForAProgramThatHasJustBegunToWatch(t *testing.T) {
 	r := smokeIn(t, scripted(func(ctx context.Context, client kubernetes.Interface) {
 		<-time.After(2 * time.Second)
 		seen, err := client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{})

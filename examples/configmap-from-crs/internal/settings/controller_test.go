@@ -265,7 +265,7 @@ func TestACrashAfterEveryWriteLosesNothing(t *testing.T) {
 	})
 }
 
-func TestWhatTheServerRefusesIsToldToTheInputs(t *testing.T) {
+func TestWhatTheServerRefusesIsInTheStatusOfTheInputs(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.Sim.Deny(func(c apisim.Call) error {
 			if c.Resource.Resource == "configmaps" && c.Verb == "create" {

@@ -159,7 +159,7 @@ func TestAnEditedIngressIsRestored(t *testing.T) {
 	}, service("web"))
 }
 
-func TestServicesThatGo(t *testing.T) {
+func TestADeletedOrUnlabelledServiceLosesItsIngress(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, stop := w.start(nil)
 		w.Expect(w.writes()).To(ConsistOf("create ingresses a", "create ingresses b"))
@@ -218,7 +218,7 @@ func converged(t *testing.T, n int) (services, ingresses []runtime.Object) {
 	return services, ingresses
 }
 
-func TestWhatWentWhileDownIsCleanedOnce(t *testing.T) {
+func TestWhatWasDeletedWhileDownIsCleanedUpOnce(t *testing.T) {
 	services, ingresses := converged(t, 5)
 	optedOut := services[1].(*corev1.Service).DeepCopy()
 	optedOut.Labels = nil

@@ -213,7 +213,7 @@ func TestAnEditedClassIsRestored(t *testing.T) {
 }
 
 // A Service that opts in again is warned again about the foreign Ingress.
-func TestAServiceThatComesBackIsWarnedAgain(t *testing.T) {
+func TestAServiceThatComesBackIsWarnedAboutAgain(t *testing.T) {
 	stage.Simulate(t, nil, func(w *stage.World) {
 		w.Expect(w.Sim.Load(service("web"), foreign("web"))).To(Succeed())
 		w.Start(maker(nil))
@@ -228,7 +228,7 @@ func TestAServiceThatComesBackIsWarnedAgain(t *testing.T) {
 }
 
 // An Ingress that was ours for a while is in the way once more.
-func TestAnIngressThatIsTakenBackIsWarnedOfAgain(t *testing.T) {
+func TestAnIngressThatIsTakenBackIsWarnedAboutAgain(t *testing.T) {
 	mark := map[string]string{"app.kubernetes.io/managed-by": ingress.Name, "fromservice": "true"}
 	stage.Simulate(t, nil, func(w *stage.World) {
 		w.Expect(w.Sim.Load(service("web"), foreign("web"))).To(Succeed())

@@ -119,7 +119,7 @@ func TestWarningsAreForPeople(t *testing.T) {
 	g.Expect(stderr.String()).To(ContainSubstring("warning: several --argument flags make one argument, as in oc: use --template"))
 }
 
-func TestOutputThatCannotBeWrittenIsToldAndAnExitCode(t *testing.T) {
+func TestOutputThatCannotBeWrittenIsReportedWithAnExitCode(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("there is no /dev/full here: ", err)

@@ -143,7 +143,7 @@ func TestRequestsHaveADeadlineAndWatchesNone(t *testing.T) {
 	g.Eventually(watch, time.Minute).Should(Receive(Succeed()))
 }
 
-func TestHealthzIsOcs(t *testing.T) {
+func TestHealthzAnswersAsInOc(t *testing.T) {
 	g := NewWithT(t)
 	synced := false
 	handler := withHealthz(http.NotFoundHandler(), func() bool { return synced })

@@ -52,7 +52,7 @@ func TestAMemberHasTheMarkOfTheFamily(t *testing.T) {
 	}
 }
 
-func TestAProcessWithoutAnEnvironmentIsAStrangerIf(t *testing.T) {
+func TestAProcessWithoutAnEnvironmentMayBeAStranger(t *testing.T) {
 	t.Run("it began before the family", func(t *testing.T) {
 		f := newFamily()
 		f.begun = f.begun.Add(time.Hour)

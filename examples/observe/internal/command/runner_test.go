@@ -145,7 +145,7 @@ func TestATimeoutEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-func TestTheShortestTimeoutIsOne(t *testing.T) {
+func TestTheShortestTimeoutIsANanosecond(t *testing.T) {
 	d := newDesk(t)
 	d.Timeout = 1
 	err := d.Run(t.Context(), command.Call{Argv: []string{"sleep", "1000"}})

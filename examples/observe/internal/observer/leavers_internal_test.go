@@ -33,7 +33,7 @@ func inQuestion(t *testing.T, f func(g *WithT, l *leavers, key reconcile.Key, as
 	})
 }
 
-func TestALeaverIsAskedAboutByOneTimer(t *testing.T) {
+func TestOneTimerAsksAboutAnObjectThatHasLeftTheSelection(t *testing.T) {
 	inQuestion(t, func(g *WithT, l *leavers, _ reconcile.Key, asked func() []time.Duration) {
 		g.Expect(asked()).To(Equal([]time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second}))
 		l.stop()
@@ -41,7 +41,7 @@ func TestALeaverIsAskedAboutByOneTimer(t *testing.T) {
 	})
 }
 
-func TestQuestionsAboutALeaverEnd(t *testing.T) {
+func TestQuestionsAboutAnObjectThatHasLeftTheSelectionEnd(t *testing.T) {
 	for name, end := range map[string]func(l *leavers, key reconcile.Key){
 		"the reconciler knows": func(l *leavers, key reconcile.Key) { l.memory.beginDelete(key) },
 		"it has returned":      func(l *leavers, key reconcile.Key) { l.returned(key) },

@@ -49,7 +49,7 @@ func labelled(s *unstructured.Unstructured) *unstructured.Unstructured {
 	return s
 }
 
-func TestChangesAreToldAndRun(t *testing.T) {
+func TestChangesAreReportedAndRun(t *testing.T) {
 	inWorld(t, func(w *world) {
 		o, end := w.start(observer.Options{Each: each, Delete: []string{"forget", "it"}, Arguments: address(t)})
 		w.Expect(w.progress()).To(Equal([]string{
@@ -142,7 +142,7 @@ func TestAFailureIsRetriedUntilItSucceeds(t *testing.T) {
 	}, service("a", 1))
 }
 
-func TestOneExitCodeIsRepeatedAtOnce(t *testing.T) {
+func TestOnlyTheRetryExitCodeIsRepeatedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		code, repeated int
 		want           observer.Summary
@@ -294,7 +294,7 @@ func TestRunningOnceWaitsForNamesAndForRuns(t *testing.T) {
 	}, service("a", 1), service("b", 1))
 }
 
-func TestNamesAreListedAgainAtOnceAfterOneExitCode(t *testing.T) {
+func TestNamesAreListedAgainAtOnceAfterTheRetryExitCode(t *testing.T) {
 	inWorld(t, func(w *world) {
 		tries := 0
 		began := time.Now()

@@ -146,7 +146,7 @@ func TestFindDoesNotChooseBetweenGroupsThatAreNotKubernetesOwn(t *testing.T) {
 	g.Expect(err).To(HaveField("Choices", Equal([]string{"gizmos.v1.aaa.example.com", "gizmos.v3alpha1.example.com"})), "sorted")
 }
 
-func TestFindSaysWhatIsNear(t *testing.T) {
+func TestFindSuggestsSimilarNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"serivces":               `the server has no resource "serivces"; did you mean services?`,
 		"wigdet":                 `the server has no resource "wigdet"; did you mean widgets?`,

@@ -144,7 +144,7 @@ var _ = DescribeTable("A single pass", func(_ SpecContext, code int, args []stri
 )
 
 var _ = Describe("A process", func() {
-	It("tells programs what it does as JSON", func() {
+	It("reports what it does as JSON", func() {
 		s := observed(0, "svc", "--once", "-o", "json", "--print-metrics-on-exit", "--", "echo", "no object")
 		var types []string
 		for text := range strings.Lines(out(s)) {
@@ -205,7 +205,7 @@ var _ = Describe("A process", func() {
 		Expect(strings.Count(out(s), "\t"+kubernetes1+"\n")).To(Equal(1))
 	})
 
-	It("runs so many commands at once as with --workers", func() {
+	It("runs as many commands at once as --workers allows", func() {
 		s := observe("namespaces", "--once", "--workers=2", "--",
 			"sh", "-c", "echo x >>begun; until [ $(wc -l <begun) -ge 2 ]; do sleep 0.05; done")
 		Eventually(s, patience).Should(gexec.Exit(0))

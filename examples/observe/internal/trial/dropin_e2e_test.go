@@ -84,7 +84,7 @@ var _ = Describe("Output", func() {
 		Expect(count).To(Equal(22000))
 	})
 
-	It("ends the process if it cannot be written, which is told", func() {
+	It("ends the process with an error if it cannot be written", func() {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		Expect(err).NotTo(HaveOccurred())
 		defer full.Close()

@@ -21,7 +21,7 @@ import (
 	"github.com/homeostat/homeostat/internal/test/wiretap"
 )
 
-func TestALifeIsCountedOnceAndExactly(t *testing.T) {
+func TestTheRunTimeOfAPodIsCountedOnceAndExactly(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.start()
 		w.runs("a")

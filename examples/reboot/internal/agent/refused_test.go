@@ -133,7 +133,7 @@ func TestAFileThatCannotBeReadOrAskedForIsAskedForLater(t *testing.T) {
 	})
 }
 
-func TestWithoutALiveLookNothingIsRebooted(t *testing.T) {
+func TestWithoutALiveReadNothingIsRebooted(t *testing.T) {
 	play(t, nil, func(s *stage) {
 		s.nodes.noReads.Store(true)
 		s.grant()

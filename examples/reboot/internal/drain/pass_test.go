@@ -99,7 +99,7 @@ func mirror(pod *corev1.Pod) {
 	pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
 }
 
-func TestEveryPodOfTheNodeLeavesButTheseStay(t *testing.T) {
+func TestEveryPodLeavesTheNodeExceptThese(t *testing.T) {
 	f := newFixture(t)
 	f.pod("bare")
 	f.pod("of-a-replicaset", owned("ReplicaSet", "apps/v1"))

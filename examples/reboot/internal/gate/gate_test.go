@@ -73,7 +73,7 @@ func TestAlertsNeedURLAndQuery(t *testing.T) {
 	g.Expect(err).To(gomega.MatchError(gomega.HavePrefix("configuring the alerts that block reboots: ")))
 }
 
-func TestACommandBlocks(t *testing.T) {
+func TestACommandThatFailsBlocks(t *testing.T) {
 	g := gomega.NewWithT(t)
 	g.Expect(gate.Command{"true"}.Blocked(t.Context())).To(gomega.BeEmpty())
 	g.Expect(gate.Command{"false"}.Blocked(t.Context())).To(gomega.Equal("false says: exit status 1"))

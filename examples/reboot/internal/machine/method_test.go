@@ -196,7 +196,7 @@ func TestASignalIsSentToTheFirstProcess(t *testing.T) {
 	g.Expect(method.Reboot(t.Context())).To(gomega.MatchError("rebooting by signal 39 to PID 1: not permitted"))
 }
 
-func TestASentinelIsARequestOfItsTime(t *testing.T) {
+func TestTheRequestOfASentinelIsNamedAfterItsTime(t *testing.T) {
 	g := gomega.NewWithT(t)
 	file := filepath.Join(t.TempDir(), "reboot-required")
 	g.Expect(machine.Sentinel(file).Request()).To(gomega.BeEmpty())

@@ -135,7 +135,7 @@ func outcome(request string, epoch int, result string) string {
 	return fmt.Sprintf(`{"request":%q,"epoch":%d,"toBootID":"b","at":"2000-01-01T00:00:00Z","result":%q,"why":"a budget"}`, request, epoch, result)
 }
 
-func TestARequestWithoutATextIsOneOfItsTime(t *testing.T) {
+func TestARequestWithoutATextIsNamedAfterItsTime(t *testing.T) {
 	play(t, func(f *fixture) {
 		f.node("n", map[string]string{protocol.LastReboot: outcome("", 1, protocol.CalledOff)})
 		f.request("", "n")
@@ -148,7 +148,7 @@ func TestARequestWithoutATextIsOneOfItsTime(t *testing.T) {
 	})
 }
 
-func TestARequestThatWasCalledOffIsToldOf(t *testing.T) {
+func TestARequestThatWasCalledOffIsReported(t *testing.T) {
 	play(t, func(f *fixture) {
 		f.node("n", map[string]string{protocol.LastReboot: outcome("kernel", 1, protocol.CalledOff)})
 		f.request("kernel", "n")

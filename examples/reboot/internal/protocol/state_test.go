@@ -69,7 +69,7 @@ var _ = Describe("the edits", func() {
 		Expect(protocol.Read(node).Needed).To(HaveValue(Equal("kernel-6.12")))
 	})
 
-	It("revoke: also the first epoch is void, and can be read", func() {
+	It("revoke: the first epoch becomes void, too, and can be read", func() {
 		node := nodeWith(protocol.Now, `{"request":"r","epoch":1}`)
 		protocol.Revoke(node, "r", 1)
 		Expect(protocol.Read(node)).To(And(HaveField("Void", int64(1)), HaveField("Faults", BeEmpty())))

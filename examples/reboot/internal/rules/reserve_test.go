@@ -217,7 +217,7 @@ var _ = Describe("Membership", func() {
 	deleted := selecting("a", web)
 	deleted.DeletionTimestamp = &metav1.Time{Time: start}
 
-	DescribeTable("one group has the node, or none",
+	DescribeTable("at most one group has the node",
 		func(group string, rivals []string, groups ...*api.RebootGroup) {
 			got, also := rules.NewMembership(groups).Group(node)
 			Expect(got).To(Equal(group))

@@ -21,7 +21,7 @@ var _ = Describe("The ports", func() {
 		Expect(seen).To(HaveLen(4))
 	})
 
-	It("have the API server's as it is asked for", func() {
+	It("have the API server's port that is asked for", func() {
 		ports, err := supervisor.ChoosePorts(0)
 		Expect(err).NotTo(HaveOccurred())
 		again, err := supervisor.ChoosePorts(ports[0])

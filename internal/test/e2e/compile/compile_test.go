@@ -47,7 +47,7 @@ var _ = Describe("ControlPlane", func() {
 			write(sources, "v1.35.4.mod", "")
 		})
 
-		DescribeTable("is that of the environment", func(minor, wantName, wantMod string) {
+		DescribeTable("is taken from the environment", func(minor, wantName, wantMod string) {
 			name, mod, err := compile.Choose(sources, minor)
 			Expect(err).NotTo(HaveOccurred())
 			Expect([]string{name, mod}).To(Equal([]string{wantName, wantMod}))

@@ -110,7 +110,7 @@ func TestAPlanByWeightEnds(t *testing.T) {
 
 // 16 members have about the mean of 16. When a 17th member joins, no member is
 // far above the mean of 17.
-func TestAMemberThatJoinsGetsAPart(t *testing.T) {
+func TestAMemberThatJoinsGetsAShare(t *testing.T) {
 	g := NewWithT(t)
 	d := Divide(nil, 256)
 	for n := range d.Weights {
@@ -131,7 +131,7 @@ func TestAMemberThatJoinsGetsAPart(t *testing.T) {
 // A slot that is heavier than the total of another member cannot make the two
 // more equal. A member that joins must nevertheless get slots from the other
 // members.
-func TestAMemberThatJoinsGetsAPartBesideAHeavySlot(t *testing.T) {
+func TestAMemberThatJoinsGetsAShareBesideAHeavySlot(t *testing.T) {
 	g := NewWithT(t)
 	weights := []float64{40}
 	for range 63 {

@@ -64,7 +64,7 @@ func TestFieldsOfASchemaAreOptionalAndUnrestricted(t *testing.T) {
 	g.Expect(names(ruled)).To(gomega.BeEmpty())
 }
 
-func TestFieldsOfObjectsAreThoseThatOnlySomeHave(t *testing.T) {
+func TestFieldsOfObjectsReturnsFieldsThatOnlySomeObjectsHave(t *testing.T) {
 	object := func(spec map[string]any) map[string]any { return map[string]any{"spec": spec} }
 	g := gomega.NewWithT(t)
 	g.Expect(state.FieldsOfObjects([]map[string]any{

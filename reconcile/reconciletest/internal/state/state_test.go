@@ -125,7 +125,7 @@ func TestTheLabelOfAnotherClientIsNoDifference(t *testing.T) {
 
 // Each run has its own resourceVersions. Only an object's current
 // resourceVersion at rest is normalized, and only as a whole value.
-func TestTheResourceVersionOfAnObjectIsComparedAsThat(t *testing.T) {
+func TestResourceVersionsOfObjectsAreNormalized(t *testing.T) {
 	world := func(version, carried string) state.State {
 		return state.New([]state.Located{
 			{Resource: "configmaps", Object: &unstructured.Unstructured{Object: map[string]any{
