@@ -178,6 +178,7 @@ func (r *References[T]) Status() Status {
 	s.ResourceVersion, s.References, s.OpenWatches = watched.ResourceVersion, watched.References, watched.OpenWatches
 	s.WatchSince = requests.Earlier(s.WatchSince, watched.WatchSince)
 	s.LastActivity = requests.Earlier(s.LastActivity, watched.LastActivity)
+	s.UnauthorizedSince = watched.UnauthorizedSince
 	var bad []Problem
 	for _, failure := range watched.Failures {
 		s.LastError = failure.Err.Error()

@@ -87,7 +87,8 @@ type Status struct {
 	// watch with 401, after the watch had worked. This means that the
 	// credentials are no longer valid. It is zero if the server does not answer
 	// in this way. A 401 in a form that is not the API server's, such as the
-	// page of a proxy, does not count.
+	// page of a proxy, does not count. In a cache made by Referenced, the watch
+	// of one object is enough.
 	UnauthorizedSince time.Time
 	// FullDecode explains why unchanged specs are decoded again, such as `the
 	// server sends "application/json"`. It is empty if they are not decoded

@@ -81,13 +81,14 @@ type reference struct {
 	// last stayed open for requests.Steady: a watch that opens and soon ends
 	// again must not shorten the pauses. refused is true if the server's answer
 	// stays the same until a person changes something.
-	err      error
-	refused  bool
-	failing  time.Time
-	failures int
-	told     bool      // the handlers were notified of the problem
-	retryAt  time.Time // no request is sent before this time
-	waiters  []*waiter
+	err          error
+	refused      bool
+	failing      time.Time
+	failures     int
+	unauthorized time.Time // when the server began to answer each request with 401; zero if it does not
+	told         bool      // the handlers were notified of the problem
+	retryAt      time.Time // no request is sent before this time
+	waiters      []*waiter
 }
 
 // waiter is a call that is due when everything up to rv has been delivered.

@@ -289,6 +289,10 @@ type Status struct {
 	// LastActivity is the last time at which data was received by the watch
 	// that has been silent for longest.
 	WatchSince, LastActivity time.Time
+	// UnauthorizedSince is when the server began to answer every request about
+	// an object with 401, after the object had been listed. It is zero if the
+	// server does not answer in this way.
+	UnauthorizedSince time.Time
 	// Failures contains the references whose object cannot be watched, or for
 	// which the server has not answered for requests.OutageTime.
 	Failures []Failure
@@ -317,8 +321,12 @@ func (r *Set) Status() Status {
 		if ref.isShared() {
 			err = nil // the objects are then watched by their names
 		}
-		if err == nil && !ref.asked.IsZero() && time.Since(ref.asked) >= requests.OutageTime {
+		hangs := !ref.asked.IsZero() && time.Since(ref.asked) >= requests.OutageTime
+		if err == nil && hangs {
 			err, since = watchError{r.cache.Kind(), ref.key, requests.ErrNoAnswer}, ref.asked
+		}
+		if ref.listed && !hangs {
+			s.UnauthorizedSince = requests.Earlier(s.UnauthorizedSince, ref.unauthorized)
 		}
 		if err != nil && r.session != nil {
 			s.Failures = append(s.Failures, Failure{ref.key, err, since})

@@ -118,7 +118,7 @@ func (r *Set) leave(ctx context.Context, s *session) error {
 		}
 		released = append(released, f.takeDue(true)...)
 		f.watch, f.listed, f.resumes, f.busy, f.err, f.failures = nil, false, false, false, nil, 0
-		f.shares, f.gap, f.retryAt = false, false, time.Time{}
+		f.shares, f.gap, f.retryAt, f.unauthorized = false, false, time.Time{}, time.Time{}
 		if f.holds == 0 && !f.isShared() {
 			unheld = append(unheld, f)
 		}
@@ -317,7 +317,7 @@ func (r *Set) opened(s *session, f *reference, err error) {
 		r.mu.Unlock()
 		return
 	case err == nil:
-		f.err, f.refused = nil, false
+		f.err, f.refused, f.unauthorized = nil, false, time.Time{}
 	default:
 		r.lose(f)
 		r.failed(f, err)
@@ -348,6 +348,11 @@ func (r *Set) failed(f *reference, err error) {
 	}
 	r.options.Counters.Failures.Add(1)
 	f.err, f.refused = watchError{r.cache.Kind(), f.key, err}, isRefusal(err)
+	if requests.CauseOf(err) != requests.CauseUnauthorized {
+		f.unauthorized = time.Time{}
+	} else if f.unauthorized.IsZero() {
+		f.unauthorized = time.Now()
+	}
 	pause := r.options.BackoffBase << min(f.failures, 20)
 	if limit := r.options.BackoffCap; pause <= 0 || pause > limit {
 		pause = limit
