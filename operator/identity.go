@@ -31,12 +31,44 @@ const identityTimeout = 2 * time.Second
 // cluster at the address of the one at the start.
 var errOtherCluster = errors.New("the kubeconfig leads to a different cluster at the same address now")
 
+// errUnknownCluster is the error of a kubeconfig with new credentials, if no
+// answer has said to which cluster they lead.
+var errUnknownCluster = errors.New("asking whether the new credentials are for the same cluster")
+
 // identity is what is known of the cluster of a kubeconfig.
 type identity struct {
 	uid types.UID // of its namespace kube-system, or empty if it is not known
 	// isAsked says that a server has answered the question for the UID, or has
 	// forbidden it. The question is not repeated.
 	isAsked bool
+}
+
+// refusal is the last answer about credentials that are not used, because it is
+// not known that they lead to the same cluster. The zero refusal is of none.
+type refusal struct {
+	login *login
+	err   error
+	at    time.Time
+}
+
+// change uses the credentials of config, unless they lead to a different
+// cluster. It asks for the cluster of the same credentials once per
+// readInterval, and over the same connections: a server that is upgraded may
+// not answer for long. The reading lock must be held.
+func (f *follower) change(req *http.Request, config *rest.Config) error {
+	last := &f.refused
+	if last.login == nil || !sameLogin(config, last.login.config) {
+		*last = refusal{login: newLogin(config)}
+	} else if time.Since(last.at) < readInterval {
+		return last.err
+	}
+	if last.err = f.checkCluster(req, last.login); last.err != nil {
+		last.at = time.Now()
+		return last.err
+	}
+	f.use(req, last.login)
+	*last = refusal{}
+	return nil
 }
 
 // learn asks which cluster the current credentials lead to, unless that was
@@ -62,8 +94,7 @@ func (f *follower) checkCluster(req *http.Request, l *login) error {
 	uid, err := f.clusterOf(req, func(r *http.Request) (*http.Response, error) { return f.sendWith(l, r) })
 	switch {
 	case err != nil:
-		return fmt.Errorf("asking whether the new credentials are for the same cluster: %w",
-			redact.Addresses(err, f.first.Host))
+		return fmt.Errorf("%w: %w", errUnknownCluster, redact.Addresses(err, f.first.Host))
 	case uid != "" && uid != f.cluster.uid:
 		return fmt.Errorf("%w: its namespace kube-system has the UID %s instead of %s", errOtherCluster, uid, f.cluster.uid)
 	}

@@ -40,6 +40,8 @@ func (a *addressed) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case a.down:
 		return nil, errors.New("no route to host")
+	case a.page == http.StatusNotFound: // of a proxy that hides the namespace from a tenant
+		status, body = a.page, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`
 	case a.page != 0:
 		status, body = a.page, "<html>try again later</html>"
 	case a.uid == "":
@@ -145,6 +147,7 @@ func TestCredentialsWaitForTheAnswerWhichClusterItIs(t *testing.T) {
 func TestAnAnswerThatSaysNothingOfTheClusterIsAskedForAgain(t *testing.T) {
 	for _, page := range []int{
 		http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusOK,
+		http.StatusNotFound,
 	} {
 		t.Run(http.StatusText(page), func(t *testing.T) {
 			keeper := newGatekeeper(t, "a")
@@ -167,4 +170,28 @@ func TestAnAnswerThatSaysNothingOfTheClusterIsAskedForAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An upgrade takes ten minutes. Its busy server is not asked in each request.
+func TestTheClusterOfNewCredentialsIsAskedForRarely(t *testing.T) {
+	keeper := newGatekeeper(t, "a")
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		a, ask, put := newAddressed(g, t, keeper, "1")
+		<-time.After(11 * time.Second)
+		g.Expect(ask()).To(Succeed())
+		a.page = http.StatusServiceUnavailable
+		a.admits("b")
+		put("b")
+		before := len(a.asked)
+		for began := time.Now(); time.Since(began) < 10*time.Minute; {
+			<-time.After(time.Second)
+			g.Expect(ask()).NotTo(Succeed())
+		}
+		g.Expect(len(a.asked) - before).To(BeNumerically("~", 60, 3))
+		a.page = 0
+		<-time.After(10 * time.Second)
+		_ = ask()
+		g.Expect(ask()).To(Succeed())
+	})
 }

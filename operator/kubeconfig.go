@@ -48,6 +48,7 @@ type kubeconfig struct {
 	reading sync.Mutex // guards the fields below
 	readAt  time.Time
 	cluster identity
+	refused refusal
 }
 
 // login is a version of the kubeconfig that was read after the start.
@@ -118,6 +119,8 @@ func (k *kubeconfig) problems(check string) []inspect.Problem {
 		p.Remedy = "restart the program if the new server is the right one"
 	case errors.Is(*err, errOtherCluster):
 		p.Remedy = "restart the program if the new cluster is the right one and has its objects"
+	case errors.Is(*err, errUnknownCluster):
+		p.Remedy = "it is asked again; if the answer stays the same, restart the program, which then uses the new credentials"
 	}
 	return []inspect.Problem{p}
 }
@@ -215,11 +218,9 @@ func (f *follower) follow(req *http.Request, interval time.Duration) {
 	case hasLogin(current) && !hasLogin(config):
 		err = fmt.Errorf("the kubeconfig has no credentials for %s now", redact.Address(config.Host))
 	case !sameLogin(config, current):
-		l := newLogin(config)
-		if err = f.checkCluster(req, l); err == nil {
-			k.use(req, l)
-		}
+		err = f.change(req, config)
 	default:
+		k.refused = refusal{}
 		f.learn(req)
 	}
 	if err == nil {
