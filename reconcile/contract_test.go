@@ -86,6 +86,8 @@ func TestContract(t *testing.T) {
 		"If there are several workers, at most half of them reconcile keys whose last reconcile failed after more than ten " +
 			"seconds, or had not ended at its timeout.": all(
 			TestKeysThatFailSlowlyDelayNoOther, TestOneWorkerReconcilesKeysThatFailSlowly),
+		"Such keys wait in turn, and one with a change since then does not wait for all keys without one.": all(
+			TestKeysThatFailSlowlyTakeTurnsWithALongMinInterval, TestAChangeDoesNotWaitForAllKeysThatFailSlowly),
 		"With Options.Leader reconciles run only while this replica leads, with Options.Shards only for the keys of its " +
 			"shards.": all(
 			TestReconcilesRunOnlyWhileThisReplicaLeads, TestReconcilesRunForTheSlotsThatThisReplicaHas),

@@ -49,8 +49,9 @@
 //     that cannot be printed costs neither a worker nor another key. A call
 //     that ignores its context is logged with its stack, counted and shown.
 //   - If there are several workers, at most half of them reconcile keys whose
-//     last reconcile failed after more than ten seconds, or had not ended at
-//     its timeout.
+//     last reconcile failed after more than ten seconds, or had not ended at its
+//     timeout. Such keys wait in turn, and one with a change since then does not
+//     wait for all keys without one.
 //   - A key whose object cannot be read, because Go cannot decode it, fails
 //     with an error that names the field, until the object is changed. Its
 //     reconciler is not called meanwhile: such an object is not deleted.

@@ -25,31 +25,39 @@ const (
 // system of one tenant does not answer. At most half of the workers, but always
 // at least one, reconcile such keys, so that the others are free for keys whose
 // reconciles end. The remaining keys wait in the queue, so they do not block a
-// worker.
+// worker. A change may have mended a key, so the keys with a change since their
+// last reconcile take turns with the others: a person who corrects one of many
+// addresses does not wait for all others.
 type lingering struct {
-	mu      sync.Mutex // guards the fields below
-	keys    map[Key]struct{}
-	running map[Key]time.Time // lingering keys that are being reconciled, and when they no longer count
+	mu      sync.Mutex            // guards the fields below
+	keys    map[Key][]queue.Cause // and the causes of their last reconciles
+	running map[Key]time.Time     // lingering keys that are being reconciled, and when they no longer count
 	waiting map[Key]turn
+	// passed says that the last admitted key had a change, so that one without a
+	// change is next.
+	passed bool
 }
 
 // turn is the place of a key among the waiting ones.
 type turn struct {
 	since   time.Time // when the key began to wait
 	checked time.Time // when it was last checked
+	changed bool      // whether there is a change since the key's last reconcile
 }
 
 // lingerers returns how many lingering keys may be reconciled at once.
 func (c *core) lingerers() int { return max(1, c.options.Workers/2) }
 
 // admit reports whether key may be reconciled now. If so, leave must be called
-// after the reconcile. limit is the number of lingering keys that may be
-// reconciled at once. A reconcile that has not returned after longest does not
-// count any more, because another worker has taken the place of its own.
-func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
+// after the reconcile. causes returns why the key was dispatched. limit is the
+// number of lingering keys that may be reconciled at once. A reconcile that has
+// not returned after longest does not count any more, because another worker has
+// taken the place of its own.
+func (l *lingering) admit(key Key, causes func() []queue.Cause, limit int, longest time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, lingers := l.keys[key]; !lingers {
+	before, lingers := l.keys[key]
+	if !lingers {
 		return true
 	}
 	now := time.Now()
@@ -58,22 +66,25 @@ func (l *lingering) admit(key Key, limit int, longest time.Duration) bool {
 	if !waits {
 		own.since = now
 	}
-	for other, t := range l.waiting {
-		if free <= 0 {
-			break // there may be many
-		}
-		if other != key && t.since.Before(own.since) && !t.isOver(now) {
-			free--
-		}
-	}
-	if free <= 0 {
-		own.checked = now
-		put(&l.waiting, key, own)
+	own.checked, own.changed = now, own.changed || hasNews(causes(), before)
+	put(&l.waiting, key, own)
+	if free <= 0 || !slices.Contains(l.first(free), key) {
 		return false
 	}
+	l.passed = own.changed
 	delete(l.waiting, key)
 	put(&l.running, key, now.Add(longest))
 	return true
+}
+
+// hasNews reports whether an object of causes has changed since the causes
+// before.
+func hasNews(causes, before []queue.Cause) bool {
+	return slices.ContainsFunc(causes, func(c queue.Cause) bool {
+		return c.NewVersion != "" && !slices.ContainsFunc(before, func(b queue.Cause) bool {
+			return b.Trigger == c.Trigger && b.Namespace == c.Namespace && b.Name == c.Name && b.NewVersion == c.NewVersion
+		})
+	})
 }
 
 // free returns how many of the limit's places are free. mu must be held.
@@ -111,15 +122,15 @@ func put[V any](m *map[Key]V, key Key, value V) {
 }
 
 // leave records that the reconcile of key has ended, and whether the key
-// lingers now. If the key already lingered when it was admitted, its place is
-// free now. leave then returns the keys that have waited longest, one for each
-// of the limit's places that is free. A key that was returned for an earlier
-// place, and has not come yet, may be among them.
-func (l *lingering) leave(key Key, lingers bool, limit int) (next []Key) {
+// lingers now. causes returns why it was reconciled. If the key already lingered
+// when it was admitted, its place is free now. leave then returns the keys that
+// are next, one for each of the limit's places that is free. A key that was
+// returned for an earlier place, and has not come yet, may be among them.
+func (l *lingering) leave(key Key, lingers bool, causes func() []queue.Cause, limit int) (next []Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if lingers {
-		put(&l.keys, key, struct{}{})
+		put(&l.keys, key, causes())
 	} else {
 		delete(l.keys, key)
 	}
@@ -130,24 +141,43 @@ func (l *lingering) leave(key Key, lingers bool, limit int) (next []Key) {
 	return l.first(l.free(limit, time.Now()))
 }
 
-// first returns at most n keys that have waited longest, in order. It forgets
-// the keys that are not in the queue any more. mu must be held.
+// first returns at most n keys that are next, in order: those that have waited
+// longest, with and without a change in turn. It forgets the keys that are not
+// in the queue any more. mu must be held.
 func (l *lingering) first(n int) (keys []Key) {
+	changed, others := l.longest(n)
+	for isChanged := !l.passed; len(keys) < n && len(changed)+len(others) > 0; isChanged = !isChanged {
+		from := &others
+		if isChanged && len(changed) > 0 || len(others) == 0 {
+			from = &changed
+		}
+		keys, *from = append(keys, (*from)[0]), (*from)[1:]
+	}
+	return keys
+}
+
+// longest returns at most n keys with a change, and n without one, that have
+// waited longest, in order. mu must be held.
+func (l *lingering) longest(n int) (changed, others []Key) {
 	now := time.Now()
 	for waiting, t := range l.waiting {
 		if t.isOver(now) {
 			delete(l.waiting, waiting)
 			continue
 		}
-		place, _ := slices.BinarySearchFunc(keys, t.since, func(key Key, since time.Time) int {
+		keys := &others
+		if t.changed {
+			keys = &changed
+		}
+		place, _ := slices.BinarySearchFunc(*keys, t.since, func(key Key, since time.Time) int {
 			return l.waiting[key].since.Compare(since)
 		})
 		if place < n {
-			keys = slices.Insert(keys, place, waiting)
-			keys = keys[:min(len(keys), n)]
+			*keys = slices.Insert(*keys, place, waiting)
+			*keys = (*keys)[:min(len(*keys), n)]
 		}
 	}
-	return keys
+	return changed, others
 }
 
 // forget forgets the keys for which moved reports true, because another replica
@@ -168,8 +198,11 @@ func (l *lingering) forget(moved func(Key) bool) {
 func (l *lingering) oldest() (key Key, since time.Time, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, key = range l.first(1) {
-		since = l.waiting[key].since
+	changed, others := l.longest(1)
+	for _, waiting := range append(changed, others...) {
+		if t := l.waiting[waiting]; since.IsZero() || t.since.Before(since) {
+			key, since = waiting, t.since
+		}
 	}
 	return key, since, len(l.waiting)
 }

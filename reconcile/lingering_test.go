@@ -24,10 +24,14 @@ type remotes struct {
 	alive bool                   // whether the dead ones answer again, guarded by fixture.mu
 }
 
+// address is a member of an object. With the value right its system answers.
+const address = "address"
+
 func (x *remotes) reconcile(ctx context.Context, r request) (reconcile.Result, error) {
 	x.mu.Lock()
 	x.began[r.Key.Name] = append(x.began[r.Key.Name], time.Now())
-	answers := x.alive || !strings.HasPrefix(r.Key.Name, "dead")
+	object, found := r.Object()
+	answers := x.alive || !strings.HasPrefix(r.Key.Name, "dead") || found && object.Data[address] == "right"
 	x.mu.Unlock()
 	if answers {
 		return nothing, nil
@@ -123,6 +127,57 @@ func TestKeysThatFailSlowlyAreNamedAndHeal(t *testing.T) {
 		pass(6 * time.Minute) // the longest back-off
 		x.Expect(x.controllers[0].Stats().Failing).To(BeZero())
 	})
+}
+
+// A person corrects the addresses of one after the other, while those of the
+// rest change without an effect, or do not change.
+func TestAChangeDoesNotWaitForAllKeysThatFailSlowly(t *testing.T) {
+	for name, c := range map[string]struct {
+		workers, changed int
+		within           time.Duration
+	}{
+		"nothing else changes":             {4, 0, 4 * time.Minute},
+		"three others change all the time": {4, 3, 8 * time.Minute},
+		"one of two workers":               {2, 0, 8 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRemotes(t, &reconcile.Options{Workers: c.workers}, func(x *remotes) {
+				for n := range 30 {
+					x.create(fmt.Sprint("dead-", n))
+				}
+				pass(2 * time.Hour)
+				version := 0
+				change := func(n int, value string) {
+					version++
+					x.update(fmt.Sprint("dead-", n), func(m *configMap) {
+						m.ResourceVersion, m.Data = fmt.Sprint(version), map[string]string{address: value}
+					})
+				}
+				for n := range 5 {
+					change(n, "right")
+					x.reconciles()
+					for range c.within / time.Minute {
+						for other := range c.changed {
+							change(10+other, "wrong")
+						}
+						pass(time.Minute)
+					}
+					x.Expect(x.reconciles()).To(HaveKey(fmt.Sprint("dead-", n)))
+				}
+				x.reconciles()
+				for range 4 * 60 {
+					for other := range c.changed {
+						change(10+other, "wrong")
+					}
+					pass(time.Minute)
+				}
+				began := x.reconciles()
+				for n := 5; n < 30; n++ { // none starves
+					x.Expect(began).To(HaveKey(fmt.Sprint("dead-", n)))
+				}
+			})
+		})
+	}
 }
 
 // The only worker reconciles all keys.

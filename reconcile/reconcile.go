@@ -34,7 +34,7 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 		}
 		return
 	}
-	if !c.lingering.admit(item.Key(), c.lingerers(), c.options.ReconcileTimeout+returnTimeout) {
+	if !c.lingering.admit(item.Key(), item.Causes, c.lingerers(), c.options.ReconcileTimeout+returnTimeout) {
 		c.setAside(item)
 		return
 	}
@@ -56,7 +56,7 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 			c.stats.panics.Add(1)
 		}
 		w.end()
-		for _, next := range c.lingering.leave(item.Key(), t.lingers(v.err), c.lingerers()) {
+		for _, next := range c.lingering.leave(item.Key(), t.lingers(v.err), item.Causes, c.lingerers()) {
 			defer c.queue.Release(next)
 		}
 		if passesOver(v.err) {
