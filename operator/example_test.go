@@ -172,7 +172,7 @@ func ExampleEnv_CheckPermissions() {
 func ownMain(ctx context.Context, config *rest.Config, stderr io.Writer) error {
 	log := operator.Logger(stderr, true, 0)
 	ctx = logr.NewContext(ctx, log)
-	operator.LimitMemory(log) // GOMEMLIMIT, if the container has a limit and the variable is not set
+	operator.LimitMemory(ctx, log) // GOMEMLIMIT, if the container has a limit and the variable is not set
 	reached, err := cluster.New(config, &cluster.Options{UserAgent: "labeller"})
 	if err != nil {
 		return err

@@ -79,7 +79,7 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(logr.NewContext(context.Background(), logger), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal is not caught
-	limitMemory(ctx, logger)
+	LimitMemory(ctx, logger)
 	err = p.run(ctx, f, out)
 	switch {
 	case err == nil && ctx.Err() != nil:

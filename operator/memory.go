@@ -21,19 +21,18 @@ const (
 )
 
 // LimitMemory sets the garbage collector's limit to 90 % of the container's
-// memory limit, and sets it again within ten seconds after the container's
-// limit has changed. For example, the limit of a running Pod can be raised with
-// `kubectl patch --subresource resize`, or by a VerticalPodAutoscaler.
+// memory limit and, until ctx ends, sets it again within ten seconds after the
+// container's limit has changed. For example, the limit of a running Pod can be
+// raised with `kubectl patch --subresource resize`, or by a
+// VerticalPodAutoscaler. LimitMemory returns at once, and starts a goroutine for
+// that, which ends with ctx.
+//
 // LimitMemory has no effect if GOMEMLIMIT is set, or while the container has no
 // limit. The first limit, or an error, is logged at V(1), and a change at V(0).
 // A limit that the program sets with [debug.SetMemoryLimit] counts until the
 // container's limit changes. The Go runtime itself follows the container's CPU
 // limit with GOMAXPROCS.
-func LimitMemory(logger logr.Logger) { limitMemory(context.Background(), logger) }
-
-// limitMemory does what [LimitMemory] does, but follows the container's limit
-// only until ctx ends.
-func limitMemory(ctx context.Context, logger logr.Logger) {
+func LimitMemory(ctx context.Context, logger logr.Logger) {
 	if _, set := os.LookupEnv("GOMEMLIMIT"); set {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"testing"
@@ -51,6 +53,23 @@ func TestTheMemoryLimitOfTheContainerIsFollowed(t *testing.T) {
 
 		stop()
 		becomes(100<<20, nil, 180<<20)
+	})
+}
+
+// The bubble ends only when the goroutine has ended.
+func TestTheMemoryLimitIsFollowedUntilTheContextEnds(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	t.Setenv("GOMEMLIMIT", "") // restores it after the test
+	NewWithT(t).Expect(os.Unsetenv("GOMEMLIMIT")).To(Succeed())
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		LimitMemory(ctx, logr.Discard())
+		synctest.Wait()
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		NewWithT(t).Expect(string(stacks)).To(ContainSubstring("(*memory).follow"))
+		cancel()
 	})
 }
 

@@ -148,7 +148,7 @@ func ExampleLimitMemory() {
 		fmt.Println(err)
 	}
 	defer os.Unsetenv("GOMEMLIMIT")
-	operator.LimitMemory(logr.Discard())
+	operator.LimitMemory(context.Background(), logr.Discard())
 	fmt.Println(os.Getenv("GOMEMLIMIT"))
 	// Output: 512MiB
 }
