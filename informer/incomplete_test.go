@@ -2,9 +2,12 @@ package informer_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,4 +104,104 @@ func TestAListWhoseAnswerDoesNotEndIsReplaced(t *testing.T) {
 		synctest.Wait()
 		g.Expect(pods.Status().Problems).To(BeEmpty())
 	})
+}
+
+// narrowLine is a slow line: a page of a list takes the given times, and all of
+// it arrives in the end.
+type narrowLine struct {
+	mu    sync.Mutex // guards lists
+	lists []string   // the pages that were asked for
+
+	pages   []time.Duration
+	expired atomic.Bool // whether watches have expired, so that all objects are listed again
+}
+
+func (n *narrowLine) answer(r *http.Request) (*http.Response, error) {
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil && trace.GetConn != nil {
+		trace.GetConn("away")
+		defer trace.GotFirstResponseByte()
+	}
+	query := r.URL.Query()
+	switch {
+	case query.Get("sendInitialEvents") != "":
+		return refusing(http.StatusUnprocessableEntity, "Invalid")(r)
+	case query.Get("watch") != "" && n.expired.CompareAndSwap(true, false):
+		return expiring(r)
+	case query.Get("watch") != "":
+		answer, err := open(r)
+		answer.Body = &lasting{http.NoBody, r.Context(), time.After(time.Minute)}
+		return answer, err
+	}
+	page := max(0, strings.Index("012", query.Get("continue")))
+	if limit := query.Get("limit"); limit == "" || limit == "500" { // not a look at how new the server is
+		n.mu.Lock()
+		n.lists = append(n.lists, fmt.Sprint(page))
+		n.mu.Unlock()
+	}
+	next := ""
+	if page+1 < len(n.pages) {
+		next = fmt.Sprint(page + 1)
+	}
+	answer := answered(r, http.StatusOK, runtime.ContentTypeJSON, fmt.Sprintf(
+		`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"10","continue":%q},"items":[{"metadata":`+
+			`{"namespace":"d","name":"%d","uid":"1","resourceVersion":"9"}}]}`, next, page))
+	answer.Body = &slowBody{answer.Body, r.Context(), n.pages[page]}
+	return answer, nil
+}
+
+// asked returns the pages that were asked for, and forgets them.
+func (n *narrowLine) asked() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	pages := strings.Join(n.lists, " ")
+	n.lists = nil
+	return pages
+}
+
+type slowBody struct {
+	io.ReadCloser
+	ctx  context.Context //nolint:containedctx // of a request
+	left time.Duration
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(b.left):
+		b.left = 0
+		return b.ReadCloser.Read(p)
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	}
+}
+
+// A list takes twelve minutes. Only the first one has too little time.
+func TestAListThatIsOnlySlowIsCutOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		pages []time.Duration
+		asked string
+	}{
+		"one answer":         {[]time.Duration{12 * time.Minute}, "0 0"},
+		"a fast page before": {[]time.Duration{time.Second, 12 * time.Minute}, "0 1 0 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, line := NewWithT(t), &narrowLine{pages: c.pages}
+				pods := podsOf(t, line.answer)
+				defer running(t.Context(), pods)()
+				<-time.After(23 * time.Minute)
+				synctest.Wait()
+				g.Expect(pods.HasSynced()).To(BeTrue())
+				g.Expect(line.asked()).To(Equal(c.asked))
+				if len(c.pages) > 1 {
+					return
+				}
+				lists := pods.Status().Lists
+				line.expired.Store(true)
+				<-time.After(14 * time.Minute)
+				synctest.Wait()
+				g.Expect(pods.Status().Lists).To(Equal(lists + 1))
+				g.Expect(line.asked()).To(Equal("0"), "the next one has enough time")
+			})
+		})
+	}
 }

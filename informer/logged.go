@@ -23,20 +23,23 @@ type logBackoff struct {
 }
 
 // loggedErrors are the errors that were logged since the last success. The key
-// is the error's text without digits, because ports, versions and times differ
-// each time.
+// is the error's text without the words that contain a digit, because ports,
+// times and the ids of requests differ each time.
 type loggedErrors map[string]logBackoff
 
 // isDue reports whether text must be logged now. It must be logged if it is
 // new, or if its interval has passed since it was last logged. Then isDue
 // counts it as logged now, and the interval doubles.
 func (t *loggedErrors) isDue(text string, now time.Time) bool {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsDigit(r) {
-			return -1
+	var lasting strings.Builder
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		if !strings.ContainsFunc(word, unicode.IsDigit) {
+			lasting.WriteString(word + " ")
 		}
-		return r
-	}, text)
+	}
+	text = lasting.String()
 	known, ok := (*t)[text]
 	switch {
 	case !ok:

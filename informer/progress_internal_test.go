@@ -25,6 +25,8 @@ func TestAProblemIsLoggedWhenItIsNewAndThenAtDoubledIntervals(t *testing.T) {
 	due := func(text string, after time.Duration) bool { return all.isDue(text, began.Add(after)) }
 	g.Expect(due("dial tcp 10.0.0.1:443: refused", 0)).To(BeTrue())
 	g.Expect(due("dial tcp 10.0.0.2:444: refused", time.Second)).To(BeFalse(), "ports and addresses differ each time")
+	g.Expect(due("bad gateway, request id 3f-ab12", 0)).To(BeTrue())
+	g.Expect(due("bad gateway, request id cd4-567e", time.Second)).To(BeFalse(), "an id differs each time")
 	g.Expect(due("no such host", time.Second)).To(BeTrue())
 	refused := "dial tcp 10.0.0.3:445: refused"
 	g.Expect(due(refused, 2*time.Second)).To(BeTrue())

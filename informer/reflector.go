@@ -83,7 +83,8 @@ type reflectorStore[T Object] struct {
 	// lists counts the lists in flight. The reflector may leave one behind when
 	// it ends.
 	lists requests.Calls
-	// cutLists counts the lists in a row whose answers have not ended in time.
+	// cutLists counts the lists in a row whose answers have not ended in time. A
+	// list that has succeeded only with more time is followed by one with as much.
 	cutLists atomic.Int32
 	pages    requests.Pages  // the pages of the last list
 	ctx      context.Context //nolint:containedctx // the parent of additional requests
@@ -214,6 +215,7 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	limited, d := requests.WithDeadline(ctx, requests.WatchIdle, requests.ListTime<<min(r.cutLists.Load(), mostDoublings))
 	defer d.End()
 	r.progress.asking(d)
+	sent := time.Now()
 	list, err := r.list(limited, opts)
 	switch {
 	case err == nil || !errors.Is(context.Cause(limited), requests.ErrNoAnswer):
@@ -231,7 +233,10 @@ func (r *reflectorStore[T]) listPage(ctx context.Context, opts metav1.ListOption
 	if err != nil {
 		return list, err
 	}
-	r.cutLists.Store(0)
+	if accessor, err := meta.ListAccessor(list); err == nil && accessor.GetContinue() == "" &&
+		time.Since(sent) < requests.ListTime {
+		r.cutLists.Store(0)
+	}
 	r.consistent.Store(false)
 	if r.source.mayShare() {
 		list = list.DeepCopyObject()

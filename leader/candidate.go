@@ -190,10 +190,11 @@ func (c *candidate) report(ctx context.Context, s step, err error) {
 	}
 }
 
-var numbers = regexp.MustCompile(`\d+`) //nolint:gochecknoglobals // compiled once
+var numbers = regexp.MustCompile(`[\w.-]*\d[\w.-]*`) //nolint:gochecknoglobals // compiled once
 
-// withoutNumbers returns the text of an error with 0 in place of each number.
-// Times and durations may differ although the cause is the same.
+// withoutNumbers returns the text of an error with 0 in place of each word with
+// a digit. Times, durations and the ids of requests may differ although the
+// cause is the same.
 func withoutNumbers(err error) string { return numbers.ReplaceAllString(err.Error(), "0") }
 
 // explain wraps the error of a request, and says what to do about it.

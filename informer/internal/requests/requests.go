@@ -222,7 +222,10 @@ func WithDeadline(ctx context.Context, limit, rest time.Duration) (context.Conte
 func (d *Deadline) Answered() bool { return d.answered.Load() }
 
 // End ends the context that [WithDeadline] has returned, and so the request.
-func (d *Deadline) End() { d.cancel(nil) }
+func (d *Deadline) End() {
+	d.timer.Stop() // which keeps the context
+	d.cancel(nil)
+}
 
 // limitedWatch ends the context of its request when it is stopped.
 type limitedWatch struct {
