@@ -58,7 +58,7 @@
 // RenewDeadline. [New] refuses options that break either rule.
 //
 // How long a renewal may take does not change these sums, since the window
-// starts when it is sent:
+// starts when it is sent. In detail:
 //
 //   - A renewal may use all that is left of the window.
 //

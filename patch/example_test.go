@@ -198,9 +198,9 @@ func ExampleForeignError() {
 	})
 	fmt.Println(errors.Is(err, patch.ErrForeign))
 	if foreign, ok := errors.AsType[*patch.ForeignError](err); ok {
-		fmt.Println(foreign.Kind, foreign.Key, "is of", foreign.Owner)
+		fmt.Println(foreign.Kind, foreign.Key, "belongs to", foreign.Owner)
 	}
 	// Output:
 	// true
-	// ConfigMap d/settings is of Node "n1"
+	// ConfigMap d/settings belongs to Node "n1"
 }
