@@ -52,7 +52,7 @@ var table = map[string][]string{
 	"leader/shard/ranges": {"leader", "leader/shard", "internal"},
 	// The loop, and the readers of its state.
 	"reconcile":         {"informer", "queue", "names", "reconcile/inspect", "internal"},
-	"reconcile/inspect": {"informer", "queue"},
+	"reconcile/inspect": {"informer", "queue", "internal"},
 	"metrics":           {"informer", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	"status":            {"informer", "metrics", "names", "queue", "reconcile", "reconcile/inspect", "internal"},
 	// One API server.

@@ -193,7 +193,7 @@ func (s *shown) problems() (problems []inspect.Problem) {
 	defer s.mu.Unlock()
 	for _, f := range s.failing {
 		problems = append(problems, inspect.Problem{
-			Check: "controller/" + s.name, Object: f.key, Cause: "reconcile failed", Reason: f.reason, Since: f.began,
+			Check: parts.ControllerCheck(s.name), Object: f.key, Cause: "reconcile failed", Reason: f.reason, Since: f.began,
 		})
 	}
 	slices.SortFunc(problems, func(a, b inspect.Problem) int {

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
 
@@ -39,7 +40,7 @@ func (c statusCollector) Collect(metrics chan<- prometheus.Metric) {
 	var problems []inspect.Problem
 	for _, status := range c() {
 		for _, p := range status.Problems {
-			p.Check = cmp.Or(p.Check, "informer/"+status.Name)
+			p.Check = cmp.Or(p.Check, parts.InformerCheck(status.Name))
 			problems = append(problems, p)
 		}
 		id := identity{status.Name, status.Kind}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/internal/simhook"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -227,7 +228,7 @@ func (c *Controller) sharedError() []inspect.Problem {
 		return nil
 	}
 	return []inspect.Problem{{
-		Check: "controller/" + c.name, Cause: "same error",
+		Check: parts.ControllerCheck(c.name), Cause: "same error",
 		Reason: fmt.Sprintf("%d of %d keys fail with the same error, the first since %s, for example %s: %s", common.keys,
 			c.ownedKeys(), common.example.began.UTC().Format(time.RFC3339), strings.TrimPrefix(common.key.String(), "/"),
 			common.example.text),

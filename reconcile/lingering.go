@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -228,7 +229,7 @@ func (c *Controller) lingerProblem() []inspect.Problem {
 		return nil
 	}
 	return []inspect.Problem{{
-		Check: "controller/" + c.name, Object: strings.TrimPrefix(key.String(), "/"), Cause: "slow failures",
+		Check: parts.ControllerCheck(c.name), Object: strings.TrimPrefix(key.String(), "/"), Cause: "slow failures",
 		Since: since, More: n - 1,
 		Reason: fmt.Sprintf("its reconcile fails only after more than %v, so the key waits: at most %d of %d workers "+
 			"reconcile such keys at once", lingerAfter, c.lingerers(), c.options.Workers),

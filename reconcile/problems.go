@@ -10,6 +10,7 @@ import (
 
 	"github.com/homeostat/homeostat/internal/calls"
 	"github.com/homeostat/homeostat/internal/guard"
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -52,7 +53,7 @@ func (c *Controller) waits() bool {
 // waiting returns a problem that says what an optional controller is waiting
 // for.
 func (c *Controller) waiting() inspect.Problem {
-	p := inspect.Problem{Check: "controller/" + c.name, Cause: "waiting", Reason: "it has not started yet"}
+	p := inspect.Problem{Check: parts.ControllerCheck(c.name), Cause: "waiting", Reason: "it has not started yet"}
 	for _, s := range c.sources {
 		if status := s.Status(); !status.Synced && c.Phase() == inspect.Syncing {
 			p.Reason = fmt.Sprintf("it waits for the cache of %s: %s", status.Name, redact.Text(status.Reason))
@@ -73,7 +74,7 @@ func (c *Controller) noLeader() []inspect.Problem {
 	if err := guard.Call(func() { warning = w.Warning() }); err != nil || warning == nil {
 		return nil // describeElection shows that a call of the Leader has failed
 	}
-	return []inspect.Problem{{Check: "leader/" + c.name, Cause: "no leader", Reason: redact.Error(warning)}}
+	return []inspect.Problem{{Check: parts.LeaderCheck(c.name), Cause: "no leader", Reason: redact.Error(warning)}}
 }
 
 // limitProblems returns the first ten problems. They must all have the same
@@ -99,7 +100,7 @@ func (c *Controller) refusals() []inspect.Problem {
 	var problems []inspect.Problem
 	for _, r := range c.failures.refused(time.Now().Add(-refusedFor)) {
 		problems = append(problems, inspect.Problem{
-			Check: "controller/" + c.name, Object: strings.TrimPrefix(r.keys[0].String(), "/"), Cause: "missing permission",
+			Check: parts.ControllerCheck(c.name), Object: strings.TrimPrefix(r.keys[0].String(), "/"), Cause: "missing permission",
 			Reason: "the API server refuses to " + r.permission.String(),
 			Remedy: r.permission.remedy(r.allowed),
 			Since:  r.began, More: len(r.keys) - 1,
@@ -115,14 +116,14 @@ func (c *Controller) stuckCalls() []inspect.Problem {
 	var problems []inspect.Problem
 	for _, subject := range c.watchdog.stuck() {
 		problems = append(problems, inspect.Problem{
-			Check: "controller/" + c.name, Cause: "stuck call",
+			Check: parts.ControllerCheck(c.name), Cause: "stuck call",
 			Reason: subject + " has not returned although its context has ended",
 			Remedy: "make the call return when its context ends: the log has the stack of the call",
 		})
 	}
 	for _, call := range c.calls.Hanging() {
 		problems = append(problems, inspect.Problem{
-			Check: "controller/" + c.name, Object: strings.Trim(call.Key.String(), "/"), Cause: "stuck call",
+			Check: parts.ControllerCheck(c.name), Object: strings.Trim(call.Key.String(), "/"), Cause: "stuck call",
 			Reason: call.Function + " has not returned for a minute, and other keys wait for it",
 			Remedy: "the function must not block", Since: call.Since,
 		})

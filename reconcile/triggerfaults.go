@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile/inspect"
 )
@@ -103,7 +104,7 @@ func (c *Controller) triggerProblems() []inspect.Problem {
 	var problems []inspect.Problem
 	for _, fault := range c.triggerFaults.lasting() {
 		problems = append(problems, inspect.Problem{
-			Check: "controller/" + c.name, Cause: "trigger fails",
+			Check: parts.ControllerCheck(c.name), Cause: "trigger fails",
 			Reason: fault.subject + " fails, so its keys are not reconciled: " + redact.Error(fault.err),
 			Since:  fault.began,
 		})

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/homeostat/homeostat/internal/guard"
+	"github.com/homeostat/homeostat/internal/parts"
 	"github.com/homeostat/homeostat/internal/redact"
 	"github.com/homeostat/homeostat/reconcile"
 	"github.com/homeostat/homeostat/reconcile/inspect"
@@ -202,7 +203,7 @@ func withLeaders(checks []*check, controllers []*reconcile.Controller) []*check 
 }
 
 // controllerCheck returns the name of a controller's check.
-func controllerCheck(c *reconcile.Controller) string { return "controller/" + c.Name() }
+func controllerCheck(c *reconcile.Controller) string { return parts.ControllerCheck(c.Name()) }
 
 // leaderCheck returns the name of the check of a controller's leadership, or ""
 // if it has no leader election.
@@ -210,7 +211,7 @@ func leaderCheck(c *reconcile.Controller) string {
 	if !c.Status(0).Elects {
 		return ""
 	}
-	return "leader/" + c.Name()
+	return parts.LeaderCheck(c.Name())
 }
 
 // findingsOf returns all findings of /readyz: the results of stateFindings, the
@@ -224,7 +225,7 @@ func findingsOf(o *Options, v view, checked []finding) []finding {
 func stateFindings(o *Options, v view) []finding {
 	var findings []finding
 	for _, i := range v.informers {
-		f := finding{name: "informer/" + i.Name, note: counted(i.Objects, "object")}
+		f := finding{name: parts.InformerCheck(i.Name), note: counted(i.Objects, "object")}
 		if !i.Synced && !i.Partly && !i.Optional {
 			f.err, f.mild = fmt.Errorf("the informer has not synced: %s", i.Reason), o.ReadyWithoutCaches
 		}
@@ -232,7 +233,7 @@ func stateFindings(o *Options, v view) []finding {
 	}
 	for _, c := range o.Controllers {
 		phase := c.Phase()
-		f := finding{name: "controller/" + c.Name(), note: string(phase)}
+		f := finding{name: controllerCheck(c), note: string(phase)}
 		switch {
 		case phase == inspect.Working, phase == inspect.Standby:
 			f.err = c.Refused()

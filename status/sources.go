@@ -108,7 +108,7 @@ func (s *sources) look() view {
 func problemsOf(informers []informer.Status) (problems []inspect.Problem) {
 	for _, i := range informers {
 		for _, p := range i.Problems {
-			p.Check = cmp.Or(p.Check, "informer/"+i.Name)
+			p.Check = cmp.Or(p.Check, parts.InformerCheck(i.Name))
 			problems = append(problems, p)
 		}
 	}
@@ -138,7 +138,7 @@ func (s *sources) credentials() (findings []finding) {
 	added, _ := s.informers.get() // /readyz names the error
 	for _, i := range added {
 		ended := parts.CredentialsEnded(i.Name, i.UnauthorizedSince)
-		findings = append(findings, finding{name: "informer/" + i.Name, err: ended})
+		findings = append(findings, finding{name: parts.InformerCheck(i.Name), err: ended})
 	}
 	return findings
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/homeostat/homeostat/informer"
+	"github.com/homeostat/homeostat/internal/parts"
 )
 
 // Problem describes something that one part of a program cannot do at present,
@@ -22,7 +23,7 @@ func Problems[C interface {
 	var problems []Problem
 	for _, i := range Informers(controllers...) {
 		for _, p := range i.Problems {
-			p.Check = cmp.Or(p.Check, "informer/"+i.Name)
+			p.Check = cmp.Or(p.Check, parts.InformerCheck(i.Name))
 			problems = append(problems, p)
 		}
 	}
