@@ -1,9 +1,6 @@
 package cluster_test
 
 import (
-	"io"
-	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,31 +11,17 @@ import (
 
 	"github.com/homeostat/homeostat/cluster"
 	"github.com/homeostat/homeostat/internal/apisim"
+	"github.com/homeostat/homeostat/internal/test/balanced"
 )
-
-// balanced is the way to two API servers, of which the first one answers 500. A
-// request that closes its connection is the last one that the first one gets.
-type balanced struct{ isSecond bool }
-
-func (b *balanced) RoundTrip(req *http.Request) (*http.Response, error) {
-	status, body := http.StatusInternalServerError,
-		`{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"reason":"InternalError","message":"etcd is gone"}`
-	if b.isSecond {
-		status = http.StatusOK
-		body = `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s","namespace":"d","uid":"1","resourceVersion":"1"}}`
-	}
-	b.isSecond = b.isSecond || req.Close
-	return &http.Response{
-		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Request: req,
-		Body: io.NopCloser(strings.NewReader(body)),
-	}, nil
-}
 
 // The clients of a cluster share their connections.
 func TestAClientLeavesAnAPIServerThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		c, err := cluster.New(&rest.Config{Host: "https://api.example.com", Transport: &balanced{}}, nil)
+		servers := &balanced.Transport{
+			Answer: `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s","namespace":"d","uid":"1","resourceVersion":"1"}}`,
+		}
+		c, err := cluster.New(&rest.Config{Host: "https://api.example.com", Transport: servers}, nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		get := func() error {
 			_, err := c.Client().CoreV1().Secrets("d").Get(t.Context(), "s", metav1.GetOptions{})
