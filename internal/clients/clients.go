@@ -132,8 +132,10 @@ func FieldOf(v reflect.Value, name string) (reflect.Value, bool) {
 }
 
 // ServerOf returns the URL of the server to which a client of client-go sends
-// its requests. The client may be embedded in another type. The URL is empty
-// for fakes, and for clients that do not show their REST client.
+// its requests. The client may be embedded in another type. The URL has the form
+// in which it can be compared: without a default port, and with a host in lower
+// case. The URL is empty for fakes, and for clients that do not show their REST
+// client.
 func ServerOf(client any) string {
 	client = Unwrapped(client)
 	if c, ok := client.(requester); ok {
@@ -149,7 +151,11 @@ func ServerOf(client any) string {
 			return ""
 		case v.Type() == reflect.TypeFor[url.URL]():
 			part := func(field string) string { return v.FieldByName(field).String() }
-			return part("Scheme") + "://" + part("Host") + strings.TrimSuffix(part("Path"), "/")
+			scheme, host := part("Scheme"), strings.ToLower(part("Host"))
+			if port, ok := map[string]string{"https": ":443", "http": ":80"}[scheme]; ok {
+				host = strings.TrimSuffix(host, port)
+			}
+			return scheme + "://" + host + strings.TrimSuffix(part("Path"), "/")
 		case v.Type() == reflect.TypeFor[rest.RESTClient]():
 			v = v.FieldByName("base")
 		default:

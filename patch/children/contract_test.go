@@ -27,7 +27,7 @@ func TestContract(t *testing.T) {
 			TestWhatIsNotMarkedWithTheUIDIsNeitherWrittenNorDeleted, TestADeletedOwnerDoesNotTakeTheChildrenOfTheNewOne),
 		"With Options.Origin, the children of owners of other clusters are neither adopted nor " +
 			"deleted.": TestTheChildrenOfAnotherClustersOwnersAreNeitherTakenNorDeleted,
-		"Owners that are known to be in another cluster than their children are refused without " +
+		"Owners whose API server has another address than their children's are refused without " +
 			"it.": TestOwnersInAnotherClusterNeedAnOrigin,
 		"A copy of a marked child that another client has made is not deleted.": all(
 			TestACopyOfAChildIsNotDeleted, TestDeleteAllLeavesCopiesOfAChild),

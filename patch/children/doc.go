@@ -32,8 +32,8 @@
 //   - A child that another owner controls is neither written nor deleted.
 //   - A mark makes an object a child only of the owner whose UID it contains.
 //   - With [Options].Origin, the children of owners of other clusters are
-//     neither adopted nor deleted. Owners that are known to be in another
-//     cluster than their children are refused without it.
+//     neither adopted nor deleted. Owners whose API server has another address
+//     than their children's are refused without it.
 //   - A copy of a marked child that another client has made is not deleted. It
 //     becomes a child only if it has the name of a wanted one.
 //   - Ensure sends no request when all children are as wanted and there are no

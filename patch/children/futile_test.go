@@ -50,14 +50,20 @@ func TestAChildThatIsCreatedAgainWithoutTheWantedValuesIsNotDeletedAgain(t *test
 			err := ensureAll(w, typed("example.com/a", label))
 			w.Expect(err).To(MatchError(And(ContainSubstring(`"d/a"`), ContainSubstring(
 				"the child was deleted because its fields type are immutable, and was created again without the wanted values, "+
-					"perhaps because an admission webhook changes them: not deleting it again"))))
+					"perhaps because an admission webhook changes them or another client has created it: not deleting it again, "+
+					"so delete it when that is mended"))))
 			w.Expect(patch.IsStale(err)).To(BeFalse())
 			w.Expect(w.secret("a").Labels).To(HaveKeyWithValue("seen", label), "the rest is written")
 		}
 		w.Expect(count(w.requests(), "DELETE")).To(Equal(0))
 		w.Expect(w.secret("a").UID).To(Equal(again))
 
-		w.inject("")
+		w.inject("") // the webhook is mended, and a person deletes the child
+		w.delete("a")
+		w.Expect(ensureAll(w, typed("example.com/a", "5"))).To(Succeed())
+		w.Expect(ensureAll(w, typed("example.com/a", "5"))).To(Succeed())
+		w.Expect(w.secret("a").Type).To(BeEquivalentTo("example.com/a"))
+
 		err := ensureAll(w, typed("example.com/b", "5"))
 		w.Expect(err).To(MatchError(patch.IsStale, "IsStale"), "other values may succeed")
 		w.Expect(ensureAll(w, typed("example.com/b", "5"))).To(Succeed())

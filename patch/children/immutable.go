@@ -154,8 +154,8 @@ func (c *call[T]) handleImmutable(ctx context.Context, w Child[T], base T, field
 		wanted = c.wantedIn(w, base, fields)
 		if c.isFutile(base, wanted) {
 			return c.keep(ctx, w, base, kept, fmt.Errorf("the child was deleted because its fields %s are immutable, and was "+
-				"created again without the wanted values, perhaps because an admission webhook changes them: "+
-				"not deleting it again: %w", names, refusal))
+				"created again without the wanted values, perhaps because an admission webhook changes them or another client "+
+				"has created it: not deleting it again, so delete it when that is mended: %w", names, refusal))
 		}
 		if err := c.confirm(); err != nil {
 			return base, err

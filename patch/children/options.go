@@ -78,8 +78,8 @@ type Options struct {
 	// that names the fields. It does the same for a child that was created
 	// again and still does not have the wanted values, for example because an
 	// admission webhook changes them: the child is not deleted again for these
-	// values, until it has had them. A restart of the program forgets this.
-	// Defaults to 0.
+	// values, until it has had them, or a person has deleted it. A restart of
+	// the program forgets this. Defaults to 0.
 	MaxRecreate int
 	// Mark is a set of labels that each child gets. They identify a child that
 	// has lost its owner: an object without an owner is adopted if it has these
