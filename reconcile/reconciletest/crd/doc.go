@@ -8,9 +8,9 @@
 //	reconciletest.Explore(t, &reconciletest.Case{Definitions: definitions, …}, nil)
 //
 // It is a separate module because its library (k8s.io/apiextensions-apiserver)
-// adds 86 modules, including CEL and gRPC. Their 475 packages take half a
-// minute of CPU time to compile, and 18 MB of a test binary. Tests without
-// definitions do not need the module.
+// adds 45 modules to the module graph, and compiles 134 packages of 21 of them,
+// such as CEL. A test binary grows by 9 MB. Tests without definitions do not
+// need the module.
 //
 // Add it to the go.mod of the tests: go get
 // github.com/homeostat/homeostat/reconcile/reconciletest/crd.
