@@ -3,9 +3,13 @@ package redact
 import (
 	"errors"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
+
+// hostAndPort is how an address goes on after a password.
+var hostAndPort = regexp.MustCompile(`^[^/?#]+:\d+(/|$)`) //nolint:gochecknoglobals // compiled once
 
 // Address returns the address of a server or a proxy with *** in place of the
 // user and the password. For example, "http://bob:pw@proxy:3128" becomes
@@ -21,6 +25,9 @@ func Address(address string) string {
 		if i := strings.IndexAny(rest, "/?"); i >= 0 {
 			end = i // a later @ is in the path or in the query
 		}
+	}
+	if at := strings.LastIndex(rest, "@"); at >= end && hostAndPort.MatchString(rest[at+1:]) {
+		end = len(rest) // a password such as 12/w looks like a port and a path
 	}
 	at := strings.LastIndex(rest[:end], "@")
 	if at < 0 {
