@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -16,8 +17,9 @@ import (
 
 const (
 	// maxNotes is how many different notes about the same thing become Events
-	// of their own within a seriesPeriod. It bounds the Events of a program
-	// whose notes differ each time, for example because they contain a duration.
+	// of their own at once. One more may follow in each seriesPeriod. Both bound
+	// the Events of a program whose notes differ each time, for example because
+	// they contain a duration.
 	maxNotes = 10
 	// seriesPeriod is the time after which client-go ends a series of Events.
 	seriesPeriod = 6 * time.Minute
@@ -25,7 +27,7 @@ const (
 	sweepSize = 1000
 	// markPrefix begins a mark. No action of a program contains it.
 	markPrefix = "\x00"
-	// furtherNotes is the mark of all notes after the first maxNotes.
+	// furtherNotes is the mark of all notes that become no Events of their own.
 	furtherNotes = markPrefix
 )
 
@@ -53,8 +55,21 @@ type topic struct {
 
 // topicNotes are the different notes about a topic.
 type topicNotes struct {
-	since time.Time
-	texts map[string]bool
+	// free is when maxNotes new notes may become Events at once again. Each one
+	// that does moves it by a seriesPeriod.
+	free  time.Time
+	texts map[string]time.Time // the notes with Events, and when they were last recorded
+}
+
+// areOver reports whether all series about the topic have ended, and maxNotes
+// new notes may become Events.
+func (n *topicNotes) areOver(now time.Time) bool {
+	for _, last := range n.texts {
+		if now.Sub(last) < seriesPeriod {
+			return false
+		}
+	}
+	return !n.free.After(now)
 }
 
 // Eventf implements [events.EventRecorder]. It adds a mark to the action, to keep
@@ -75,18 +90,23 @@ func (d *distinguishing) Eventf(
 func (d *distinguishing) mark(about topic, note string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.notes[about]
-	if known == nil || time.Since(known.since) >= seriesPeriod {
-		d.forget()
-		known = &topicNotes{since: time.Now(), texts: map[string]bool{}}
+	known, now := d.notes[about], time.Now()
+	if known == nil {
+		d.forget(now)
+		known = &topicNotes{texts: map[string]time.Time{}}
 		d.notes[about] = known
 	}
-	if !known.texts[note] {
-		if len(known.texts) >= maxNotes {
+	if last, found := known.texts[note]; !found || now.Sub(last) >= seriesPeriod {
+		if known.free.Before(now) {
+			known.free = now
+		}
+		if known.free.Sub(now) > (maxNotes-1)*seriesPeriod {
 			return furtherNotes
 		}
-		known.texts[note] = true
+		known.free = known.free.Add(seriesPeriod)
+		maps.DeleteFunc(known.texts, func(_ string, last time.Time) bool { return now.Sub(last) >= seriesPeriod })
 	}
+	known.texts[note] = now
 	return markPrefix + note
 }
 
@@ -94,12 +114,12 @@ func (d *distinguishing) mark(about topic, note string) string {
 // twice as many as were left the last time. So a program whose objects all get
 // an Event within a seriesPeriod does not look at all notes for each of them.
 // mu must be held.
-func (d *distinguishing) forget() {
+func (d *distinguishing) forget(now time.Time) {
 	if len(d.notes) < max(sweepSize, 2*d.kept) {
 		return
 	}
 	for about, known := range d.notes {
-		if time.Since(known.since) >= seriesPeriod {
+		if known.areOver(now) {
 			delete(d.notes, about)
 		}
 	}

@@ -105,3 +105,19 @@ func TestNotesThatAlwaysDifferAreNoFlood(t *testing.T) {
 		l.Expect(l.counts).To(HaveLen(1))
 	})
 }
+
+// A note that differs in each retry is sent ten times, and then rarely.
+func TestNotesThatAlwaysDifferAreRareLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := record(t, func(r events.EventRecorder, pod *corev1.Pod) {
+			for i := range 6 * 60 {
+				r.Eventf(pod, nil, corev1.EventTypeWarning, "Failed", "Retry", "try %d failed", i)
+				<-time.After(10 * time.Second)
+			}
+			<-time.After(7 * time.Minute)
+			r.Eventf(pod, nil, corev1.EventTypeWarning, "Failed", "Retry", "quota exceeded")
+		})
+		l.Expect(len(l.notes)).To(BeNumerically("~", 22, 3), "%v", l.notes)
+		l.Expect(l.notes).To(ContainElement("quota exceeded"))
+	})
+}

@@ -36,9 +36,10 @@ const (
 //
 // Events that repeat are sent as one Event with a count: Events about the same
 // object with the same type, reason, action and note, at most six minutes apart.
-// Within six minutes, at most ten different notes about the same object, with
-// the same type, reason and action, are sent as Events of their own. Further
-// notes are counted in an eleventh Event.
+// Ten different notes about the same object, with the same type, reason and
+// action, are sent as Events of their own, and then one more each six minutes.
+// Further notes are counted in one additional Event. So an object whose note
+// differs in each retry has about 20 Events in an hour.
 //
 // The recorder r is safe for concurrent use, and does not wait for the server.
 // The function stop sends the recorded Events, waits at most 5 seconds for
