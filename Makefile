@@ -52,14 +52,16 @@ race: ## Unit tests of what users import or deploy under the race detector; part
 
 .PHONY: laboratory
 laboratory: ## Unit tests of the laboratory, and random worlds for longer; part of make check.
-	$(TEST) -timeout 15m $$(go list $(filter ./internal/proof/%,$(MODULES)) | grep -v -e /proof/bench -e /proof/site)
+	$(TEST) -timeout 15m $$(go list $(filter ./internal/proof/%,$(MODULES)) | grep -v /proof/bench)
 	@# the random worlds of make test, for longer
 	$(TEST) -timeout 10m -run '^Test(ShardsKeep|RangesOfFleetsKeep)' ./leader/shard -steps 1000000
 	$(TEST) -timeout 10m -run '^Test(Model|TheWholeOperator)' ./examples/reboot/internal/model -steps 100000 -worlds 5
 
 .PHONY: exact
 exact: ## What is counted beside other libraries: sizes, own writes, claims of the documents; part of make check.
-	$(TEST) -timeout 30m $(addprefix ./internal/proof/bench/,size ownwrites guide report)
+	@# all tests of the benchmarks, except for the simulation of fleets, which measures
+	$(TEST) -timeout 30m $(filter-out %/scale,$(sort $(shell grep -rlE --include='*_test.go' '^func Test' internal/proof/bench \
+	  | xargs -n1 dirname | sed 's|^|./|')))
 
 # How many mutants of each package are tried (MUTANTS=100 for the full score); fewer killed, in percent, are an error.
 MUTANTS = 4
