@@ -6,8 +6,8 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim/rules"
 )
 
-// Definitions are custom resources. A test outside of this module can pass them
-// on, although it cannot name the type Resource.
+// Definitions are custom resources for a reconciletest.Case of this module's
+// own tests. Others have crd.Definitions.
 type Definitions []Resource
 
 // Parts returns the resources.

@@ -21,7 +21,7 @@ func TestSchemaConformance(t *testing.T) {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	all, count := conformance.Differences(t, conformance.Scripts(t, "testdata/*.txt"),
 		func(s *conformance.Script) []string {
-			sim, err := apisim.New(&apisim.Options{Resources: definitions, Lifecycle: true})
+			sim, err := apisim.New(&apisim.Options{Resources: definitions.Parts(), Lifecycle: true})
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 			return s.Run(t, conformance.World{Config: sim.Admin(), Settle: func(string) {}})
 		})

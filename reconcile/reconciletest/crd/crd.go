@@ -16,6 +16,21 @@ import (
 	"github.com/homeostat/homeostat/internal/apisim"
 )
 
+// Definitions are the custom resources that the simulated server serves. They
+// are the value of reconciletest.Case.Definitions.
+type Definitions []Definition
+
+// A Definition is a custom resource, with its schema.
+type Definition struct{ resource apisim.Resource }
+
+// Parts returns what only package reconciletest needs.
+func (d Definitions) Parts() (resources []apisim.Resource) {
+	for _, definition := range d {
+		resources = append(resources, definition.resource)
+	}
+	return resources
+}
+
 // Read returns the custom resources that the YAML and JSON files below a folder
 // define, for reconciletest.Case.Definitions. Documents of other kinds are
 // skipped.
@@ -28,8 +43,8 @@ import (
 // The files may have any names, and are read in the order of their paths. The
 // folder may be the output of controller-gen, a kustomize folder, or the crds/
 // of a Helm chart.
-func Read(folder fs.FS) (apisim.Definitions, error) {
-	var definitions apisim.Definitions
+func Read(folder fs.FS) (Definitions, error) {
+	var definitions Definitions
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if ext := path.Ext(name); err != nil || entry.IsDir() || ext != ".yaml" && ext != ".yml" && ext != ".json" {
 			return err
@@ -59,8 +74,8 @@ func Read(folder fs.FS) (apisim.Definitions, error) {
 //
 // Parse returns the errors of Read, without a file name. It returns no error
 // for a text without definitions.
-func Parse(text []byte) (apisim.Definitions, error) {
-	var definitions apisim.Definitions
+func Parse(text []byte) (Definitions, error) {
+	var definitions Definitions
 	for docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
 		var definition apiextensionsv1.CustomResourceDefinition
 		switch err := docs.Decode(&definition); {
@@ -75,7 +90,7 @@ func Parse(text []byte) (apisim.Definitions, error) {
 		if err != nil {
 			return nil, fmt.Errorf("defining %s: %w", definition.Name, err)
 		}
-		definitions = append(definitions, r)
+		definitions = append(definitions, Definition{r})
 	}
 }
 

@@ -73,7 +73,7 @@ func newFixture(t *testing.T) *fixture {
 	found, err := crd.Read(fstest.MapFS{"bases/sites.yaml": {Data: []byte(definition)}, "README.md": {Data: []byte("x")}})
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	f.Expect(found).To(gomega.HaveLen(1))
-	f.sim, err = apisim.New(&apisim.Options{Resources: found})
+	f.sim, err = apisim.New(&apisim.Options{Resources: found.Parts()})
 	f.Expect(err).NotTo(gomega.HaveOccurred())
 	f.sites = dynamic.NewForConfigOrDie(f.sim.Admin()).Resource(sites).Namespace("d")
 	return f

@@ -23,12 +23,12 @@ func ExampleRead() {
 
 // The definitions in a file are the value of reconciletest.Case.Definitions.
 func ExampleParse() {
-	resources, err := crd.Parse([]byte(definition))
-	for _, r := range resources {
-		fmt.Println(r.GVR().String(), r.Kind, r.Namespaced, r.Status, r.ShortNames)
+	definitions, err := crd.Parse([]byte(definition))
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	fmt.Println(err)
-	// Output:
-	// web.example.com/v1, Resource=sites Site true true [st]
-	// <nil>
+	test := reconciletest.Case{Definitions: definitions}
+	fmt.Println(len(definitions), test.Definitions != nil)
+	// Output: 1 true
 }
