@@ -122,8 +122,12 @@ func TestEveryProgramIsDeployedAsItShould(t *testing.T) {
 			for _, w := range all.workloads {
 				all.check(w)
 				for _, c := range w.pod.Spec.Containers {
-					name, _, _ := strings.Cut(strings.TrimPrefix(c.Image, "ghcr.io/homeostat/"), ":")
+					image, ours := strings.CutPrefix(c.Image, "ghcr.io/homeostat/")
+					name, _, _ := strings.Cut(image, ":")
 					deployed[name] = true
+					if ours && !slices.Contains(programs, name) {
+						t.Errorf("%s gets no image: add it to programs in main.go", name)
+					}
 				}
 			}
 		})
