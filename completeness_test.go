@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,29 @@ func TestEveryExportedFunctionHasAnExample(t *testing.T) {
 	}
 	if checked < 40 {
 		t.Errorf("only %d functions were looked at: the test does not find them", checked)
+	}
+}
+
+// A contract in a package's comment is a list of promises, each with a test.
+func TestEveryContractIsChecked(t *testing.T) {
+	heading := regexp.MustCompile(`(?mi)^(# Contract|The contract)\b`)
+	checked := 0
+	for _, folder := range publicPackages(t) {
+		p, _ := documented(t, folder)
+		if !heading.MatchString(p.Doc) {
+			continue
+		}
+		checked++
+		tests, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(tests, func(file string) bool { return strings.Contains(read(t, file), "contract.Check(") }) {
+			t.Errorf("no test of %s checks its contract: call contract.Check, as the other packages do in contract_test.go", folder)
+		}
+	}
+	if checked < 18 {
+		t.Errorf("only %d packages have a contract: the test does not find them", checked)
 	}
 }
 
