@@ -43,8 +43,8 @@ const (
 // if that succeeded. args does not include the program's name. Logs, errors,
 // the help and the version are written to stderr. A line that stderr does not
 // take within a second is not waited for, and further lines are dropped until
-// stderr has taken it. Only a requested fencing policy is written to standard
-// output.
+// stderr has taken it; the last lines wait for up to five seconds. Only a
+// requested fencing policy is written to standard output.
 //
 // Call it once per process, because it sets klog's logger and the memory limit
 // (see [LimitMemory]).
@@ -81,6 +81,7 @@ func (p Program) Main(args []string, stderr io.Writer) int {
 	context.AfterFunc(ctx, stop) // a second signal is not caught
 	LimitMemory(ctx, logger)
 	err = p.run(ctx, f, out)
+	out.last()
 	switch {
 	case err == nil && ctx.Err() != nil:
 		logger.Info("stopped after a signal") // a log without this line means that the process was killed

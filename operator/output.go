@@ -15,13 +15,18 @@ import (
 // when the disk is full. A write then does not return.
 const linePatience = time.Second
 
+// lastPatience is how long the last lines of the program wait altogether. They
+// say why it ends, and there is no work any more that waits for them.
+const lastPatience = 5 * time.Second
+
 // output is a writer of lines. Write returns when the line has been written, or
 // after linePatience. Until that line has been written after all, output drops
 // all further lines at once, so that work does not wait for the log. It is safe
 // for concurrent use.
 type output struct {
 	writer  io.Writer
-	writing sync.Mutex // held by the caller whose line is under way
+	writing sync.Mutex // held by the caller whose line is under way; guards end
+	end     time.Time  // until when lines wait after last was called, or zero
 
 	mu     sync.Mutex // guards the fields below
 	result chan error // receives when the line that is late has been written; nil if no line is late
@@ -61,7 +66,7 @@ func (o *output) Write(line []byte) (int, error) {
 		_, err := o.writer.Write(text)
 		result <- err
 	}()
-	timer := time.NewTimer(linePatience)
+	timer := time.NewTimer(max(linePatience, time.Until(o.end)))
 	defer timer.Stop()
 	select {
 	case err := <-result:
@@ -72,6 +77,27 @@ func (o *output) Write(line []byte) (int, error) {
 	defer o.mu.Unlock()
 	o.result, o.since = result, sent
 	return len(line), nil
+}
+
+// last is called before the last lines of the program. It waits until the line
+// that is late has been written, so that they are not dropped.
+func (o *output) last() {
+	o.writing.Lock()
+	defer o.writing.Unlock()
+	o.end = time.Now().Add(lastPatience)
+	o.mu.Lock()
+	late := o.result
+	o.mu.Unlock()
+	if late == nil {
+		return
+	}
+	timer := time.NewTimer(lastPatience)
+	defer timer.Stop()
+	select {
+	case err := <-late:
+		late <- err // next looks for it
+	case <-timer.C:
+	}
 }
 
 // next returns the text to write for a line, or false if the line is dropped.

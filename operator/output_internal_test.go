@@ -75,3 +75,35 @@ func TestOutputDropsLinesThatCannotBeWritten(t *testing.T) {
 		})
 	}
 }
+
+// A node under pressure takes no line for some seconds while a program ends.
+func TestTheLastLineOfAProgramIsWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		stall time.Duration
+		want  []string
+		took  time.Duration
+	}{
+		"for some seconds": {2 * time.Second, []string{"late", "1 lines were lost, because standard error took no line for 2s", "why"}, 3 * time.Second},
+		"without end":      {time.Hour, []string{"late"}, lastPatience},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, w := NewWithT(t), &stalling{stall: c.stall}
+				o := newOutput(w)
+				say := func(text string) {
+					_, err := o.Write([]byte(text + "\n"))
+					g.Expect(err).NotTo(HaveOccurred())
+				}
+				say("late")
+				say("lost")
+				began := time.Now()
+				o.last()
+				say("why")
+				g.Expect(time.Since(began)).To(Equal(c.took))
+				<-time.After(2 * time.Hour)
+				synctest.Wait()
+				g.Expect(strings.Split(strings.TrimSpace(w.String()), "\n")).To(Equal(c.want))
+			})
+		})
+	}
+}
