@@ -116,6 +116,10 @@ shellcheck:
 	@if command -v shellcheck >/dev/null; then shellcheck examples/observe/scripts/*/*.sh; \
 	  else echo "skipped: shellcheck is not installed"; [ -z "$${CI:-}" ]; fi
 
+.PHONY: promtool
+promtool: ## Install promtool, for the tests of the alerting rules: Debian's package prometheus (as root).
+	@command -v promtool >/dev/null || { apt-get update -qq && apt-get install --yes -qq prometheus; }
+
 .PHONY: bench
 bench: ## Benchmarks beside controller-runtime and client-go (BENCH=regexp, COUNT=10).
 	@mkdir -p $(BIN)
