@@ -12,7 +12,7 @@ import (
 // The limits for a whole operator, in lines without blanks and comments. The
 // same one on controller-runtime took 286, its main 60.
 const (
-	mostLines  = 222
+	mostLines  = 229
 	mostMain   = 25
 	mostClient = 5
 )

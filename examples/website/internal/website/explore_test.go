@@ -89,9 +89,8 @@ func rollout() reconciletest.Actor {
 			panic(err)
 		}
 		return slices.DeleteFunc(slices.Clone(all), func(d *unstructured.Unstructured) bool {
-			wanted, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
-			available, _, _ := unstructured.NestedInt64(d.Object, "status", "availableReplicas")
-			return wanted == available
+			observed, _, _ := unstructured.NestedInt64(d.Object, "status", "observedGeneration")
+			return observed == d.GetGeneration()
 		})
 	}
 	return reconciletest.Actor{
@@ -101,8 +100,9 @@ func rollout() reconciletest.Actor {
 			for _, d := range waiting(w)[:1] {
 				wanted, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
 				_, _ = w.Client().AppsV1().Deployments(d.GetNamespace()).Patch(context.Background(), d.GetName(),
-					types.MergePatchType, fmt.Appendf(nil, `{"status":{"availableReplicas":%d}}`, wanted),
-					metav1.PatchOptions{}, "status")
+					types.MergePatchType, fmt.Appendf(nil,
+						`{"status":{"observedGeneration":%d,"replicas":%[2]d,"updatedReplicas":%[2]d,"availableReplicas":%[2]d}}`,
+						d.GetGeneration(), wanted), metav1.PatchOptions{}, "status")
 			}
 		},
 	}

@@ -119,7 +119,8 @@ func (r *reconciler) clean(_ context.Context, w *v1.Website) error { return r.cd
 
 // keep creates or updates the children and the CDN's entry of a Website. It
 // does nothing while the Secret of the Website does not exist. It returns the
-// reason why visitors cannot see the Website yet, or the empty string.
+// reason why visitors cannot see this generation of the Website yet, or the
+// empty string.
 func (r *reconciler) keep(ctx context.Context, site *v1.Website) (missing string, err error) {
 	secret, ok := r.secrets.Get(secretOf(site))
 	if !ok {
@@ -130,10 +131,21 @@ func (r *reconciler) keep(ctx context.Context, site *v1.Website) (missing string
 	if err := errors.Join(err, err2, r.publish(ctx, site)); err != nil {
 		return err.Error(), err
 	}
-	if n, want := deployed[0].Status.AvailableReplicas, site.Spec.Replicas; n < want {
-		return fmt.Sprintf("%d of %d replicas are available", n, want), nil
+	if n, want := running(deployed[0]), site.Spec.Replicas; n < want {
+		return fmt.Sprintf("%d of %d replicas are up to date and available", n, want), nil
 	}
 	return "", nil
+}
+
+// running returns how many Pods of the newest template are available, at least.
+// AvailableReplicas also counts Pods of older templates, which stay while the
+// new ones cannot start, for example because their image does not exist.
+func running(d *appsv1.Deployment) int32 {
+	if d.Status.ObservedGeneration < d.Generation {
+		return 0 // the status is about an older template
+	}
+	old := d.Status.Replicas - d.Status.UpdatedReplicas
+	return max(d.Status.AvailableReplicas-old, 0)
 }
 
 // publish sets the Website's entry in the CDN, if it differs. Before that, it

@@ -210,19 +210,55 @@ func TestTheStatusSaysWhatAWebsiteLacks(t *testing.T) {
 		w.Expect(w.ready("shop")).To(HaveValue(And(HaveField("Status", metav1.ConditionFalse),
 			HaveField("Message", `Secret "one" does not exist`), HaveField("ObservedGeneration", int64(1)))))
 		w.createSecret("one", "first")
-		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
+		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are up to date and available"))
 		w.rollout("shop")
 		w.Expect(w.ready("shop")).To(HaveValue(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", ""))))
 		w.Expect(w.emitted()).To(HaveExactElements(
 			ContainSubstring(`Incomplete Secret "one" does not exist`), ContainSubstring("Complete")))
 		w.createSite("blog", "two")
 		w.createSecret("two", "first") // the message changes, and the state does not
-		w.Expect(w.ready("blog").Message).To(Equal("0 of 1 replicas are available"))
+		w.Expect(w.ready("blog").Message).To(Equal("0 of 1 replicas are up to date and available"))
 		w.Expect(w.emitted()).To(HaveExactElements(ContainSubstring(`Incomplete Secret "two" does not exist`)))
 		w.rollout("blog")
 		w.rollout("shop")
 		w.Expect(w.emitted()).To(HaveExactElements(ContainSubstring("Complete")), "when it turns, and no more")
 	})
+}
+
+// An image that cannot be pulled leaves the Pods of the last image available.
+func TestReplicasOfTheLastImageDoNotMakeAWebsiteReady(t *testing.T) {
+	inFixture(t, func(w *fixture) {
+		w.createSecret("one", "first")
+		w.createSite("shop", "one")
+		w.deployed(appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1})
+		w.Expect(w.ready("shop")).To(HaveValue(HaveField("Status", metav1.ConditionTrue)))
+		site := w.site("shop")
+		site.Spec.Image, site.Generation = "web:misspelt", 2
+		_, err := w.websites.Update(t.Context(), site, metav1.UpdateOptions{})
+		w.Expect(err).NotTo(HaveOccurred())
+		w.Expect(w.deployment("shop").Spec.Template.Spec.Containers[0].Image).To(Equal("web:misspelt"))
+		for _, last := range []appsv1.DeploymentStatus{
+			{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
+			{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 1, AvailableReplicas: 1, UnavailableReplicas: 1},
+		} {
+			w.deployed(last)
+			w.Expect(w.ready("shop")).To(HaveValue(And(HaveField("Status", metav1.ConditionFalse),
+				HaveField("Message", "0 of 1 replicas are up to date and available"), HaveField("ObservedGeneration", int64(2)))))
+		}
+		w.deployed(appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 2, UpdatedReplicas: 1, AvailableReplicas: 2})
+		w.Expect(w.ready("shop")).To(HaveValue(HaveField("Status", metav1.ConditionTrue)), "the last Pod is still ending")
+	})
+}
+
+// deployed gives the Deployment of the Website shop the generation of the
+// Website, and a status.
+func (w *fixture) deployed(s appsv1.DeploymentStatus) {
+	w.t.Helper()
+	d := w.deployment("shop")
+	d.Generation, d.Status = w.site("shop").Generation, s
+	_, err := w.client.AppsV1().Deployments("d").Update(w.t.Context(), d, metav1.UpdateOptions{})
+	w.Expect(err).NotTo(HaveOccurred())
+	w.settle()
 }
 
 // emitted returns the events since the last call.
@@ -317,7 +353,7 @@ func TestAStatusThatIsRefusedIsWrittenLater(t *testing.T) {
 		w.createSite("shop", "one")
 		refuses.Store(true)
 		w.rollout("shop")
-		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
+		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are up to date and available"))
 		refuses.Store(false)
 		<-time.After(5 * time.Minute)
 		w.Expect(w.ready("shop").Status).To(Equal(metav1.ConditionTrue))
@@ -355,7 +391,7 @@ func TestADeploymentThatIsRefusedIsMadeLater(t *testing.T) {
 		refuses.Store(false)
 		<-time.After(5 * time.Minute)
 		w.Expect(w.deployment("shop").Name).To(Equal("shop"))
-		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
+		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are up to date and available"))
 	})
 }
 
@@ -392,7 +428,7 @@ func TestACDNThatFailsIsNamedAndTriedAgain(t *testing.T) {
 		w.Expect(os.Mkdir(string(w.cdn), 0o755)).To(Succeed())
 		<-time.After(time.Minute)
 		w.Expect(w.entry("shop")).NotTo(BeEmpty())
-		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are available"))
+		w.Expect(w.ready("shop").Message).To(Equal("0 of 1 replicas are up to date and available"))
 	})
 }
 
