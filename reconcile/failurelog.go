@@ -146,11 +146,11 @@ func (l *failureLog) end() {
 }
 
 // errorOf returns a number that identifies the error of a key. The errors of
-// two keys have the same number if their texts differ only in numbers, in the
-// names and the namespaces of the keys, and in words that begin with the name
-// of the key and a hyphen. For example, "creating shop-a-tls: timeout after 3s"
-// of key shop-a and "creating shop-b-tls: timeout after 5s" of key shop-b are
-// the same error.
+// two keys have the same number if their texts differ only in numbers, in
+// identifiers of requests, in the names and the namespaces of the keys, and in
+// words that begin with the name of the key and a hyphen. For example,
+// "creating shop-a-tls: timeout after 3s" of key shop-a and "creating
+// shop-b-tls: timeout after 5s" of key shop-b are the same error.
 func errorOf(key Key, text string) uint64 {
 	hash := fnv.New64a()
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
@@ -161,11 +161,30 @@ func errorOf(key Key, text string) uint64 {
 			word = "name"
 		case word[0] >= '0' && word[0] <= '9':
 			word = "number"
+		default:
+			word = withoutID(word)
 		}
 		_, _ = hash.Write([]byte(word))
 		_, _ = hash.Write([]byte{0})
 	}
 	return hash.Sum64()
+}
+
+// withoutID returns word with "number" in the place of its end, from the first
+// part on that looks like an identifier: at least eight hexadecimal digits, with
+// a digit from 0 to 9 in this part or behind it. Clouds put such an identifier
+// of the request into each of their errors, so no two texts would be the same.
+// For example, the word req-9cb5bdb2-57b0-4d2b becomes "req-number".
+func withoutID(word string) string {
+	start := 0
+	for part := range strings.SplitSeq(word, "-") {
+		if len(part) >= 8 && strings.Trim(part, "0123456789abcdefABCDEF") == "" &&
+			strings.ContainsAny(word[start:], "0123456789") {
+			return word[:start] + "number"
+		}
+		start += len(part) + 1
+	}
+	return word
 }
 
 // shared describes an error that several keys have.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/homeostat/homeostat/queue"
 	"github.com/homeostat/homeostat/reconcile"
@@ -95,6 +96,10 @@ func TestTheSameErrorOfManyKeysIsOneLineAMinute(t *testing.T) {
 		"it does not name the key": func(reconcile.Key) error { return errors.New("no answer from 10.0.0.1") },
 		"it names the key":         func(key reconcile.Key) error { return fmt.Errorf("writing %s: child %q", key, key.Name+"-tls") },
 		"it is terminal":           func(reconcile.Key) error { return reconcile.Terminal(errors.New("no answer")) },
+		"it has the identifier of a request": func(reconcile.Key) error {
+			return fmt.Errorf("creating a bucket: AccessDenied, RequestID: %s, req-%s, trace %s",
+				uuid.NewUUID(), uuid.NewUUID(), strings.ToUpper(strings.ReplaceAll(string(uuid.NewUUID()), "-", "")))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFixture(t, func(w *fixture) {
