@@ -31,6 +31,10 @@ import (
 // client has no method Get or no permission to read, Delete assumes that the
 // deletion has succeeded.
 //
+// The objects that the deleted one owns are deleted afterwards, as with kubectl
+// delete, unless [Options].Propagation or a finalizer of the object says
+// otherwise.
+//
 // A gateway that makes a deletion a dry run, by changing its body, is noticed
 // with a client that is not of package cluster. With a client of package
 // cluster, it is noticed only if the answer contains the object. Most objects
@@ -65,9 +69,8 @@ func Delete[C interface {
 	if err != nil {
 		return describe("deleting", cached, err)
 	}
-	deleteOptions := metav1.DeleteOptions{Preconditions: preconditions, DryRun: opts.dryRun()}
-	if opts.Propagation != "" {
-		deleteOptions.PropagationPolicy = &opts.Propagation
+	deleteOptions := metav1.DeleteOptions{
+		Preconditions: preconditions, DryRun: opts.dryRun(), PropagationPolicy: propagation(cached, opts.Propagation),
 	}
 	watched, witness := witnessOf(ctx, c)
 	switch err := c.Delete(watched, cached.GetName(), deleteOptions); {
@@ -84,6 +87,21 @@ func Delete[C interface {
 	}
 	ownwrites.Deleted(ctx, cached)
 	return nil
+}
+
+// propagation returns the policy that a deletion sends, or nil if a finalizer of
+// the object has chosen one already. Without a policy the server would delete a
+// Job and let its Pods run.
+func propagation(cached metav1.Object, chosen metav1.DeletionPropagation) *metav1.DeletionPropagation {
+	if chosen != "" {
+		return &chosen
+	}
+	for _, f := range cached.GetFinalizers() {
+		if f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents {
+			return nil
+		}
+	}
+	return new(metav1.DeletePropagationBackground)
 }
 
 // confirmDeleted returns an error if the object still exists and is not being

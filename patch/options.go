@@ -42,7 +42,10 @@ type Options struct {
 	// The write is not reported to the reconcile.
 	DryRun bool
 	// Propagation decides, for [Delete], what happens to the objects that the
-	// deleted one owns. Defaults to the server's policy for the kind.
+	// deleted one owns. Defaults to deleting them afterwards (Background), as
+	// kubectl does. This also holds for a Job: without a policy, the API server
+	// would delete the Job and let its Pods run. If the object has the finalizer
+	// "orphan" or "foregroundDeletion", that decides.
 	Propagation metav1.DeletionPropagation
 	// TakeOver lists field managers whose updates an [Applier] takes over
 	// before it applies. Fields that they have set and that the configuration
