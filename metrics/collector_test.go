@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -314,6 +315,41 @@ homeostat_leading{controller="leads"} 1
 homeostat_leading{controller="standby"} 0
 `)
 		s.Expect(stop()).To(HaveOccurred(), "one never synced")
+	})
+}
+
+// Alerts compare these metrics with 0. A kind that most clusters lack must not
+// raise them.
+func TestAnOptionalControllerThatWaitsRaisesNoAlert(t *testing.T) {
+	inBubble(t, nil, func(s *fixture) {
+		var served atomic.Bool
+		s.client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return !served.Load(), nil, errors.New("not installed")
+		})
+		secrets := informer.For(s.client.CoreV1().Secrets("d"), nil)
+		s.controller("home", &reconcile.Options{Leader: always(true)}, idle)
+		s.controller("waits", &reconcile.Options{
+			Optional: true, Leader: always(true), Triggers: []reconcile.Trigger{reconcile.Owned(secrets)},
+		}, idle)
+		stop := s.start()
+		<-time.After(time.Hour)
+		s.shows(`
+# HELP homeostat_informer_synced Whether the first list has been stored and delivered to handlers.
+# TYPE homeostat_informer_synced gauge
+homeostat_informer_synced{informer="configmaps",kind="ConfigMap"} 1
+# HELP homeostat_leading Whether this replica leads and reconciles, for controllers that elect a leader.
+# TYPE homeostat_leading gauge
+homeostat_leading{controller="home"} 1
+`)
+		served.Store(true)
+		<-time.After(time.Minute)
+		s.shows(`
+# HELP homeostat_leading Whether this replica leads and reconciles, for controllers that elect a leader.
+# TYPE homeostat_leading gauge
+homeostat_leading{controller="home"} 1
+homeostat_leading{controller="waits"} 1
+`)
+		s.Expect(stop()).To(Succeed())
 	})
 }
 

@@ -51,10 +51,12 @@ var (
 )
 
 // reconciles sends the counts of a controller's reconciles and, if the
-// controller elects a leader, whether this replica leads. Metrics that
-// controller-runtime has as well are computed in the same way. For example, a
-// conflict counts as an error and a retry, and a terminal error counts as an
-// error but not as a retry.
+// controller elects a leader, whether this replica leads. While an optional
+// controller waits for its caches, it leaves that out, because no replica leads
+// a controller that waits everywhere, and the sum 0 would raise an alert.
+// Metrics that controller-runtime has as well are computed in the same way. For
+// example, a conflict counts as an error and a retry, and a terminal error
+// counts as an error but not as a retry.
 func (s sender) reconciles(c *reconcile.Controller) {
 	name, stats := c.Name(), c.Stats()
 	total := uint64(0)
@@ -81,7 +83,9 @@ func (s sender) reconciles(c *reconcile.Controller) {
 	s.gauge(float64(stats.Stuck), stuckCalls, name)
 	s.count(stats.Overran, stuckReports, name)
 	s.gauge(float64(stats.Failing), failing, name)
-	if status := c.Status(0); status.Elects {
+	status := c.Status(0)
+	waits := status.Optional && (status.Phase == inspect.Created || status.Phase == inspect.Syncing)
+	if status.Elects && !waits {
 		s.gauge(valueOf(status.Phase == inspect.Working), leading, name)
 		s.slots(c, status)
 	}
