@@ -11,6 +11,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"github.com/homeostat/homeostat/internal/redact"
 )
 
 // Config returns the configuration of the cluster that kubeconfig names. If
@@ -67,20 +69,36 @@ func connect(file string) (*rest.Config, *kubeconfig, error) {
 	return k.config(), k, nil
 }
 
+// mostVerbose is the highest V level that is logged. From level 8 on, client-go
+// logs the bodies of requests and answers, and with them the contents of
+// Secrets.
+const mostVerbose = 7
+
 // setVerbosity sets the verbosity of klog. client-go checks it before it logs.
 func setVerbosity(level int) {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
-	_ = fs.Set("v", strconv.Itoa(level)) // cannot fail for a number
+	_ = fs.Set("v", strconv.Itoa(min(level, mostVerbose))) // cannot fail for a number
 }
 
 // Logger returns a logger that writes one line per message to w, as text or as
-// JSON. It leaves out messages whose V level is higher than verbosity. It is
-// safe for concurrent use. klog and client-go use it only after klog.SetLogger.
+// JSON. It leaves out messages whose V level is higher than verbosity. It also
+// leaves out messages of level 8 and more, whatever verbosity is: client-go
+// logs the bodies of requests and answers there, such as Secrets. It is safe
+// for concurrent use. klog and client-go use it only after klog.SetLogger.
 func Logger(w io.Writer, json bool, verbosity int) logr.Logger {
-	options := &slog.HandlerOptions{Level: slog.Level(-verbosity)}
+	options := &slog.HandlerOptions{Level: slog.Level(-min(verbosity, mostVerbose)), ReplaceAttr: withoutPassword}
 	if json {
 		return logr.FromSlogHandler(slog.NewJSONHandler(w, options))
 	}
 	return logr.FromSlogHandler(slog.NewTextHandler(w, options))
+}
+
+// withoutPassword removes the user and the password from the address of a
+// request, which client-go logs from level 6 on.
+func withoutPassword(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "url" && a.Value.Kind() == slog.KindString {
+		a.Value = slog.StringValue(redact.Address(a.Value.String()))
+	}
+	return a
 }

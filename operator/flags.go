@@ -126,7 +126,7 @@ func (f *flags) define(p Program) *flag.FlagSet {
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: the cluster of this Pod, "+
 		"else $KUBECONFIG or ~/.kube/config)")
 	fs.StringVar(&f.logFormat, "log-format", "text", "`format` of the logs: text or json")
-	fs.IntVar(&f.verbosity, "v", 0, "log more with a higher `level`")
+	fs.IntVar(&f.verbosity, "v", 0, "log more with a higher `level`, up to 7")
 	served := "/livez, /readyz, /metrics and /debug/homeostat"
 	if p.Profiles != nil {
 		served = "/livez, /readyz, /metrics, /debug/homeostat and /debug/pprof/"

@@ -1,8 +1,11 @@
 package operator
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +13,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
@@ -90,4 +95,38 @@ func TestNoPasswordOfADifferentServerIsShown(t *testing.T) {
 	r := &remote{name: "west", unfenced: c}
 	r.note(t.Context(), http.ErrServerClosed)
 	g.Expect(r.problems()[0].Reason).To(HavePrefix("the API server at https://***@127.0.0.1:1 does not answer"))
+}
+
+// client-go logs addresses from level 6 on, and the bodies of requests and
+// answers from level 8 on.
+func TestNoVerbosityShowsASecretOrAPassword(t *testing.T) {
+	secret := corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{Kind: "Secret", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "s", UID: "u", ResourceVersion: "1"},
+		Data:       map[string][]byte{"p": []byte("h")}, // a line of a hexdump shows it whole
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(secret)
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { setVerbosity(0) })
+	for level := range 12 {
+		for _, format := range []string{"text", "json"} {
+			g, stderr := NewWithT(t), &strings.Builder{}
+			file := kubeconfigFile(t, `server: "`+strings.Replace(server.URL, "//", "//bob:s3cr3t@", 1)+`"`)
+			p := Program{Name: "p", Setup: func(env Env) ([]*reconcile.Controller, error) {
+				_, err := env.Cluster.Client().CoreV1().Secrets("d").Create(env.Context, &secret, metav1.CreateOptions{})
+				g.Expect(err).NotTo(HaveOccurred())
+				return nil, errors.New("enough")
+			}}
+			args := []string{"--kubeconfig=" + file, "--listen-addr=", "--log-format=" + format, fmt.Sprintf("--v=%d", level)}
+			g.Expect(p.Main(args, stderr)).To(Equal(1))
+			g.Expect(stderr.String()).To(ContainSubstring("enough"))
+			if level >= 6 {
+				g.Expect(stderr.String()).To(ContainSubstring("/api/v1/namespaces/d/secrets"))
+			}
+			g.Expect(stderr.String()).NotTo(Or(ContainSubstring("s3cr3t"), ContainSubstring("Body"), ContainSubstring("aA==")), args)
+		}
+	}
 }

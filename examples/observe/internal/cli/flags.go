@@ -146,7 +146,7 @@ func (s *settings) outputFlags() *pflag.FlagSet {
 			"With --once they are served only if this flag is set")
 	f.BoolVar(&s.printMetricsOnExit, "print-metrics-on-exit", false, "write all metrics to standard output at the end")
 	f.StringVar(&s.logFormat, "log-format", "text", "`format` of logs on standard error: text or json")
-	f.IntVarP(&s.verbosity, "v", "v", 0, "log more with a higher `level`")
+	f.IntVarP(&s.verbosity, "v", "v", 0, "log more with a higher `level`, up to 7")
 	f.IntVar(&s.verbosity, "loglevel", 0, "the same as --v")
 	f.Bool("version", false, "print the version and the commit, and exit") // cobra does that
 	return f

@@ -14,9 +14,11 @@ import (
 )
 
 // logger returns a logger that writes to w. The text format is for people at a
-// terminal: an error is one line with its object and its reason.
+// terminal: an error is one line with its object and its reason. Messages of
+// level 8 and more are left out at every verbosity, because client-go logs the
+// bodies of requests and answers there, such as Secrets.
 func (s *settings) logger(w io.Writer) logr.Logger {
-	level := slog.Level(-s.verbosity)
+	level := slog.Level(-min(s.verbosity, 7))
 	if s.logFormat == "json" {
 		return logr.FromSlogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}

@@ -33,3 +33,16 @@ func TestLogsForPeopleAreALineEach(t *testing.T) {
 	s.logger(&out).Info("a \x1b")
 	g.Expect(said()).To(ContainSubstring(`"msg":"a \u001b"`))
 }
+
+// From level 8 on, client-go logs the bodies of requests and answers.
+func TestNoVerbosityShowsTheBodiesOfRequests(t *testing.T) {
+	g := NewWithT(t)
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		logger := (&settings{logFormat: format, verbosity: 10}).logger(&out)
+		logger.V(8).Info("Response Body", "body", "aA==")
+		g.Expect(out.String()).To(BeEmpty())
+		logger.V(7).Info("Response", "status", "200 OK")
+		g.Expect(out.String()).To(ContainSubstring("200 OK"))
+	}
+}
