@@ -100,7 +100,7 @@ func TestA401BeforeAReferenceIsKnownIsNoEndOfCredentials(t *testing.T) {
 	inOutage(t, nil, func(w *referenceWorld, set func(transportFunc)) {
 		set(outages["Unauthorized"])
 		w.hold("later")
-		lapse(4 * time.Minute) // the watch of a is still open
+		lapse(2 * time.Minute) // the watch of a is open for at least five minutes
 		w.Expect(w.secrets.Status().Problems).To(ContainElement(HaveField("Cause", "Unauthorized")))
 		w.Expect(w.secrets.Status().UnauthorizedSince).To(BeZero())
 	})
