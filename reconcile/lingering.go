@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -158,7 +159,9 @@ func (l *lingering) first(n int) (keys []Key) {
 }
 
 // longest returns at most n keys with a change, and n without one, that have
-// waited longest, in order. mu must be held.
+// waited longest, in order. Keys that began to wait at the same time are in the
+// order of their names, so that a key that leave has returned is also next when
+// it comes. mu must be held.
 func (l *lingering) longest(n int) (changed, others []Key) {
 	now := time.Now()
 	for waiting, t := range l.waiting {
@@ -171,7 +174,7 @@ func (l *lingering) longest(n int) (changed, others []Key) {
 			keys = &changed
 		}
 		place, _ := slices.BinarySearchFunc(*keys, t.since, func(key Key, since time.Time) int {
-			return l.waiting[key].since.Compare(since)
+			return cmp.Or(l.waiting[key].since.Compare(since), strings.Compare(key.String(), waiting.String()))
 		})
 		if place < n {
 			*keys = slices.Insert(*keys, place, waiting)

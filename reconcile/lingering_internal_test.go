@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,30 @@ func TestLingeringKeysWaitInTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// In virtual time, many keys begin to wait at the same time. A key that is
+// refused although leave has returned it would leave a place empty for a minute.
+func TestALingeringKeyThatIsNextIsAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, l := NewWithT(t), &lingering{}
+		admit := func(k Key) bool { return l.admit(k, noCauses, 1, time.Hour) }
+		running := Key{Namespace: "d", Name: "running"}
+		l.leave(running, true, noCauses, 1)
+		g.Expect(admit(running)).To(BeTrue())
+		const waiting = 20
+		for n := range waiting {
+			key := Key{Namespace: "d", Name: fmt.Sprint(n)}
+			l.leave(key, true, noCauses, 1)
+			g.Expect(admit(key)).To(BeFalse())
+		}
+		for range waiting {
+			next := l.leave(running, false, noCauses, 1)
+			g.Expect(next).To(HaveLen(1))
+			g.Expect(admit(next[0])).To(BeTrue(), "%v", next)
+			running = next[0]
+		}
+	})
 }
 
 // Of the keys that wait, those with a change take turns with the others.
