@@ -83,8 +83,10 @@ func TestTheLastLineOfAProgramIsWaitedFor(t *testing.T) {
 		want  []string
 		took  time.Duration
 	}{
-		"for some seconds": {2 * time.Second, []string{"late", "1 lines were lost, because standard error took no line for 2s", "why"}, 3 * time.Second},
-		"without end":      {time.Hour, []string{"late"}, lastPatience},
+		"for some seconds": {
+			2 * time.Second, []string{"late", "1 lines were lost, because standard error took no line for 2s", "why"}, 3 * time.Second,
+		},
+		"without end": {time.Hour, []string{"late"}, lastPatience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
