@@ -28,6 +28,11 @@ import (
 // answer while the program starts.
 const preflightInterval = 2 * time.Second
 
+// rolesLoading is how long a status 403 may last before it counts as a decision.
+// An API server that has just started knows no roles yet. For a moment, in large
+// clusters for longer, it refuses everything, also the question for permissions.
+const rolesLoading = 10 * time.Second
+
 // ErrPermission is the error of [CheckPermissions] if the server has confirmed
 // that a permission is missing.
 var ErrPermission = errors.New("missing permission")
@@ -42,8 +47,10 @@ var ErrPermission = errors.New("missing permission")
 // CheckPermissions returns a joined error that names every missing permission,
 // each with [ErrPermission]. It also returns an error if a need is malformed,
 // if the server refuses to answer, for example because it does not know the
-// account, if it has not answered in time, or if ctx ends. CheckPermissions is
-// safe for concurrent use.
+// account, if it has not answered in time, or if ctx ends. A status 403 counts
+// as a refusal after ten seconds, because a server that has just started refuses
+// everything until it has loaded its roles. CheckPermissions is safe for
+// concurrent use.
 func CheckPermissions(ctx context.Context, c *cluster.Cluster, timeout time.Duration, needs ...string) error {
 	permissions, err := parseNeeds(needs, nil)
 	if err != nil {
@@ -88,16 +95,17 @@ func (a asker) check(ctx context.Context, needs []permission) error {
 }
 
 // persist calls ask until it returns nil or an error that is final; see
-// isFinal. It returns an error that names the server if the timeout passes
-// before that.
+// isFinal. A status 403 is final only if it lasts; see rolesLoading. persist
+// returns an error that names the server if the timeout passes before that.
 func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := redact.Address(c.Config().Host)
+	began := time.Now()
 	var last error // the reason; an attempt that the timeout cuts off does not show it
 	for pause := firstDelay; ; pause = min(2*pause, preflightInterval) {
 		err := askOnce(limited, ask)
-		if err == nil || isFinal(err) {
+		if err == nil || isFinal(err) && !(apierrors.IsForbidden(err) && time.Since(began) < rolesLoading) {
 			starting(ctx, host, "")
 			return err
 		}
@@ -107,8 +115,13 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 		if last == nil || limited.Err() == nil || !errors.Is(err, context.DeadlineExceeded) {
 			last = err
 		}
-		starting(ctx, host, "the API server at %s does not answer: %v", host, err)
-		logr.FromContextOrDiscard(ctx).Info("API server does not answer, retrying", "server", host, "error", err.Error())
+		said := "does not answer"
+		if apierrors.IsForbidden(err) {
+			said = "refuses to answer"
+		}
+		starting(ctx, host, "the API server at %s %s: %v", host, said, err)
+		logr.FromContextOrDiscard(ctx).Info("the API server has not decided yet, retrying", "server", host,
+			"error", err.Error())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -120,8 +133,12 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 }
 
 // unreachable returns the error for a server that was not reached within
-// timeout. err is the error of the last attempt.
+// timeout. err is the error of the last attempt. If it is a refusal, the server
+// was reached, and unreachable returns err itself.
 func unreachable(host string, timeout time.Duration, err error) error {
+	if apierrors.IsForbidden(err) {
+		return err
+	}
 	format := "no answer in %v: check that it runs and that the kubeconfig names it"
 	if _, refused := errors.AsType[*tls.CertificateVerificationError](err); refused {
 		format = "no certificate that this program accepts in %v: check the address and the authority in the kubeconfig"

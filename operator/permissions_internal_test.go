@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/homeostat/homeostat/cluster"
@@ -60,6 +63,44 @@ func TestTheReasonOfAStartThatFailsIsTheLastOneThatIsKnown(t *testing.T) {
 					return ctx.Err()
 				})
 				NewWithT(t).Expect(err).To(MatchError(row.want))
+			})
+		})
+	}
+}
+
+// A server that has just started refuses everything until it has loaded its
+// roles, also the question for permissions.
+func TestARefusalOfAServerThatHasJustStartedIsNoDecision(t *testing.T) {
+	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "selfsubjectaccessreviews"}, "", errors.New("no role"))
+	for name, row := range map[string]struct {
+		refusals int // in a row
+		timeout  time.Duration
+		want     error
+		after    time.Duration // at most
+	}{
+		"for a moment":                     {3, time.Minute, nil, 2 * time.Second},
+		"for good":                         {1000, time.Minute, refusal, 12 * time.Second},
+		"for good, with a shorter timeout": {1000, 3 * time.Second, refusal, 3 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewWithT(t)
+				c, err := cluster.New(&rest.Config{Host: "https://api"}, nil)
+				g.Expect(err).NotTo(HaveOccurred())
+				began, attempts := time.Now(), 0
+				err = persist(t.Context(), c, row.timeout, func(context.Context) error {
+					if attempts++; attempts <= row.refusals {
+						return fmt.Errorf("checking permission: %w", refusal)
+					}
+					return nil
+				})
+				if row.want == nil {
+					g.Expect(err).NotTo(HaveOccurred())
+				} else {
+					g.Expect(err).To(MatchError(row.want))
+					g.Expect(err).NotTo(MatchError(ContainSubstring("no answer")))
+				}
+				g.Expect(time.Since(began)).To(BeNumerically("<=", row.after))
 			})
 		})
 	}
