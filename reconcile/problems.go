@@ -100,7 +100,8 @@ func (c *Controller) refusals() []inspect.Problem {
 	var problems []inspect.Problem
 	for _, r := range c.failures.refused(time.Now().Add(-refusedFor)) {
 		problems = append(problems, inspect.Problem{
-			Check: parts.ControllerCheck(c.name), Object: strings.TrimPrefix(r.keys[0].String(), "/"), Cause: "missing permission",
+			Check: parts.ControllerCheck(c.name), Object: strings.TrimPrefix(r.keys[0].String(), "/"),
+			Cause:  "missing permission",
 			Reason: "the API server refuses to " + r.permission.String(),
 			Remedy: r.permission.remedy(r.allowed),
 			Since:  r.began, More: len(r.keys) - 1,

@@ -55,11 +55,11 @@ var (
 	ErrNoAnswer = errors.New("the server did not answer in time")
 	// ErrIncomplete is the error of a list whose answer began, but did not end
 	// in time.
-	ErrIncomplete error = noAnswer("the server began to answer, but did not end its answer in time")
+	ErrIncomplete error = noAnswerError("the server began to answer, but did not end its answer in time")
 	// ErrAsksToWait is the failure of a watch whose request the server answers by
 	// asking to wait, with a Retry-After. client-go then waits inside of the call,
 	// for as long as the server asks and up to ten times.
-	ErrAsksToWait error = noAnswer("the server or a proxy answers each request with a Retry-After header, " +
+	ErrAsksToWait error = noAnswerError("the server or a proxy answers each request with a Retry-After header, " +
 		"as it does with status 429 to clients that it throttles")
 	// ErrCutOff is the error for a watch that had already ended when client-go
 	// returned it.
@@ -89,13 +89,13 @@ var (
 	ErrNotRunning = errors.New("the informer is not running")
 )
 
-// noAnswer is an error that errors.Is takes for ErrNoAnswer. Its text says more
+// noAnswerError is an error that errors.Is takes for ErrNoAnswer. Its text says more
 // about the answer that is missing.
-type noAnswer string
+type noAnswerError string
 
-func (e noAnswer) Error() string { return string(e) }
+func (e noAnswerError) Error() string { return string(e) }
 
-func (noAnswer) Is(target error) bool { return target == ErrNoAnswer }
+func (noAnswerError) Is(target error) bool { return target == ErrNoAnswer }
 
 // Earlier returns the earlier of two times. A zero time stands for no time, so
 // Earlier then returns the other one.

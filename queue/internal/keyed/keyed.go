@@ -13,6 +13,7 @@ import (
 // use.
 type Queue[K comparable] interface {
 	State
+	History[K]
 	// AddLater adds key after delay. The addition is kept apart from additions
 	// by other methods: neither replaces the other, and each leads to a
 	// dispatch. Of several calls of AddLater, the one with the earliest time
@@ -28,6 +29,10 @@ type Queue[K comparable] interface {
 	// Done ends the item of key without success or failure. It reports whether
 	// key was held. If timed is true, it also returns for how long.
 	Done(key K, timed bool) (age time.Duration, ok bool)
+}
+
+// History contains the methods of a Queue for what it remembers of a key.
+type History[K comparable] interface {
 	// Discount makes queue.Options.MinInterval ignore the last dispatch of key.
 	// Call it while key is held, if its worker puts it back without working on
 	// it: the next dispatch then need not wait for the interval.
