@@ -39,6 +39,10 @@ import (
 // CustomResourceDefinition says so. To store a zero, make the field a pointer
 // or leave out omitempty.
 //
+// The server has the account of a built-in Pod template in two fields,
+// serviceAccountName and the deprecated serviceAccount, and takes one where the
+// other is missing. An edit of one of them is sent for both.
+//
 // A list that has no merge key is patched element by element, by index, and
 // such a patch is always locked by the resourceVersion. Fields that the Go type
 // or a Transform hides are kept in the elements. For example, an edit that sets
@@ -155,6 +159,7 @@ func merge[C Client[T], T informer.Object](
 	}
 	edit(edited)
 	moveStringData(edited)
+	editAccounts(original, edited)
 	if len(edited.GetManagedFields()) > 0 { // the edit has replaced its copy, for example with another copy of cached
 		original = cached
 	}

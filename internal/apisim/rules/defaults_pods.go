@@ -28,6 +28,8 @@ func (d *defaulters) pods() {
 		setDefault(&o.SchedulerName, corev1.DefaultSchedulerName)
 		setDefaultPointer(&o.SecurityContext, corev1.PodSecurityContext{})
 		setDefaultPointer(&o.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+		setDefault(&o.ServiceAccountName, o.DeprecatedServiceAccount)
+		o.DeprecatedServiceAccount = o.ServiceAccountName
 	})
 	setter(d, container)
 	setter(d, func(o *corev1.EphemeralContainerCommon) { container((*corev1.Container)(o)) })
