@@ -24,8 +24,11 @@ func TestTheDeletionOfAJobDeletesItsPods(t *testing.T) {
 		"in foreground":  {finalizers: []string{metav1.FinalizerDeleteDependents}},
 		"by a finalizer": {finalizers: []string{metav1.FinalizerOrphanDependents}, stays: true},
 		"by the program": {options: &patch.Options{Propagation: metav1.DeletePropagationOrphan}, stays: true},
-		"with both":      {finalizers: []string{metav1.FinalizerOrphanDependents}, options: &patch.Options{Propagation: metav1.DeletePropagationBackground}},
-		"with a lock":    {options: &patch.Options{Lock: true}},
+		"with both": {
+			finalizers: []string{metav1.FinalizerOrphanDependents},
+			options:    &patch.Options{Propagation: metav1.DeletePropagationBackground},
+		},
+		"with a lock": {options: &patch.Options{Lock: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, ctx := NewWithT(t), t.Context()
