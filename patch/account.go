@@ -20,7 +20,7 @@ type account struct{ name, deprecated string }
 // the edit, and a is the one after it. An edit that changes one of the fields
 // means both.
 func (a account) edited(before account) account {
-	if before.name != before.deprecated { // it does not come from a server that copies
+	if before.name == "" || before.name != before.deprecated { // the server has copied nothing
 		return a
 	}
 	if a.name == before.name && a.deprecated != "" {
