@@ -309,6 +309,7 @@ func (d *divided[T]) End() {
 // list lists the objects of set alongside the watch r, and stores them.
 func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspace.Set) error {
 	var items []*tree.Item[T]
+	epoch := r.epoch()
 	rv, filling, seen := "", d.filling(), d.feed.marks.Of(d.source.namespace)
 	options := metav1.ListOptions{Limit: d.feed.options.PageSize}
 	d.selects(&options, set)
@@ -342,7 +343,7 @@ func (d *divided[T]) list(ctx context.Context, r *reflectorStore[T], set keyspac
 	}
 	r.noteOrder(rv, newestListed(items))
 	if r.isOrdered() && versions.Older(rv, seen) {
-		r.noteRestored(seen, rv)
+		r.noteRestored(epoch, seen, rv)
 		return requests.ErrRestored
 	}
 	return d.fill(filling, set, items, rv)

@@ -152,6 +152,7 @@ type backlog[T Object] struct {
 	// complete is the set of shards that were complete when the list started.
 	// In a cache of some shards, only objects of these shards count.
 	complete keyspace.Set
+	epoch    int    // the reflector's epoch before the list was requested
 	startRV  string // the watch's resourceVersion before the list was requested
 	rv       string // the resourceVersion of the list
 	token    string // the continue token of the next page
@@ -177,6 +178,7 @@ func newBacklog[T Object](r *reflectorStore[T], limit int64, target *types.Names
 	if r.part != nil {
 		b.complete = r.part.Complete()
 	}
+	b.epoch = r.epoch()
 	b.startRV = b.mark()
 	b.base = r.sink.store.snapshot()
 	return b
@@ -304,7 +306,7 @@ func (b *backlog[T]) verdict() error {
 // restored makes the reflector list all objects again, and returns
 // requests.ErrRestored.
 func (b *backlog[T]) restored() error {
-	b.reflector.noteRestored(b.mark(), b.rv)
+	b.reflector.noteRestored(b.epoch, b.mark(), b.rv)
 	return requests.ErrRestored
 }
 

@@ -424,7 +424,7 @@ func (r *reflectorStore[T]) Replace(list []any, rv string) error {
 	occasion := r.listed(items, rv)
 	r.pending = func() {
 		done := func() {
-			r.sink.marks.Advance(r.source.namespace, rv, true)
+			r.delivered(rv)
 			r.progress.synced.Store(true)
 			r.sink.updateSynced()
 			r.watched.streamed()
@@ -472,8 +472,9 @@ func (r *reflectorStore[T]) UpdateResourceVersion(rv string) {
 	if r.isDistrusted() { // the changes up to rv may be missing
 		return
 	}
+	epoch := r.epoch()
 	if seen, older := r.isBefore(rv); older { // a watch delivers events in the order of the writes
-		r.noteRestored(seen, rv)
+		r.noteRestored(epoch, seen, rv)
 	}
 	r.target.CaughtUp(rv)
 	r.sink.store.delivery.notifyDelivered(func() { r.sink.marks.Advance(r.source.namespace, rv, false) })

@@ -291,3 +291,38 @@ func TestEveryObjectIsDeliveredAfterARestore(t *testing.T) {
 		x.Expect(told).To(Equal([]string{"deleted x", "updated a", "updated b", "updated c"}))
 	})
 }
+
+// While a handler is busy with the list after a restore, the cache's mark is
+// still from the time before: neither a change nor a question whose answer is
+// older than that mark shows another restore.
+func TestARestoreIsSeenOnceAlsoIfItsListIsDeliveredSlowly(t *testing.T) {
+	inRestoredFixture(t, nil, func(x *restoredFixture) {
+		backup, release := x.sim.Version(), make(chan struct{})
+		x.write("a", "lost")
+		for n := range 20 {
+			x.write("new", fmt.Sprint(n))
+		}
+		<-time.After(time.Minute)
+		defer x.in.Handle(func(e informer.Event[*corev1.ConfigMap]) {
+			if e.New != nil && e.New.Name == "a" && e.New.Data["v"] == "1" {
+				<-release
+			}
+		})()
+		x.Expect(x.sim.Restore(backup)).To(Succeed())
+		<-time.After(10 * time.Second)
+		x.write("b", "2")
+		ctx, cancel := context.WithTimeout(x.t.Context(), time.Minute)
+		defer cancel()
+		x.Expect(x.in.WaitForLatest(ctx)).NotTo(Succeed())
+		x.Expect(x.in.Status().Restores).To(Equal(int64(1)))
+		close(release)
+		x.Expect(x.in.WaitForLatest(x.t.Context())).To(Succeed())
+		x.Expect(x.cached()).To(Equal([]string{"a=1", "b=2", "c=1"}))
+		x.Expect(x.in.Status().Restores).To(Equal(int64(1)))
+
+		x.Expect(x.sim.Restore(backup)).To(Succeed()) // another one is seen
+		<-time.After(10 * time.Second)
+		x.Expect(x.cached()).To(Equal([]string{"a=1", "b=1", "c=1"}))
+		x.Expect(x.in.Status().Restores).To(Equal(int64(2)))
+	})
+}

@@ -175,6 +175,11 @@ type serverClock struct {
 	// restored reports whether the server has gone back and has not been listed
 	// since.
 	restored bool
+	// lists is the number of lists so far.
+	lists int
+	// delivering reports whether the list after a restore is being delivered.
+	// The mark and the cache are from the time before the restore until then.
+	delivering bool
 	// unsure reports whether a watch has broken off since the last check.
 	// The server may have been restored in the meantime.
 	unsure bool
@@ -221,20 +226,38 @@ func (r *reflectorStore[T]) mustList() error {
 	return r.clock.mustListErr
 }
 
+// epoch identifies the list that the cache is based on. Take it before you
+// compare the cache with an answer of the server, and hand it to noteRestored.
+// It is negative while the cache is based on a state from before a restore.
+func (r *reflectorStore[T]) epoch() int {
+	r.clockMu.Lock()
+	defer r.clockMu.Unlock()
+	return r.clock.epoch()
+}
+
+func (c *serverClock) epoch() int {
+	if c.delivering {
+		return -1
+	}
+	return c.lists
+}
+
 // noteRestored records that the server is at rv although it was at seen before.
 // It ends the watch. The reflector then lists everything again.
-func (r *reflectorStore[T]) noteRestored(seen, rv string) {
-	if r.isNewlyRestored(seen, rv) {
+func (r *reflectorStore[T]) noteRestored(epoch int, seen, rv string) {
+	if r.isNewlyRestored(epoch, seen, rv) {
 		r.watched.stop()
 	}
 }
 
 // isNewlyRestored records a restore, and reports whether it was not known yet.
-// It logs the restore the first time.
-func (r *reflectorStore[T]) isNewlyRestored(seen, rv string) bool {
+// It logs the restore the first time. It ignores a comparison with a cache that
+// a list has replaced since epoch, or is about to replace: that cache may be
+// from before a restore that is known.
+func (r *reflectorStore[T]) isNewlyRestored(epoch int, seen, rv string) bool {
 	r.clockMu.Lock()
-	known := r.clock.restored
-	r.clock.restored = true
+	known := r.clock.restored || epoch < 0 || epoch != r.clock.epoch()
+	r.clock.restored = r.clock.restored || !known
 	r.clockMu.Unlock()
 	if known {
 		return false
@@ -258,15 +281,17 @@ func (r *reflectorStore[T]) forgetTime(opts *metav1.ListOptions) {
 	}
 }
 
-// listed records a list of the watch, and returns the reason for the list.
+// listed records a list of the watch, and returns the reason for the list. Call
+// delivered once the list has been delivered.
 func (r *reflectorStore[T]) listed(items []*tree.Item[T], rv string) versions.Occasion {
+	epoch := r.epoch()
 	seen, older := r.isBefore(rv)
 	if older || r.isUnsure() && r.contradicts(items, seen) {
-		r.isNewlyRestored(seen, rv)
+		r.isNewlyRestored(epoch, seen, rv)
 	}
 	r.clockMu.Lock()
 	restored := r.clock.restored
-	r.clock = serverClock{}
+	r.clock = serverClock{lists: r.clock.lists + 1, delivering: restored || r.clock.delivering}
 	r.clockMu.Unlock()
 	switch {
 	case !r.progress.synced.Load():
@@ -275,6 +300,14 @@ func (r *reflectorStore[T]) listed(items []*tree.Item[T], rv string) versions.Oc
 		return versions.RestoredList
 	}
 	return versions.Relist
+}
+
+// delivered records that the last list, at rv, has been delivered.
+func (r *reflectorStore[T]) delivered(rv string) {
+	r.sink.marks.Advance(r.source.namespace, rv, true)
+	r.clockMu.Lock()
+	r.clock.delivering = false
+	r.clockMu.Unlock()
 }
 
 // isBefore returns the resourceVersion that the watch has reached, and reports
