@@ -105,7 +105,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	var last error // the reason; an attempt that the timeout cuts off does not show it
 	for pause := firstDelay; ; pause = min(2*pause, preflightInterval) {
 		err := askOnce(limited, ask)
-		if err == nil || isFinal(err) && !(apierrors.IsForbidden(err) && time.Since(began) < rolesLoading) {
+		if err == nil || isFinal(err) && (!apierrors.IsForbidden(err) || time.Since(began) >= rolesLoading) {
 			starting(ctx, host, "")
 			return err
 		}
