@@ -28,7 +28,7 @@ import (
 // answer while the program starts.
 const preflightInterval = 2 * time.Second
 
-// rolesLoading is how long a status 403 may last before it counts as a decision.
+// rolesLoading is how long a status 403 must last before it counts as a decision.
 // An API server that has just started knows no roles yet. For a moment, in large
 // clusters for longer, it refuses everything, also the question for permissions.
 const rolesLoading = 10 * time.Second
@@ -101,11 +101,13 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	host := redact.Address(c.Config().Host)
-	began := time.Now()
-	var last error // the reason; an attempt that the timeout cuts off does not show it
+	var last error           // the reason; an attempt that the timeout cuts off does not show it
+	var forbidding time.Time // when the server began to answer each attempt with status 403
 	for pause := firstDelay; ; pause = min(2*pause, preflightInterval) {
 		err := askOnce(limited, ask)
-		if err == nil || isFinal(err) && (!apierrors.IsForbidden(err) || time.Since(began) >= rolesLoading) {
+		forbids := apierrors.IsForbidden(err)
+		forbidding = beginning(forbidding, forbids)
+		if err == nil || isFinal(err) && (!forbids || time.Since(forbidding) >= rolesLoading) {
 			starting(ctx, host, "")
 			return err
 		}
@@ -116,7 +118,7 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 			last = err
 		}
 		said := "does not answer"
-		if apierrors.IsForbidden(err) {
+		if forbids {
 			said = "refuses to answer"
 		}
 		starting(ctx, host, "the API server at %s %s: %v", host, said, err)
@@ -130,6 +132,18 @@ func persist(ctx context.Context, c *cluster.Cluster, timeout time.Duration, ask
 		case <-time.After(pause):
 		}
 	}
+}
+
+// beginning returns when a state began, or zero if it does not last any more.
+// since is the result of the last call, or zero.
+func beginning(since time.Time, lasts bool) time.Time {
+	switch {
+	case !lasts:
+		return time.Time{}
+	case since.IsZero():
+		return time.Now()
+	}
+	return since
 }
 
 // unreachable returns the error for a server that was not reached within

@@ -73,14 +73,17 @@ func TestTheReasonOfAStartThatFailsIsTheLastOneThatIsKnown(t *testing.T) {
 func TestARefusalOfAServerThatHasJustStartedIsNoDecision(t *testing.T) {
 	refusal := apierrors.NewForbidden(schema.GroupResource{Resource: "selfsubjectaccessreviews"}, "", errors.New("no role"))
 	for name, row := range map[string]struct {
-		refusals int // in a row
+		silence  time.Duration // before the first answer
+		refusals int           // in a row
 		timeout  time.Duration
 		want     error
 		after    time.Duration // at most
 	}{
-		"for a moment":                     {3, time.Minute, nil, 2 * time.Second},
-		"for good":                         {1000, time.Minute, refusal, 12 * time.Second},
-		"for good, with a shorter timeout": {1000, 3 * time.Second, refusal, 3 * time.Second},
+		"for a moment":                     {0, 3, time.Minute, nil, 2 * time.Second},
+		"for a moment, after it was down":  {20 * time.Second, 3, time.Minute, nil, 30 * time.Second},
+		"for good":                         {0, 1000, time.Minute, refusal, 12 * time.Second},
+		"for good, after it was down":      {20 * time.Second, 1000, time.Minute, refusal, 34 * time.Second},
+		"for good, with a shorter timeout": {0, 1000, 3 * time.Second, refusal, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -89,6 +92,9 @@ func TestARefusalOfAServerThatHasJustStartedIsNoDecision(t *testing.T) {
 				g.Expect(err).NotTo(HaveOccurred())
 				began, attempts := time.Now(), 0
 				err = persist(t.Context(), c, row.timeout, func(context.Context) error {
+					if time.Since(began) < row.silence {
+						return errors.New("connection refused")
+					}
 					if attempts++; attempts <= row.refusals {
 						return fmt.Errorf("checking permission: %w", refusal)
 					}
