@@ -62,9 +62,11 @@ func (f *follower) change(req *http.Request, config *rest.Config) error {
 	} else if time.Since(last.at) < readInterval {
 		return last.err
 	}
-	if last.err = f.checkCluster(req, last.login); last.err != nil {
-		last.at = time.Now()
-		return last.err
+	if err := f.checkCluster(req, last.login); err != nil {
+		if req.Context().Err() == nil { // otherwise the error is not about the server
+			last.err, last.at = err, time.Now()
+		}
+		return err
 	}
 	f.use(req, last.login)
 	*last = refusal{}
