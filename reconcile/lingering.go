@@ -51,11 +51,15 @@ type turn struct {
 func (c *core) lingerers() int { return max(1, c.options.Workers/2) }
 
 // admit reports whether key may be reconciled now. If so, leave must be called
-// after the reconcile. causes returns why the key was dispatched. limit is the
-// number of lingering keys that may be reconciled at once. A reconcile that has
-// not returned after longest does not count any more, because another worker has
-// taken the place of its own.
-func (l *lingering) admit(key Key, causes func() []queue.Cause, limit int, longest time.Duration) bool {
+// after the reconcile. Otherwise admit calls setAside, which puts the key back
+// into the queue. It does so with the lock: once leave can return the key, it is
+// in the queue, and a release takes effect. causes returns why the key was
+// dispatched. limit is the number of lingering keys that may be reconciled at
+// once. A reconcile that has not returned after longest does not count any more,
+// because another worker has taken the place of its own.
+func (l *lingering) admit(
+	key Key, causes func() []queue.Cause, setAside func(), limit int, longest time.Duration,
+) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before, lingers := l.keys[key]
@@ -71,6 +75,7 @@ func (l *lingering) admit(key Key, causes func() []queue.Cause, limit int, longe
 	own.checked, own.changed = now, own.changed || hasNews(causes(), before)
 	put(&l.waiting, key, own)
 	if free <= 0 || !slices.Contains(l.first(free), key) {
+		setAside()
 		return false
 	}
 	l.passed = own.changed

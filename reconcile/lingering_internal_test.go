@@ -15,6 +15,8 @@ import (
 
 func noCauses() []queue.Cause { return nil }
 
+func nothing() {}
+
 // Two lingering keys may be reconciled at once, for up to five minutes each.
 func TestLingeringKeysWaitInTurn(t *testing.T) {
 	key := func(name string) Key { return Key{Namespace: "d", Name: name} }
@@ -89,7 +91,7 @@ func TestLingeringKeysWaitInTurn(t *testing.T) {
 				}
 				check(NewWithT(t), l, func(name string) bool {
 					<-time.After(1) // no two keys begin to wait at the same time
-					return l.admit(key(name), noCauses, 2, 5*time.Minute)
+					return l.admit(key(name), noCauses, nothing, 2, 5*time.Minute)
 				})
 			})
 		})
@@ -101,7 +103,7 @@ func TestLingeringKeysWaitInTurn(t *testing.T) {
 func TestALingeringKeyThatIsNextIsAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, l := NewWithT(t), &lingering{}
-		admit := func(k Key) bool { return l.admit(k, noCauses, 1, time.Hour) }
+		admit := func(k Key) bool { return l.admit(k, noCauses, nothing, 1, time.Hour) }
 		running := Key{Namespace: "d", Name: "running"}
 		l.leave(running, true, noCauses, 1)
 		g.Expect(admit(running)).To(BeTrue())
@@ -118,6 +120,31 @@ func TestALingeringKeyThatIsNextIsAdmitted(t *testing.T) {
 			running = next[0]
 		}
 	})
+}
+
+// A place becomes free while a worker sets the key aside that is next. A release
+// of a key that is not in the queue yet would have no effect, and the place would
+// stay empty for a minute.
+func TestALingeringKeyIsReleasedAfterItWasSetAside(t *testing.T) {
+	g, l := NewWithT(t), &lingering{}
+	running, next := Key{Name: "running"}, Key{Name: "next"}
+	l.leave(running, true, noCauses, 1)
+	l.leave(next, true, noCauses, 1)
+	g.Expect(l.admit(running, noCauses, nothing, 1, time.Hour)).To(BeTrue())
+	var isSetAside bool
+	released := make(chan bool)
+	g.Expect(l.admit(next, noCauses, func() {
+		started := make(chan struct{})
+		go func() {
+			close(started)
+			keys := l.leave(running, true, noCauses, 1)
+			released <- slices.Contains(keys, next) && isSetAside
+		}()
+		<-started
+		g.Expect(l.mu.TryLock()).To(BeFalse(), "leave waits")
+		isSetAside = true
+	}, 1, time.Hour)).To(BeFalse())
+	g.Expect(<-released).To(BeTrue())
 }
 
 // Of the keys that wait, those with a change take turns with the others.
@@ -138,7 +165,7 @@ func TestLingeringKeysWithAChangeTakeTurns(t *testing.T) {
 			if strings.HasPrefix(k.Name, "new") {
 				version = "2"
 			}
-			return l.admit(k, causes(version), 1, time.Hour)
+			return l.admit(k, causes(version), nothing, 1, time.Hour)
 		}
 		g.Expect(admit(key("running"))).To(BeTrue())
 		for _, name := range names {

@@ -34,8 +34,8 @@ func (c *Controller) reconcileOnce(ctx context.Context, item queue.Item[Key], w 
 		}
 		return
 	}
-	if !c.lingering.admit(item.Key(), item.Causes, c.lingerers(), c.options.ReconcileTimeout+returnTimeout) {
-		c.setAside(item)
+	setAside := func() { c.setAside(item) }
+	if !c.lingering.admit(item.Key(), item.Causes, setAside, c.lingerers(), c.options.ReconcileTimeout+returnTimeout) {
 		return
 	}
 	began := time.Now()
