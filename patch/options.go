@@ -35,8 +35,9 @@ type Options struct {
 	// Defaults to the object itself.
 	Subresource string
 	// FieldManager is the name that the server records for the change. It has
-	// at most 128 bytes. Defaults to the name of the reconciling controller, or
-	// to "homeostat" outside of a reconcile.
+	// at most 128 bytes. In a reconcile of package reconcile it defaults to
+	// reconcile.Options.FieldManager, which is the controller's name unless it is
+	// set, and otherwise to "homeostat".
 	FieldManager string
 	// DryRun makes the server validate and answer the write without storing it.
 	// The write is not reported to the reconcile.

@@ -171,8 +171,8 @@ func (s *shardCaches) overdue() error {
 func (s *shardCaches) replay(ctx context.Context, numbers []int) {
 	err := s.ranger.Deleted(ctx, s.controller.sources[0].Parts().Shards(), numbers, s.keep, s.deleted)
 	if err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err,
-			"looking for objects deleted before this replica acquired their shard failed, some may be missed",
+		klog.FromContext(ctx).Error(err, "cannot find all objects that were deleted before this replica acquired "+
+			"their shard, some deletions may be missed",
 			"controller", s.controller.name)
 	}
 }

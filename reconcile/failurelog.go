@@ -146,10 +146,10 @@ func (l *failureLog) end() {
 }
 
 // errorOf returns a number that identifies the error of a key. The errors of
-// two keys have the same number if their texts differ only in numbers, in
-// identifiers of requests, in the names and the namespaces of the keys, and in
-// words that begin with the name of the key and a hyphen. For example,
-// "creating shop-a-tls: timeout after 3s" of key shop-a and "creating
+// two keys have the same number if their texts differ only in words that begin
+// with a digit, in identifiers of requests, in the names and the namespaces of
+// the keys, and in words that begin with the name of the key and a hyphen. For
+// example, "creating shop-a-tls: timeout after 3s" of key shop-a and "creating
 // shop-b-tls: timeout after 5s" of key shop-b are the same error.
 func errorOf(key Key, text string) uint64 {
 	hash := fnv.New64a()

@@ -151,8 +151,9 @@ func (o *output) slows(key Key, now time.Time) bool {
 }
 
 // due returns when key may react to changes of the object. If several keys are
-// in the loop, they react one after the other, a delay apart, beginning with
-// the one that has waited longest.
+// in the loop, they react one after the other, beginning with the one that has
+// waited longest. Each waits twice as long after the previous one as that one
+// did, but at most longestDelay.
 func (o *output) due(key Key) time.Time {
 	due, delay, own := o.slowedAt.Add(o.slowed), o.slowed, o.writers[key]
 	for _, w := range o.writers {

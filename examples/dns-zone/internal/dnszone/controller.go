@@ -50,9 +50,10 @@ type Options struct {
 }
 
 // New returns a controller for the Services of all namespaces. The caller must
-// run the controller. New returns an error if a field of file or of o is
-// invalid, if the zone file is missing or cannot be parsed, or if another
-// process holds its lock for ten seconds.
+// run the controller. If the zone file is missing, New makes it from
+// file.Skeleton. New returns an error if a field of file or of o is invalid, if
+// the zone file is missing and there is no skeleton, if the file cannot be read
+// or parsed, or if another process holds its lock for ten seconds.
 func New(client kubernetes.Interface, file *zonefile.File, o *Options) (*reconcile.Controller, error) {
 	var options Options
 	if o != nil {

@@ -45,8 +45,9 @@ func (c *Controller) report(ctx context.Context, v view, stuck []string) error {
 	return nil
 }
 
-// announce sends an Event when nodes have become stuck, and an Event when the
-// list of nodes that are held back has changed.
+// announce sends an Event when the condition Stuck becomes true. Nodes that
+// become stuck while it is true cause no further Event. announce also sends an
+// Event when nodes are held back and their list has changed.
 func (c *Controller) announce(v view, stuck []string, next *api.RebootGroupStatus) {
 	old := v.group.Status.Conditions
 	if len(stuck) > 0 && !meta.IsStatusConditionTrue(old, rules.ConditionStuck) {
