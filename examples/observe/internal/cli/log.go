@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
 
 	"github.com/homeostat/homeostat/examples/observe/internal/command"
+	"github.com/homeostat/homeostat/operator"
 )
 
 // logger returns a logger that writes to w. The text format is for people at a
@@ -18,11 +20,10 @@ import (
 // level 8 and more are left out at every verbosity, because client-go logs the
 // bodies of requests and answers there, such as Secrets.
 func (s *settings) logger(w io.Writer) logr.Logger {
-	level := slog.Level(-min(s.verbosity, 7))
 	if s.logFormat == "json" {
-		return logr.FromSlogHandler(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+		return operator.Logger(w, true, s.verbosity)
 	}
-	return logr.FromSlogHandler(&terse{output: w, level: level})
+	return logr.FromSlogHandler(&terse{output: w, level: slog.Level(-min(s.verbosity, 7))})
 }
 
 // terse is a slog.Handler for people. It hides attributes that say little to a
@@ -54,6 +55,10 @@ func (h *terse) Handle(_ context.Context, r slog.Record) error {
 			name = value
 		case "err":
 			reason = value
+		case "url": // of a request; client-go logs it from level 6 on
+			if address, err := url.Parse(value); err == nil {
+				fmt.Fprintf(&rest, " %s=%s", a.Key, address.Redacted())
+			}
 		case "logger", "controller", "kind", "attempt", "causes":
 			if h.level < slog.LevelInfo {
 				fmt.Fprintf(&rest, " %s=%s", a.Key, value)

@@ -46,3 +46,15 @@ func TestNoVerbosityShowsTheBodiesOfRequests(t *testing.T) {
 		g.Expect(out.String()).To(ContainSubstring("200 OK"))
 	}
 }
+
+// client-go logs the address of each request from level 6 on. The password of a
+// server's address in the kubeconfig is part of it.
+func TestNoVerbosityShowsThePasswordOfAServer(t *testing.T) {
+	g := NewWithT(t)
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		logger := (&settings{logFormat: format, verbosity: 7}).logger(&out)
+		logger.V(6).Info("Response", "url", "https://bob:s3cr3t@api.example.com/api?a=b@c", "status", "200 OK")
+		g.Expect(out.String()).To(And(ContainSubstring("api.example.com/api?a=b@c"), Not(ContainSubstring("s3cr3t"))), format)
+	}
+}
