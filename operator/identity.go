@@ -35,20 +35,26 @@ var errOtherCluster = errors.New("the kubeconfig leads to a different cluster at
 // answer has said to which cluster they lead.
 var errUnknownCluster = errors.New("asking whether the new credentials are for the same cluster")
 
+// errHidden is the error of a question for the UID that the server forbids. It
+// is a decision only if it lasts; see rolesLoading.
+var errHidden = errors.New("the credentials may not read the UID of the cluster")
+
 // identity is what is known of the cluster of a kubeconfig.
 type identity struct {
 	uid types.UID // of its namespace kube-system, or empty if it is not known
 	// isAsked says that a server has answered the question for the UID, or has
-	// forbidden it. The question is not repeated.
+	// decided to forbid it. The question is not repeated.
 	isAsked bool
+	hidden  time.Time // when the server began to forbid the question; zero if it does not
 }
 
 // refusal is the last answer about credentials that are not used, because it is
 // not known that they lead to the same cluster. The zero refusal is of none.
 type refusal struct {
-	login *login
-	err   error
-	at    time.Time
+	login  *login
+	err    error
+	at     time.Time
+	hidden time.Time // when the server began to forbid these credentials the question; zero if it does not
 }
 
 // change uses the credentials of config, unless they lead to a different
@@ -62,7 +68,9 @@ func (f *follower) change(req *http.Request, config *rest.Config) error {
 	} else if time.Since(last.at) < readInterval {
 		return last.err
 	}
-	if err := f.checkCluster(req, last.login); err != nil {
+	err := f.checkCluster(req, last.login)
+	last.hidden = beginning(last.hidden, errors.Is(err, errHidden))
+	if err != nil && !isDecided(last.hidden) {
 		if req.Context().Err() == nil { // otherwise the error is not about the server
 			last.err, last.at = err, time.Now()
 		}
@@ -81,14 +89,21 @@ func (f *follower) learn(req *http.Request) {
 		return
 	}
 	uid, err := f.clusterOf(req, f.send)
-	f.cluster = identity{uid, err == nil}
+	hidden := beginning(f.cluster.hidden, errors.Is(err, errHidden))
+	f.cluster = identity{uid, err == nil || isDecided(hidden), hidden}
+}
+
+// isDecided reports whether a server that began to forbid something at hidden,
+// and still does, has decided that. A zero hidden means that it does not.
+func isDecided(hidden time.Time) bool {
+	return !hidden.IsZero() && time.Since(hidden) >= rolesLoading
 }
 
 // checkCluster returns an error if the credentials of l lead to a different
 // cluster than the credentials before, or if no answer shows to which cluster
-// they lead. It returns nil if it is not known to which cluster the credentials
-// before led, or if the server forbids the new ones to read the UID. The
-// reading lock must be held.
+// they lead. The error satisfies errHidden if the server forbids them to read
+// the UID. checkCluster returns nil if it is not known to which cluster the
+// credentials before led. The reading lock must be held.
 func (f *follower) checkCluster(req *http.Request, l *login) error {
 	if f.cluster.uid == "" {
 		return nil
@@ -97,17 +112,17 @@ func (f *follower) checkCluster(req *http.Request, l *login) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errUnknownCluster, redact.Addresses(err, f.first.Host))
-	case uid != "" && uid != f.cluster.uid:
+	case uid != f.cluster.uid:
 		return fmt.Errorf("%w: its namespace kube-system has the UID %s instead of %s", errOtherCluster, uid, f.cluster.uid)
 	}
 	return nil
 }
 
 // clusterOf returns the UID of the namespace kube-system, which it reads by
-// send. It returns no UID if the server forbids to read it. It returns an error
-// if there is no answer, or one that does not say which cluster it is, such as
-// the 503 of a server that starts or the page of a gateway. req has the URL of
-// the server, and the headers of a client.
+// send. It returns errHidden if the server forbids to read it. It returns
+// another error if there is no answer, or one that does not say which cluster it
+// is, such as the 503 of a server that starts or the page of a gateway. req has
+// the URL of the server, and the headers of a client.
 func (f *follower) clusterOf(req *http.Request, send func(*http.Request) (*http.Response, error)) (types.UID, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), identityTimeout)
 	defer cancel()
@@ -137,7 +152,7 @@ func (f *follower) clusterOf(req *http.Request, send func(*http.Request) (*http.
 	case res.StatusCode == http.StatusOK && answer.Kind == "Namespace" && answer.Name == metav1.NamespaceSystem:
 		return answer.UID, nil
 	case res.StatusCode == http.StatusForbidden && answer.Kind == "Status":
-		return "", nil
+		return "", errHidden
 	}
 	return "", fmt.Errorf("reading namespace %q: the answer with status %d does not show it", metav1.NamespaceSystem,
 		res.StatusCode)

@@ -21,7 +21,7 @@ func (noAnswer) RoundTrip(*http.Request) (*http.Response, error) { return nil, e
 func TestEachQuestionAboutNewCredentialsUsesTheSameTransport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		k := &kubeconfig{first: &rest.Config{Host: "https://server", BearerToken: "a"}, cluster: identity{"1", true}}
+		k := &kubeconfig{first: &rest.Config{Host: "https://server", BearerToken: "a"}, cluster: identity{uid: "1", isAsked: true}}
 		f := &follower{kubeconfig: k, next: noAnswer{}}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api", http.NoBody)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -41,7 +41,7 @@ func TestEachQuestionAboutNewCredentialsUsesTheSameTransport(t *testing.T) {
 func TestARequestThatHasEndedDoesNotDelayNewCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewWithT(t)
-		k := &kubeconfig{first: &rest.Config{Host: "https://server", BearerToken: "a"}, cluster: identity{"1", true}}
+		k := &kubeconfig{first: &rest.Config{Host: "https://server", BearerToken: "a"}, cluster: identity{uid: "1", isAsked: true}}
 		f := &follower{kubeconfig: k, next: endable{}}
 		changed := &rest.Config{Host: "https://server", BearerToken: "b"}
 		ctx, cancel := context.WithCancel(t.Context())
