@@ -27,8 +27,8 @@ func (r *results) page() []byte {
 	if load := c["load"]; load != "" {
 		fmt.Fprintf(&b, ", a load of %s when it began", load)
 	}
-	b.WriteString(". Figures are medians, with the multiple of ours in parentheses. `cpu-` is processor time, which other " +
-		"programs of a shared machine disturb less than the clock. [What the rows mean](rows.md).\n\n" +
+	b.WriteString(". Figures are medians, with the multiple of ours in parentheses. `cpu-` is processor time, which " +
+		"other programs of a shared machine disturb less than the clock. [What the rows mean](rows.md).\n\n" +
 		"![Costs of the others, as multiples of ours](ratios.svg)\n\n")
 	r.writeLost(&b)
 	order, rows := r.packages()
