@@ -296,7 +296,7 @@ func TestThatDeletionsMayHaveBeenMissedIsLogged(t *testing.T) {
 	all := sources{typed[*corev1.Secret]{informer.For(fake.NewClientset().CoreV1().Secrets("d"), nil)}}
 	s := &shardCaches{ranger: &amnesiac{}, controller: &core{intake: intake{sources: all}}}
 	s.replay(ctx, []int{1})
-	g.Expect(log).To(HaveExactElements(And(ContainSubstring("some may be missed"), ContainSubstring("too old"))))
+	g.Expect(log).To(HaveExactElements(And(ContainSubstring("some deletions may be missed"), ContainSubstring("too old"))))
 	stop()
 	s.replay(ctx, []int{1})
 	g.Expect(log).To(HaveLen(1), "the controller stops")
